@@ -1,0 +1,157 @@
+"""Every error that Atoll raises on purpose, one type per kind, each with a stable code.
+
+An error says what was wrong (the message), where (the context) and what to do next (the hint).
+The same object renders for a person on the command line, as problem details over HTTP, and as
+fields of a log line, so no layer has to invent wording of its own. The codes are documented in
+``docs/reference/errors.md``; a test holds the two in step.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+__all__ = [
+    "AtollError",
+    "DamageError",
+    "DeclarationError",
+    "DeployError",
+    "DepotError",
+    "FencedError",
+    "NotFoundError",
+    "PathError",
+    "RecordsRefusedError",
+    "StateError",
+    "StorageError",
+    "TopologyFailedError",
+    "UsageError",
+    "UserCodeError",
+    "WaitTimeoutError",
+]
+
+
+class AtollError(Exception):
+    """The base of every error that Atoll raises on purpose.
+
+    Args:
+        message: What was wrong: lower case, one line, no trailing full stop.
+        hint: What to do next, as an action.
+        context: Where it was wrong: names and values (``depot="numbers"``, ``file="..."``).
+    """
+
+    code: ClassVar[str] = "E-ATOLL"
+
+    def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
+        """Keep the parts apart; rendering joins them."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.context = context
+
+    def __str__(self) -> str:
+        """Message, then where, then what to do, on one line each."""
+        where = ", ".join(f"{key}={value!r}" for key, value in self.context.items())
+        lines = [f"{self.message} [{self.code}]"]
+        if where:
+            lines.append(f"  where: {where}")
+        if self.hint:
+            lines.append(f"  to do: {self.hint}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle with hint and context: errors travel from Spark's Python workers."""
+        return (_rebuild, (type(self), self.message, self.hint, self.context))
+
+
+def _rebuild(
+    kind: type[AtollError], message: str, hint: str | None, context: dict[str, Any]
+) -> AtollError:
+    return kind(message, hint=hint, **context)
+
+
+class DeclarationError(AtollError):
+    """A module's declaration is wrong: found while declaring or while deploying it."""
+
+    code = "E-DECLARATION"
+
+
+class DeployError(AtollError):
+    """A module cannot be deployed over what the root already holds."""
+
+    code = "E-DEPLOY"
+
+
+class DepotError(AtollError):
+    """A depot refused an operation: a closed depot, an offset that is gone, a bad argument."""
+
+    code = "E-DEPOT"
+
+
+class RecordsRefusedError(DepotError):
+    """Records of an append do not fit the depot's schema.
+
+    ``context["refusals"]`` lists the first of them as ``{"line": n, "reason": text}`` (lines
+    count from 1 within the call), ``context["refused"]`` counts all, and
+    ``context["appended"]`` says how many good records of the same call were kept.
+    """
+
+    code = "E-RECORDS-REFUSED"
+
+
+class DamageError(AtollError):
+    """A stored file is damaged, truncated or missing; ``context["file"]`` names it."""
+
+    code = "E-DAMAGE"
+
+
+class FencedError(AtollError):
+    """A later life of the coordinator owns this module; ``context`` says who."""
+
+    code = "E-FENCED"
+
+
+class NotFoundError(AtollError):
+    """No module, depot, PState, topology or object of that name."""
+
+    code = "E-NOT-FOUND"
+
+
+class PathError(AtollError):
+    """A path does not fit the PState's schema, or hit another number of values than asked."""
+
+    code = "E-PATH"
+
+
+class StateError(AtollError):
+    """A value or key does not fit a PState's schema, or a store was used out of turn."""
+
+    code = "E-STATE"
+
+
+class StorageError(AtollError):
+    """The storage below refused an operation (disk full, I/O error, no permission)."""
+
+    code = "E-STORAGE"
+
+
+class TopologyFailedError(AtollError):
+    """A topology stopped after its microbatch kept failing; ``resume`` goes on."""
+
+    code = "E-TOPOLOGY-FAILED"
+
+
+class UserCodeError(AtollError):
+    """A function of the user's raised while a microbatch ran."""
+
+    code = "E-USER-CODE"
+
+
+class UsageError(AtollError):
+    """A call or a command with arguments that cannot be."""
+
+    code = "E-USAGE"
+
+
+class WaitTimeoutError(AtollError):
+    """What was waited for did not happen within the time given."""
+
+    code = "E-WAIT-TIMEOUT"

@@ -1,0 +1,229 @@
+"""What a PState may hold: scalars, and maps, sets, lists and structs of them, nested.
+
+A schema is a tree of small frozen nodes. Maps and sets (and structs that contain one) are
+*element-wise*: every element is an entry of its own in the store, sorted by key, so that they
+may grow without bound and be read by range. Everything else is a *leaf*: one value, read and
+written whole. ``None`` in place of an element-wise node means an empty one.
+
+Users write ``Map(str, Map(str, int))`` with Python's own types for scalars; :func:`as_node`
+turns that into nodes and refuses what cannot be, at declaration.
+
+Depends on nothing but the errors.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any
+
+from atoll.errors import DeclarationError
+
+__all__ = ["List", "Map", "Node", "Scalar", "Set", "Struct", "as_node", "from_json", "to_json"]
+
+KINDS: dict[type, str] = {
+    bool: "bool",
+    int: "int",
+    float: "float",
+    str: "str",
+    bytes: "bytes",
+    dt.date: "date",
+    dt.datetime: "datetime",
+    decimal.Decimal: "decimal",
+}
+"""The scalar types of Python that a schema may name, and the word kept for each.
+
+``int`` as a *value* is 64 bits wide (as Spark's ``long``); as a *key* it is unbounded.
+``datetime`` is an instant: aware, kept in UTC with microseconds (as Spark's ``timestamp``).
+"""
+
+_PYTHON_TYPES = {kind: python_type for python_type, kind in KINDS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One value of a simple type; ``items`` are the members when the kind is ``tuple``."""
+
+    kind: str
+    optional: bool = False
+    items: tuple[Scalar, ...] = ()
+
+    @property
+    def leaf(self) -> bool:
+        """Scalars are always one value."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """A list of values, read and written whole: ``List(int)``, ``List(Struct(...))``."""
+
+    item: Any
+
+    def __post_init__(self) -> None:
+        """Resolve the item's shorthand."""
+        object.__setattr__(self, "item", as_node(self.item))
+
+    @property
+    def leaf(self) -> bool:
+        """Lists are always one value, with everything inside them."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """A sorted map, stored element by element: ``Map(str, Map(str, int))``."""
+
+    key: Any
+    value: Any
+
+    def __post_init__(self) -> None:
+        """Resolve the shorthands; a key must be a scalar."""
+        object.__setattr__(self, "key", _as_key(self.key, "a Map's key"))
+        object.__setattr__(self, "value", as_node(self.value))
+
+    @property
+    def leaf(self) -> bool:
+        """Maps are element-wise."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """A sorted set, stored element by element: ``Set(str)``."""
+
+    item: Any
+
+    def __post_init__(self) -> None:
+        """Resolve the shorthand; an element must be a scalar."""
+        object.__setattr__(self, "item", _as_key(self.item, "a Set's element"))
+
+    @property
+    def leaf(self) -> bool:
+        """Sets are element-wise."""
+        return False
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Struct:
+    """A record with fixed field names: ``Struct(name=str, tags=Set(str))``.
+
+    One value when every field is a leaf; stored field by field when one is not.
+    """
+
+    fields: tuple[tuple[str, Node], ...] = field(default=())
+
+    def __init__(self, **fields: Any) -> None:
+        """Resolve the fields' shorthands, keeping their order."""
+        if not fields:
+            raise DeclarationError(
+                "a Struct needs at least one field", hint="name them: Struct(total=int)"
+            )
+        nodes = tuple((name, as_node(value)) for name, value in fields.items())
+        object.__setattr__(self, "fields", nodes)
+
+    @property
+    def leaf(self) -> bool:
+        """One value unless a field is element-wise."""
+        return all(node.leaf for _, node in self.fields)
+
+    def names(self) -> tuple[str, ...]:
+        """The field names in the order declared."""
+        return tuple(name for name, _ in self.fields)
+
+    def get(self, name: str) -> Node | None:
+        """The node of the field of that name, or None."""
+        return dict(self.fields).get(name)
+
+
+Node = Scalar | List | Map | Set | Struct
+
+
+def as_node(declared: Any) -> Node:
+    """The node for what a user wrote: a node, a Python type, ``X | None`` or ``tuple[...]``.
+
+    Raises:
+        DeclarationError: When the type is none that a PState can hold.
+    """
+    if isinstance(declared, Scalar | List | Map | Set | Struct):
+        return declared
+    if isinstance(declared, type) and declared in KINDS:
+        return Scalar(KINDS[declared])
+    origin = typing.get_origin(declared)
+    if origin in (typing.Union, types.UnionType):
+        return _optional(declared)
+    if origin is tuple:
+        members = typing.get_args(declared)
+        if members and Ellipsis not in members:
+            return Scalar("tuple", items=tuple(_as_key(item, "a tuple") for item in members))
+    name = getattr(declared, "__name__", repr(declared))
+    raise DeclarationError(
+        f"{name} is no type that a PState can hold",
+        hint="use Map, Set, List, Struct, tuple[...], X | None, or one of "
+        + ", ".join(python_type.__name__ for python_type in KINDS),
+    )
+
+
+def _optional(declared: Any) -> Node:
+    members = [member for member in typing.get_args(declared) if member is not type(None)]
+    if len(members) == 1 and len(typing.get_args(declared)) > 1:
+        node = as_node(members[0])
+        if isinstance(node, Scalar):
+            return Scalar(node.kind, optional=True, items=node.items)
+        return node  # an absent collection and an empty one are the same
+    raise DeclarationError(
+        f"{declared} is a union of several types", hint="a PState holds X or X | None"
+    )
+
+
+def _as_key(declared: Any, place: str) -> Scalar:
+    node = as_node(declared)
+    if not isinstance(node, Scalar):
+        raise DeclarationError(
+            f"{place} must be a scalar, not {type(node).__name__}",
+            hint="use str, int, float, bool, bytes, date, datetime, Decimal or a tuple of these",
+        )
+    return node
+
+
+def to_json(node: Node) -> Any:
+    """The schema as plain data, for the deployment object; :func:`from_json` reads it."""
+    match node:
+        case Scalar("tuple", optional, items):
+            return {"tuple": [to_json(item) for item in items], "optional": optional}
+        case Scalar(kind, optional):
+            return f"{kind}?" if optional else kind
+        case List(item):
+            return {"list": to_json(item)}
+        case Map(key, value):
+            return {"map": [to_json(key), to_json(value)]}
+        case Set(item):
+            return {"set": to_json(item)}
+        case Struct():
+            return {"struct": [[name, to_json(value)] for name, value in node.fields]}
+
+
+def from_json(data: Any) -> Node:
+    """The node that :func:`to_json` wrote.
+
+    Raises:
+        DeclarationError: When the data is no schema.
+    """
+    match data:
+        case str() if data.removesuffix("?") in _PYTHON_TYPES:
+            return Scalar(data.removesuffix("?"), optional=data.endswith("?"))
+        case {"tuple": items, "optional": optional}:
+            members = tuple(_as_key(from_json(item), "a tuple") for item in items)
+            return Scalar("tuple", optional=bool(optional), items=members)
+        case {"list": item}:
+            return List(from_json(item))
+        case {"map": [key, value]}:
+            return Map(from_json(key), from_json(value))
+        case {"set": item}:
+            return Set(from_json(item))
+        case {"struct": fields}:
+            return Struct(**{name: from_json(value) for name, value in fields})
+    raise DeclarationError(f"{data!r} is no schema that this version of Atoll knows")
