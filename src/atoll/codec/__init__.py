@@ -1,0 +1,32 @@
+"""How keys, values and records become bytes and columns, and come back."""
+
+from atoll.codec.arrow_types import arrow_type, value_type
+from atoll.codec.key_columns import KeyColumn, empty_keys, encode_columns
+from atoll.codec.key_decode import decode_columns
+from atoll.codec.keys import (
+    EMPTY_KEY,
+    decode_key,
+    encode_element,
+    encode_key,
+    prefix_range,
+    successor,
+)
+from atoll.codec.values import FieldLayout, LeafCodec, leaf_codec
+
+__all__ = [
+    "EMPTY_KEY",
+    "FieldLayout",
+    "KeyColumn",
+    "LeafCodec",
+    "arrow_type",
+    "decode_columns",
+    "decode_key",
+    "empty_keys",
+    "encode_columns",
+    "encode_element",
+    "encode_key",
+    "leaf_codec",
+    "prefix_range",
+    "successor",
+    "value_type",
+]

@@ -1,0 +1,1 @@
+"""Where data and work belong: vnodes, and which parallel unit owns each (pure)."""
