@@ -1,0 +1,87 @@
+"""A writer's claim to a depot: whoever claims last is the writer, and the others find out.
+
+A claim is a numbered object. Whoever makes one deletes all earlier ones, and only then looks at
+the segments. An earlier writer checks after each fsync, before it acknowledges: if its own claim
+is gone, the append is not acknowledged. So whatever it did acknowledge was in the files before
+the later writer looked.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import msgspec
+
+from atoll.errors import FencedError, NotFoundError
+from atoll.storage.local import LocalStore
+from atoll.storage.numbered import NumberedObjects
+from atoll.storage.objects import ObjectExistsError
+
+__all__ = ["WriterClaim"]
+
+
+class _Holder(msgspec.Struct, frozen=True, array_like=True):
+    epoch: int
+    host: str
+    pid: int
+
+
+class WriterClaim:
+    """Makes the next claim of a depot.
+
+    Args:
+        folder: The depot's folder.
+        epoch: The coordinator's epoch; one lower than the last claim's is refused.
+
+    Raises:
+        FencedError: When a later epoch has claimed the depot.
+    """
+
+    def __init__(self, folder: Path, epoch: int) -> None:
+        """Claim: from now on no earlier writer's append is acknowledged."""
+        self.folder = folder
+        self.epoch = epoch
+        self._claims = NumberedObjects(LocalStore(folder), "writers")
+        self.number = 0
+        payload = msgspec.msgpack.encode(_Holder(epoch, socket.gethostname(), os.getpid()))
+        latest = self._claims.latest() or 0
+        while True:
+            holder = self._holder(latest)
+            if holder is not None and holder.epoch > epoch:
+                raise self._fenced(holder)
+            try:
+                self._claims.create(latest + 1, payload)
+            except ObjectExistsError:
+                latest += 1
+                continue
+            self.number = latest + 1
+            break
+        self._claims.delete_below(self.number)
+        self._own = str(folder / self._claims.name(self.number))
+
+    def check(self) -> None:
+        """One system call.
+
+        Raises:
+            FencedError: When somebody claimed the depot after this writer and goes on to use it.
+        """
+        if not os.access(self._own, os.F_OK):
+            raise self._fenced(self._holder(self._claims.latest() or 0))
+
+    def _holder(self, number: int) -> _Holder | None:
+        """Who made the claim; None when it is gone, because a later one has followed."""
+        try:
+            return msgspec.msgpack.decode(self._claims.read(number), type=_Holder)
+        except NotFoundError:
+            return None
+
+    def _fenced(self, holder: _Holder | None) -> FencedError:
+        about = {} if holder is None else msgspec.structs.asdict(holder)
+        return FencedError(
+            "another process writes this depot now",
+            hint="append there; this process must not write any more",
+            depot=self.folder.name,
+            **about,
+        )

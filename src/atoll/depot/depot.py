@@ -1,0 +1,339 @@
+"""A depot open for writing: append, read, trim.
+
+One process writes a depot at a time; opening it fences whoever did before. An append that has
+returned is on disk, present once, and in order within its depot partition.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import msgspec
+import pyarrow as pa
+
+from atoll.logs import get_logger
+from atoll.codec.records import RecordCodec
+from atoll.codec.refusals import Checked, Refusal, Refusals
+from atoll.ddl import to_ddl
+from atoll.depot.blocks import BLOCK_ROWS_MAX, BlockRef
+from atoll.depot.chain import SegmentChain
+from atoll.depot.claim import WriterClaim
+from atoll.depot.files import FileSource
+from atoll.depot.group_writer import GroupWriter
+from atoll.depot.partitioner import Placer
+from atoll.depot.reader import read_range, resolve_start
+from atoll.depot.retention import removable
+from atoll.depot.segment_file import clean_staging, sync_file
+from atoll.depot.spec import DepotSpec
+from atoll.depot.start import StartFrom
+from atoll.depot.stream_append import StreamAppend
+from atoll.errors import RecordsRefusedError, UsageError
+from atoll.storage.local import storage_errors
+from atoll.storage.objects import ObjectExistsError
+
+__all__ = ["Appended", "Depot", "OnInvalid"]
+
+_log = get_logger(__name__)
+
+OnInvalid = Literal["none", "keep"]
+"""What is kept of a call in which a record is refused: nothing, or the good ones."""
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """What an append stored.
+
+    Attributes:
+        count: How many records.
+        offsets: Per depot partition that got any, the first offset and the one after the last.
+            With appends going on at the same time, offsets of others may lie in between only
+            between calls, never within one.
+        refusals: The first refused records (only with ``on_invalid="keep"``).
+        refused_count: How many were refused in all.
+    """
+
+    count: int
+    offsets: dict[int, tuple[int, int]]
+    refusals: list[Refusal]
+    refused_count: int
+
+
+def _no_fence() -> None:
+    """Nobody else coordinates: the depot's own claim is the only fence."""
+
+
+class Depot:
+    """An embedded depot. Safe to use from many threads.
+
+    Args:
+        folder: Where it lies; made when it does not exist.
+        spec: Its declaration; schema and partition count must be those it was made with.
+        epoch: The coordinator's epoch.
+        fence: Called before each acknowledgement; raises FencedError when this process must not
+            write any more.
+        clock: Seconds since the epoch; only for append times.
+
+    Raises:
+        FencedError: When a later epoch has opened it.
+        DamageError: When something that was stored is missing or cannot be read.
+        DepotError: When it was made with another schema or partition count.
+        StorageError: When the disk refuses.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        spec: DepotSpec,
+        epoch: int = 0,
+        fence: Callable[[], None] = _no_fence,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Fence earlier writers, find the valid end, begin a new segment."""
+        self.folder = Path(folder)
+        self.spec = spec
+        self.codec = RecordCodec(spec.schema)
+        self._clock = clock
+        self._ddl = to_ddl(spec.schema)
+        self._placer = Placer(spec.partitioner, spec.schema, spec.partitions, spec.name)
+        self._listeners: list[Callable[[], None]] = []
+        self._chain = SegmentChain(self.folder, spec.partitions, self._ddl)
+        claim = WriterClaim(self.folder, epoch)
+        self._recover()
+        self._writer = GroupWriter(
+            self._chain,
+            self.codec,
+            claim,
+            fence=fence,
+            clock=clock,
+            segment_bytes_max=spec.segment_bytes_max,
+            acknowledged=self._tell,
+        )
+
+    def __enter__(self) -> Self:
+        """The depot itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def append(self, data: Any, on_invalid: OnInvalid = "none") -> Appended:
+        """Append records; when this returns they are durable.
+
+        Args:
+            data: A record (a mapping), an iterable of them, a ``pa.Table`` or ``RecordBatch``,
+                or a pandas DataFrame.
+            on_invalid: ``"none"``: store nothing of the call when a record does not fit the
+                schema. ``"keep"``: store the others.
+
+        Raises:
+            RecordsRefusedError: With ``"none"``, when a record does not fit.
+            StorageError: When the disk refuses; nothing of the call is stored.
+            FencedError: When another writer has taken over.
+        """
+        return self.append_stream(self._checked(data), on_invalid)
+
+    def append_stream(
+        self,
+        batches: Iterable[Checked],
+        on_invalid: OnInvalid = "none",
+        progress: Callable[[int], None] | None = None,
+    ) -> Appended:
+        """Append what a source yields as one call, all or nothing, in bounded memory.
+
+        Args:
+            batches: Checked records; only a few of them are held at a time.
+            on_invalid: As for :meth:`append`.
+            progress: Called with the number of records seen so far, good and refused.
+        """
+        if on_invalid not in {"none", "keep"}:
+            raise UsageError(f"on_invalid cannot be {on_invalid!r}", hint="use 'none' or 'keep'")
+        stream = StreamAppend(self.folder, self._placer, self.spec.partitions, self._ddl)
+        refusals, count = Refusals(), 0
+        try:
+            for checked in batches:
+                refusals.extend(checked.refusals, checked.refused_count)
+                count += checked.batch.num_rows
+                if refusals.count and on_invalid == "none":
+                    stream.discard()  # go on only to name and count the others
+                else:
+                    stream.add(checked)
+                if progress is not None:
+                    progress(count + refusals.count)
+            if refusals.count and on_invalid == "none":
+                raise self._refused(refusals)
+            offsets = self._writer.submit(stream.request()) if count else {}
+        finally:
+            stream.discard()
+        return Appended(count, offsets, refusals.kept, refusals.count)
+
+    def append_file(
+        self,
+        path: Path | str,
+        format: str | None = None,  # noqa: A002  # the word users know
+        on_invalid: OnInvalid = "none",
+        progress: Callable[[int], None] | None = None,
+    ) -> Appended:
+        """Append a file's records as one call, all or nothing, in bounded memory.
+
+        Args:
+            path: JSON lines, CSV (both also gzipped) or Parquet.
+            format: ``jsonl``, ``csv`` or ``parquet``; by default the name's ending tells.
+            on_invalid: As for :meth:`append`; refusals name the file's lines.
+            progress: Called with the number of records seen so far.
+        """
+        return self.append_stream(FileSource(path, self.codec, format), on_invalid, progress)
+
+    def start_offsets(self) -> tuple[int, ...]:
+        """Per depot partition, the oldest offset that is still there."""
+        return self._chain.start_offsets()
+
+    def end_offsets(self) -> tuple[int, ...]:
+        """Per depot partition, the offset after the last acknowledged record."""
+        return self._chain.end_offsets()
+
+    def blocks(self, partition: int, start: int, end: int) -> list[BlockRef]:
+        """Where the offsets from ``start`` up to ``end`` lie, for tasks in other processes.
+
+        Raises:
+            DepotError: When an offset of the range is not there.
+        """
+        return self._chain.blocks(partition, start, end)
+
+    def read(self, partition: int, start: int, end: int) -> pa.Table:
+        """The records with the offsets from ``start`` up to ``end``.
+
+        Raises:
+            DepotError: When an offset of the range is not there.
+            DamageError: When their bytes are not the ones written.
+        """
+        return read_range(self._chain, self.spec.schema, partition, start, end)
+
+    def resolve_start(self, start_from: StartFrom) -> tuple[int, ...]:
+        """The offset per depot partition at which a topology begins."""
+        return resolve_start(self._chain, start_from, int(self._clock() * 1000))
+
+    def on_append(self, callback: Callable[[], None]) -> None:
+        """Call back after each acknowledged group of appends, in the writer's thread.
+
+        The callback must be quick and must not append.
+        """
+        self._listeners.append(callback)
+
+    def trim(self, protected: Sequence[int] | None = None) -> int:
+        """Delete the oldest segments as far as the retention lets them go.
+
+        Args:
+            protected: Per depot partition, the lowest offset that somebody still needs.
+
+        Returns:
+            How many segments went.
+        """
+        with self._chain.lock:
+            count = removable(
+                self._chain.headers,
+                self._chain.end_offsets(),
+                self.spec.retention,
+                protected,
+                int(self._clock() * 1000),
+            )
+            if count == 0:
+                return 0
+            first = self._chain.headers[count].number
+            # it may exist: decided before, by a process that died before it deleted
+            with contextlib.suppress(ObjectExistsError):
+                self._chain.retained.create(first, b"")
+            self._chain.drop_first(count)
+        self._delete_below(first)
+        return count
+
+    def close(self) -> None:
+        """Let appends in progress end, then close. May be called again."""
+        self._writer.close()
+
+    def _recover(self) -> None:
+        """Find the valid end that earlier writers left, and make it durable."""
+        clean_staging(self.folder)
+        self._chain.refresh()
+        tail = self._chain.tail
+        if tail is None:
+            return
+        path = self._chain.path(tail.header.number)
+        if self._chain.torn is not None:
+            _log.warning(
+                "the torn end of a depot segment is dropped",
+                file=str(path),
+                position=tail.valid_length,
+                reason=self._chain.torn,
+            )
+        sync_file(path)
+
+    def _delete_below(self, first: int) -> None:
+        self._chain.retained.delete_below(first)
+        for path in sorted(self._chain.path(first).parent.glob("*.seg")):
+            if path.stem.isdecimal() and int(path.stem) < first:
+                with storage_errors(path):
+                    path.unlink(missing_ok=True)
+
+    def _checked(self, data: Any) -> Iterator[Checked]:
+        if isinstance(data, pa.Table | pa.RecordBatch):
+            yield from self._checked_arrow(data)
+        elif isinstance(data, Mapping):
+            yield self.codec.from_rows([data])
+        elif isinstance(data, str | bytes) or not isinstance(data, Iterable):
+            raise UsageError(
+                f"a {type(data).__name__} cannot be appended",
+                hint="give a mapping, a list of them, an Arrow table or a pandas DataFrame",
+                depot=self.spec.name,
+            )
+        elif hasattr(data, "iloc") and hasattr(data, "columns"):
+            yield self.codec.from_pandas(data)
+        else:
+            yield from self._checked_rows(data)
+
+    def _checked_arrow(self, data: pa.Table | pa.RecordBatch) -> Iterator[Checked]:
+        table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+        if table.num_rows == 0:
+            yield self.codec.from_arrow(table)
+        step = _ROWS_PER_CHECK
+        for start in range(0, table.num_rows, step):
+            yield self.codec.from_arrow(table.slice(start, step), start + 1)
+
+    def _checked_rows(self, rows: Iterable[Any]) -> Iterator[Checked]:
+        chunk: list[Any] = []
+        line = 1
+        for row in rows:
+            chunk.append(row)
+            if len(chunk) >= BLOCK_ROWS_MAX:
+                yield self.codec.from_rows(chunk, line)
+                line += len(chunk)
+                chunk = []
+        yield self.codec.from_rows(chunk, line)
+
+    def _refused(self, refusals: Refusals) -> RecordsRefusedError:
+        first = refusals.kept[0]
+        return RecordsRefusedError(
+            f"{refusals.count} records do not fit the schema; "
+            f"the first is line {first.line}: {first.reason}",
+            hint="correct them, or append with on_invalid='keep' to store the others",
+            depot=self.spec.name,
+            refusals=[{"line": item.line, "reason": item.reason} for item in refusals.kept],
+            refused=refusals.count,
+            appended=0,
+        )
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+
+_ROWS_PER_CHECK = 4 * BLOCK_ROWS_MAX

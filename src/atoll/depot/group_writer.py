@@ -1,0 +1,310 @@
+"""Group commit: many appends, one write and one fsync.
+
+Appenders hand their records to one writer thread and wait. While it is in an fsync, others queue
+up; it then takes all of them at once. Small appends of a group are merged into one block per
+depot partition, so that many single records cost readers no more than a few large appends.
+
+An append is acknowledged after: the write, the fsync, the check that no other writer has claimed
+the depot, and the coordinator's own fence. When any of them fails, nothing of the group was or
+will be acknowledged, and the segment is never written again: the next one records how much of it
+counts.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+import pyarrow as pa
+
+from atoll.logs import get_logger
+from atoll.codec.records import RecordCodec
+from atoll.depot.chain import SegmentChain
+from atoll.depot.claim import WriterClaim
+from atoll.depot.format import FrameHeader, SegmentHeader, encode_frame
+from atoll.depot.index import SegmentIndex
+from atoll.depot.requests import AppendRequest, merged, runs_of
+from atoll.depot.scan import read_header
+from atoll.depot.segment_file import SegmentFile
+from atoll.depot.staging import StagedSegment
+from atoll.errors import AtollError, DepotError, FencedError, StorageError
+
+__all__ = ["GroupWriter"]
+
+_GROUP_BYTES_MAX = 16 * 1024 * 1024
+_GROUP_REQUESTS_MAX = 4096
+_OPENINGS_MAX = 100
+_log = get_logger(__name__)
+
+
+class _NumberTakenError(FencedError):
+    """The next segment's number is taken by a writer that made its claim earlier."""
+
+
+class GroupWriter:
+    """The only one to write a depot's segments, from one thread of its own.
+
+    Args:
+        chain: The depot's segments, refreshed; it grows as appends are acknowledged.
+        codec: Makes batches of records.
+        claim: This writer's claim.
+        fence: Called after each fsync, before acknowledging; raises when this process is fenced.
+        clock: Seconds since the epoch.
+        segment_bytes_max: A segment of this size is followed by a new one.
+        acknowledged: Called in the writer's thread after each group; must not append.
+    """
+
+    def __init__(  # noqa: PLR0913  # one collaborator each
+        self,
+        chain: SegmentChain,
+        codec: RecordCodec,
+        claim: WriterClaim,
+        *,
+        fence: Callable[[], None],
+        clock: Callable[[], float],
+        segment_bytes_max: int,
+        acknowledged: Callable[[], None],
+    ) -> None:
+        """Publish a new segment, so that no earlier writer's bytes count from here on."""
+        self._chain = chain
+        self._codec = codec
+        self._claim = claim
+        self._fence = fence
+        self._clock = clock
+        self._segment_bytes_max = segment_bytes_max
+        self._acknowledged = acknowledged
+        self._file: SegmentFile | None = None
+        self._fenced: FencedError | None = None
+        self._queue: SimpleQueue[AppendRequest | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._open_first_segment()
+
+    def submit(self, request: AppendRequest) -> dict[int, tuple[int, int]]:
+        """Append and wait for the acknowledgement.
+
+        Returns:
+            Per depot partition, the first offset and the offset after the last.
+
+        Raises:
+            StorageError: When the disk refused; nothing of the request is stored.
+            FencedError: When another writer has taken over; nothing will be acknowledged.
+            DepotError: When the depot is closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise DepotError("the depot is closed", depot=self._chain.name)
+            if self._thread is None:
+                name = f"atoll-depot-{self._chain.name}"
+                self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+                self._thread.start()
+            self._queue.put(request)
+        request.done.acquire()
+        if request.error is not None:
+            # a copy each: one exception object must not be raised in several threads
+            raise copy.copy(request.error) from request.error
+        return request.offsets
+
+    def close(self) -> None:
+        """Let queued appends end, then close the segment. May be called again."""
+        with self._lock:
+            self._closed = True
+            if self._thread is not None:
+                self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join()
+        if self._file is not None:
+            self._file.close()
+
+    def _run(self) -> None:
+        going = True
+        while going:
+            group, going = self._next_group()
+            for run in runs_of(group):
+                try:
+                    self._commit(run)
+                except BaseException as error:  # noqa: BLE001  # whatever it is, appenders must not wait for ever
+                    self._fail(run, error)
+                for request in run:
+                    request.done.release()
+            if group:
+                self._tell()
+
+    def _next_group(self) -> tuple[list[AppendRequest], bool]:
+        """Wait for a request, then take all that are queued; False when it is time to end."""
+        group: list[AppendRequest] = []
+        size = 0
+        try:
+            request = self._queue.get()
+            while request is not None:
+                group.append(request)
+                size += request.bytes
+                if size >= _GROUP_BYTES_MAX or len(group) >= _GROUP_REQUESTS_MAX:
+                    return group, True
+                request = self._queue.get_nowait()
+        except Empty:
+            return group, True
+        return group, False
+
+    def _commit(self, run: list[AppendRequest]) -> None:
+        if self._fenced is not None:
+            raise self._fenced
+        staged = run[0].staged
+        if staged is not None:
+            self._publish(staged)
+            self._resolve(run, self._chain.end_offsets(), before=True)
+            return
+        groups = merged(run, self._codec)
+        file = self._file_with_room()
+        frames: list[tuple[FrameHeader, int, int]] = []
+        buffers: list[bytes | pa.Buffer] = []
+        time_ms = self._now_ms()
+        for blocks in groups:
+            header, pieces, header_bytes = encode_frame(blocks, time_ms, file.durable_length)
+            frames.append((header, header_bytes, sum(block.length for block in header.blocks)))
+            buffers += pieces
+        file.write(buffers)
+        file.sync()
+        self._check_still_writer()
+        ends = self._chain.end_offsets()
+        with self._chain.lock:
+            tail = self._tail()
+            for frame, header_bytes, payload_bytes in frames:
+                tail.add(frame, header_bytes, payload_bytes)
+        self._resolve(run, ends)
+
+    def _publish(self, staged: StagedSegment) -> None:
+        """Make a segment that an appender has written the newest one."""
+        self._retire_file()
+        header = self._publish_file(staged.file)
+        self._file = staged.file
+        staged.published = True
+        self._check_still_writer()
+        index = SegmentIndex(header)
+        for frame, header_bytes, payload_bytes in staged.frames:
+            index.add(frame, header_bytes, payload_bytes)
+        self._chain.add_segment(header, index)
+
+    def _file_with_room(self) -> SegmentFile:
+        if self._file is not None and self._file.position >= self._segment_bytes_max:
+            self._retire_file()
+        return self._file if self._file is not None else self._open_segment()
+
+    def _open_first_segment(self) -> None:
+        """Look again when an earlier writer, fenced by now, was quicker with the next number."""
+        for _ in range(_OPENINGS_MAX):
+            try:
+                self._open_segment()
+                return
+            except _NumberTakenError:
+                self._chain.refresh()
+        raise DepotError("other writers keep opening the depot", depot=self._chain.name)
+
+    def _open_segment(self) -> SegmentFile:
+        partitions, ddl = self._chain.partitions or 0, self._chain.ddl or ""
+        file = SegmentFile(self._chain.folder, partitions, ddl)
+        try:
+            header = self._publish_file(file)
+            self._check_still_writer()
+        except BaseException:
+            file.close()
+            raise
+        self._chain.add_segment(header, SegmentIndex(header))
+        self._file = file
+        return file
+
+    def _publish_file(self, file: SegmentFile) -> SegmentHeader:
+        """Make the file the next segment."""
+        while True:
+            header = self._next_header(file.position)
+            try:
+                file.publish(header)
+                return header
+            except StorageError:
+                self._claim.check()  # a later writer deletes what others have staged
+                raise
+            except FileExistsError as error:
+                self._claim.check()
+                self._pass_over(header.number, error)
+
+    def _pass_over(self, number: int, cause: FileExistsError) -> None:
+        """Count nothing of a segment that this writer published but could not vouch for."""
+        header = read_header(self._chain.path(number))
+        if header.writer != self._claim.number:
+            raise _NumberTakenError(
+                "another process has written this depot's next segment",
+                hint="append there; this process must not write any more",
+                depot=self._chain.name,
+                file=str(self._chain.path(number)),
+            ) from cause
+        self._chain.add_segment(header, SegmentIndex(header))
+
+    def _next_header(self, published_length: int) -> SegmentHeader:
+        tail = self._chain.tail
+        return SegmentHeader(
+            number=1 if tail is None else tail.header.number + 1,
+            writer=self._claim.number,
+            epoch=self._claim.epoch,
+            bases=list(self._chain.end_offsets()),
+            previous_length=0 if tail is None else tail.valid_length,
+            published_length=published_length,
+            time_ms=self._now_ms(),
+            ddl=self._chain.ddl or "",
+        )
+
+    def _check_still_writer(self) -> None:
+        self._claim.check()
+        self._fence()
+
+    def _now_ms(self) -> int:
+        """The time, never lower than the last one written: a clock may be set back."""
+        tail = self._chain.tail
+        now = int(self._clock() * 1000)
+        return now if tail is None else max(now, tail.time_ms)
+
+    def _tail(self) -> SegmentIndex:
+        if self._chain.tail is None:
+            raise DepotError("the depot has no segment", depot=self._chain.name)
+        return self._chain.tail
+
+    def _resolve(
+        self, run: list[AppendRequest], ends: tuple[int, ...], *, before: bool = False
+    ) -> None:
+        """Give each request its offsets, in the order of the frames."""
+        at = list(ends)
+        if before:
+            for partition, rows in run[0].counts():
+                at[partition] -= rows
+        for request in run:
+            for partition, rows in request.counts():
+                start = request.offsets.get(partition, (at[partition], 0))[0]
+                at[partition] += rows
+                request.offsets[partition] = (start, at[partition])
+
+    def _retire_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _fail(self, run: list[AppendRequest], error: BaseException) -> None:
+        self._retire_file()
+        if isinstance(error, FencedError):
+            self._fenced = error
+        elif not isinstance(error, AtollError):
+            cause = error
+            error = StorageError(
+                f"the append failed: {type(cause).__name__}: {cause}", depot=self._chain.name
+            )
+            error.__cause__ = cause
+        _log.error("depot append failed", depot=self._chain.name, error=str(error))
+        for request in run:
+            request.error = error
+
+    def _tell(self) -> None:
+        try:
+            self._acknowledged()
+        except Exception:  # noqa: BLE001  # a listener's fault must not end the writer thread
+            _log.exception("a listener to depot appends failed", depot=self._chain.name)

@@ -1,0 +1,46 @@
+"""An append too large for memory: written beside the log, then published whole or dropped.
+
+Nothing of it can be seen before its last record is checked and on disk; then one link makes it
+the depot's next segment.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from atoll.depot.blocks import EncodedBlock
+from atoll.depot.format import FrameHeader, encode_frame
+from atoll.depot.segment_file import SegmentFile
+
+__all__ = ["StagedSegment"]
+
+
+class StagedSegment:
+    """A segment that its appender writes by itself.
+
+    Args:
+        folder: The depot's folder.
+        partitions: How many depot partitions the depot has.
+        ddl: The schema's text.
+
+    Attributes:
+        frames: Header, encoded header's length and payload's length of each frame written.
+        published: Set by the writer thread when the file became the newest segment.
+    """
+
+    def __init__(self, folder: Path, partitions: int, ddl: str) -> None:
+        """Open the file."""
+        self.file = SegmentFile(folder, partitions, ddl)
+        self.frames: list[tuple[FrameHeader, int, int]] = []
+        self.published = False
+
+    def add(self, blocks: list[EncodedBlock]) -> None:
+        """Write one frame. Its append time is the segment's, set when it is published."""
+        header, buffers, header_bytes = encode_frame(blocks, 0, 0)
+        self.file.write(buffers)
+        self.frames.append((header, header_bytes, sum(block.length for block in header.blocks)))
+
+    def discard(self) -> None:
+        """Delete the file unless it was published. May be called again."""
+        if not self.published:
+            self.file.close()
