@@ -1,0 +1,1 @@
+"""State that can be queried: vnode stores, external views, paths into them."""

@@ -1,0 +1,232 @@
+"""What a PState is: its schema, its vnodes, and how its entries become bytes.
+
+An entry's key is all path elements to it, one after the other: map keys, a set's element, and
+for a struct whose fields are stored apart the field's name. Its value is one leaf. A schema may
+have several leaves (a struct of several); a leaf is known by its *position*: the names of the
+struct fields on the way to it.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+from atoll.codec.values import LeafCodec, leaf_codec
+from atoll.errors import DeclarationError, StateError
+from atoll.placement.vnodes import check_vnode_count, vnode_of
+from atoll.schema import Map, Node, Set, Struct, from_json, to_json
+
+__all__ = ["DeclaredPState", "PStateSpec", "Position", "child_of", "leaves", "pstate_spec"]
+
+Position = tuple[str, ...]
+"""The names of the struct fields on the way to a leaf."""
+
+
+class DeclaredPState(Protocol):
+    """What a module's declaration says of a PState."""
+
+    @property
+    def module(self) -> str:
+        """The module's name."""
+
+    @property
+    def topology(self) -> str:
+        """The one topology that writes it."""
+
+    @property
+    def name(self) -> str:
+        """Unique among the module's PStates."""
+
+    @property
+    def node(self) -> Node:
+        """Its schema."""
+
+    @property
+    def vnode_count(self) -> int:
+        """Into how many vnodes it is divided."""
+
+    @property
+    def is_global(self) -> bool:
+        """Whether everything lies in one vnode."""
+
+    @property
+    def initial(self) -> Any:
+        """The value of a leaf at the top that was never written."""
+
+
+@dataclass(frozen=True)
+class PStateSpec:
+    """A PState as tasks, readers and the deployment object know it.
+
+    Attributes:
+        module: The module's name.
+        topology: The one topology that writes it.
+        name: The PState's name.
+        node: Its schema.
+        vnode_count: Into how many vnodes it is divided; 1 when it is not.
+        is_global: Whether everything lies in one vnode.
+        codecs: The codec of each leaf, by position. A set's elements have none.
+        initial: The value of a leaf at the top that was never written.
+    """
+
+    module: str
+    topology: str
+    name: str
+    node: Node
+    vnode_count: int
+    is_global: bool
+    codecs: Mapping[Position, LeafCodec] = field(repr=False)
+    initial: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what was declared; the rest is computed again."""
+        return (
+            PStateSpec,
+            (
+                self.module,
+                self.topology,
+                self.name,
+                self.node,
+                self.vnode_count,
+                self.is_global,
+                dict(self.codecs),
+                self.initial,
+            ),
+        )
+
+    @cached_property
+    def initial_bytes(self) -> bytes | None:
+        """The stored form of the initial value; None when there is none."""
+        return None if self.initial is None else self.codecs[()].encode(self.initial)
+
+    def codec(self, position: Position = ()) -> LeafCodec:
+        """The codec of the leaf at a position."""
+        return self.codecs[position]
+
+    def sole_codec(self) -> LeafCodec | None:
+        """The codec of the only leaf; None when the entries are a set's elements.
+
+        Raises:
+            DeclarationError: When the schema has several leaves.
+        """
+        if len(self.codecs) > 1:
+            raise DeclarationError(
+                f"PState {self.name!r} has {len(self.codecs)} kinds of values",
+                hint="put each into a PState of its own",
+            )
+        return next(iter(self.codecs.values()), None)
+
+    def vnode_of(self, element: bytes) -> int:
+        """The vnode of every entry whose key begins with this encoded element."""
+        return vnode_of(element, self.vnode_count) if self.vnode_count > 1 else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The spec as plain data, for the deployment object; :meth:`from_json` reads it."""
+        initial = self.initial_bytes
+        return {
+            "module": self.module,
+            "topology": self.topology,
+            "name": self.name,
+            "schema": to_json(self.node),
+            "vnode_count": self.vnode_count,
+            "global": self.is_global,
+            "codecs": [[list(at), codec.to_json()] for at, codec in self.codecs.items()],
+            "initial": None if initial is None else base64.b64encode(initial).decode("ascii"),
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> PStateSpec:
+        """The spec that :meth:`to_json` wrote.
+
+        Raises:
+            DeclarationError: When the data is no spec.
+        """
+        try:
+            codecs = {tuple(at): LeafCodec.from_json(codec) for at, codec in data["codecs"]}
+            stored = data["initial"]
+            initial = None if stored is None else codecs[()].decode(base64.b64decode(stored))
+            return cls(
+                data["module"],
+                data["topology"],
+                data["name"],
+                from_json(data["schema"]),
+                check_vnode_count(data["vnode_count"]),
+                bool(data["global"]),
+                codecs,
+                initial,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DeclarationError(
+                "the data is no PState", hint="it was written by another version of Atoll"
+            ) from error
+
+
+def pstate_spec(
+    declared: DeclaredPState, codecs: Mapping[Position, LeafCodec] | None = None
+) -> PStateSpec:
+    """The spec of a declared PState.
+
+    Args:
+        declared: The declaration.
+        codecs: The codecs of leaves that an aggregate gave hidden state; others are plain.
+
+    Raises:
+        DeclarationError: When the initial value does not fit.
+    """
+    given = dict(codecs or {})
+    known = {
+        position: given.pop(position) if position in given else leaf_codec(node)
+        for position, node in leaves(declared.node)
+    }
+    if given:
+        raise DeclarationError(f"PState {declared.name!r} has no leaf at {next(iter(given))!r}")
+    spec = PStateSpec(
+        declared.module,
+        declared.topology,
+        declared.name,
+        declared.node,
+        check_vnode_count(declared.vnode_count),
+        declared.is_global,
+        known,
+        declared.initial,
+    )
+    if declared.initial is not None:
+        _check_initial(spec)
+    return spec
+
+
+def _check_initial(spec: PStateSpec) -> None:
+    if not spec.node.leaf:
+        raise DeclarationError(
+            f"PState {spec.name!r} cannot have an initial value",
+            hint="only a scalar, list or struct has one; a map or set begins empty",
+        )
+    try:
+        assert spec.initial_bytes is not None
+    except StateError as error:
+        raise DeclarationError(
+            f"the initial value of PState {spec.name!r} does not fit: {error.message}",
+            hint=error.hint,
+        ) from error
+
+
+def leaves(node: Node, position: Position = ()) -> Iterator[tuple[Position, Node]]:
+    """Every leaf of a schema with its position. A set's elements are no leaves."""
+    if node.leaf:
+        yield position, node
+    elif isinstance(node, Map):
+        yield from leaves(node.value, position)
+    elif isinstance(node, Struct):
+        for name, member in node.fields:
+            yield from leaves(member, (*position, name))
+
+
+def child_of(node: Map | Struct | Set, element: Any) -> Node | None:
+    """The node below one element of an element-wise node; None below a set's element."""
+    if isinstance(node, Map):
+        child: Node = node.value
+        return child
+    return node.get(element) if isinstance(node, Struct) else None

@@ -1,0 +1,108 @@
+"""The vnode stores of one module on one host: where they lie, and the ways to open them."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from atoll.errors import StateError
+from atoll.pstate.attempt import Attempt
+from atoll.pstate.environment import EnvironmentCache, shared_environments
+from atoll.pstate.history import History, Prior
+from atoll.pstate.opening import VnodeHistory
+from atoll.pstate.session import VnodeSession
+
+__all__ = ["MICROBATCHES_KEPT", "VnodeSession", "VnodeStores", "module_stores", "open_session"]
+
+MICROBATCHES_KEPT = 2
+"""How many commits before the last stay readable unless ``pstate.history.microbatches`` says."""
+
+
+class VnodeStores:
+    """The vnode stores of one module, ``<folder>/<pstate>/<vnode>/``, each a cache of the log.
+
+    Cheap to make; everything in one process shares the open environments.
+
+    Args:
+        folder: The module's folder among the worker's local state.
+        microbatches_kept: How many commits before the last stay readable.
+        environments: The open environments; those of the process when None.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        microbatches_kept: int = MICROBATCHES_KEPT,
+        environments: EnvironmentCache | None = None,
+    ) -> None:
+        """Bind to the folder; nothing is opened yet."""
+        self.folder = os.path.realpath(folder)
+        self.microbatches_kept = microbatches_kept
+        self.environments = environments or shared_environments()
+
+    def path(self, pstate: str, vnode: int) -> str:
+        """The folder of one vnode store."""
+        if not pstate or "/" in pstate or pstate in {".", ".."}:
+            raise StateError(f"{pstate!r} is no name of a PState")
+        return f"{self.folder}/{pstate}/{vnode}"
+
+    def open(
+        self,
+        pstate: str,
+        vnode: int,
+        attempt: Attempt,
+        history: History,
+        priors: Sequence[Prior] = (),
+    ) -> VnodeSession:
+        """Start writing to a vnode for one task run; waits while another run writes to it.
+
+        Args:
+            pstate: The PState's name.
+            vnode: The vnode.
+            attempt: Who writes.
+            history: The committed log as of the commit before the attempt's id.
+            priors: What the attempt's earlier steps changed in this PState.
+
+        Raises:
+            FencedError: When a later attempt has written to the vnode.
+            DamageError: When a file of the log is damaged.
+            StorageError: When the local folder cannot be used.
+        """
+        known = VnodeHistory(history, pstate, vnode, self.microbatches_kept)
+        return VnodeSession(self.environments, self.path(pstate, vnode), attempt, known, priors)
+
+    def discard(self, pstate: str, vnode: int) -> None:
+        """Drop a vnode store; it is rebuilt when it is needed."""
+        self.environments.discard(self.path(pstate, vnode))
+
+
+def open_session(  # noqa: PLR0913, PLR0917  # the address of a vnode store is three names
+    local: str | os.PathLike[str],
+    module: str,
+    pstate: str,
+    vnode: int,
+    attempt: Attempt,
+    history: History,
+    priors: Sequence[Prior] = (),
+) -> VnodeSession:
+    """Start writing to a vnode; see :meth:`VnodeStores.open`.
+
+    Args:
+        local: The worker's local folder.
+        module: The module's name.
+        pstate: The PState's name.
+        vnode: The vnode.
+        attempt: Who writes.
+        history: The committed log as of the commit before the attempt's id.
+        priors: What the attempt's earlier steps changed in this PState.
+    """
+    return module_stores(os.fspath(local), module).open(pstate, vnode, attempt, history, priors)
+
+
+@functools.lru_cache(maxsize=256)
+def module_stores(local: str, module: str) -> VnodeStores:
+    """The vnode stores of a module below a worker's local folder."""
+    return VnodeStores(Path(local) / "state" / module)
