@@ -1,0 +1,26 @@
+"""The aggregates, as users write them: ``from atoll import agg``, ``agg.sum("price")``.
+
+Arguments are Spark SQL expressions over the rows, most often a column's name.
+"""
+
+from atoll.aggregates.collect import collect_list, collect_set
+from atoll.aggregates.combine import combine
+from atoll.aggregates.count import count
+from atoll.aggregates.extremes import max, min  # noqa: A004 - used as agg.max
+from atoll.aggregates.positions import first, last
+from atoll.aggregates.sums import avg, sum  # noqa: A004 - used as agg.sum
+from atoll.aggregates.top import top_n
+
+__all__ = [
+    "avg",
+    "collect_list",
+    "collect_set",
+    "combine",
+    "count",
+    "first",
+    "last",
+    "max",
+    "min",
+    "sum",
+    "top_n",
+]

@@ -1,0 +1,228 @@
+"""What an aggregate is: three steps that turn rows into state, the same for every aggregate.
+
+*Lift* makes one state of each row. *Reduce* joins the states of the rows of one group, in
+arrival order. *Merge* joins what a store holds with what a microbatch brings. All three work on
+Arrow columns, many groups at once. They obey one law, which makes partial aggregation before an
+exchange possible: however the rows of a key are cut into parts (order kept), reducing the parts
+and merging the results gives the same state as reducing them all at once. The only exception is
+the sum of floats, whose last digits depend on the order of additions.
+
+A state is one or more *physical columns*, those of the PState's leaf. Some aggregates keep more
+than a reader sees (an average keeps a sum and a count); their *finish* says how it is shown.
+
+Declaring an aggregate imports nothing heavy: the kernels are loaded when rows arrive.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from atoll.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from atoll.schema import Node
+
+__all__ = ["Aggregator", "Packing", "StateField", "expression"]
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How Python values become the bytes of an opaque column, and come back.
+
+    Aggregates stand below the codec, so whoever runs them hands it in:
+    ``Packing(opaque.pack, opaque.unpack)``.
+    """
+
+    pack: Callable[[Node, object], bytes]
+    unpack: Callable[[Node, bytes], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StateField:
+    """The state of one field of a struct, or of the whole leaf (``name`` None).
+
+    ``finish`` is the word that the leaf's codec knows: ``plain``, ``avg:int``,
+    ``ordered:datetime``, ``top:float``; what follows the colon is the kind of the hidden part.
+    """
+
+    name: str | None
+    node: Node
+    columns: tuple[pa.DataType, ...]
+    finish: str
+
+
+@dataclass(frozen=True)
+class Aggregator(ABC):
+    """How rows fold into one leaf of a PState.
+
+    Frozen and picklable. Declared by the functions of ``atoll.agg``; then :meth:`bind` gives the
+    aggregate that runs, once the types of its inputs are known. All of :meth:`lift`,
+    :meth:`reduce`, :meth:`merge` and :meth:`fold` are called on what ``bind`` returned.
+    """
+
+    inputs: tuple[str, ...]
+    """The Spark SQL expressions whose values it takes, in the order of ``lift``'s columns."""
+
+    word: ClassVar[str]
+    """The function's name in ``atoll.agg``."""
+
+    combines: ClassVar[bool] = True
+    """Whether partial states can be built before the exchange."""
+
+    element_wise: ClassVar[bool] = False
+    """Whether it adds elements to a Set (each one a key) rather than folding values."""
+
+    def __str__(self) -> str:
+        """As the user wrote it, for messages: ``sum(price)``."""
+        return f"{self.word}({', '.join(self.inputs)})"
+
+    @property
+    def finish(self) -> str:
+        """How the state is shown: ``plain``, ``avg``, ``ordered`` or ``top``."""
+        return "plain"
+
+    # While declaring and deploying -----------------------------------------------------------
+
+    @abstractmethod
+    def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
+        """The schema of the result over inputs of these types.
+
+        Raises:
+            DeclarationError: When it cannot aggregate such inputs.
+        """
+
+    @abstractmethod
+    def check(self, node: Node, input_types: Sequence[pa.DataType]) -> None:
+        """Hold that it can fold inputs of these types into a leaf of this schema.
+
+        Raises:
+            DeclarationError: When it cannot; the hint says what to change.
+        """
+
+    def bind(
+        self,
+        node: Node,
+        input_types: Sequence[pa.DataType],
+        packing: Packing,  # noqa: ARG002 - for the aggregates that keep Python values
+    ) -> Aggregator:
+        """The aggregate ready to run into that leaf: checked, and knowing what it needs.
+
+        ``inputs`` stay as they are.
+
+        Raises:
+            DeclarationError: As :meth:`check`.
+        """
+        self.check(node, input_types)
+        return self
+
+    def state_fields(
+        self, node: Node, input_types: Sequence[pa.DataType]
+    ) -> tuple[StateField, ...]:
+        """The physical columns of the state and how they are shown, field by field."""
+        types = self.state_types(node, input_types)
+        return (StateField(None, node, types, self.finisher(input_types)),)
+
+    def finishers(self, node: Node, input_types: Sequence[pa.DataType]) -> dict[str, str]:
+        """The finishes other than plain by field (``""``: the leaf itself), for its codec."""
+        fields = self.state_fields(node, input_types)
+        return {each.name or "": each.finish for each in fields if each.finish != "plain"}
+
+    def finisher(self, input_types: Sequence[pa.DataType]) -> str:  # noqa: ARG002 - by subclasses
+        """The finish with the kind of its hidden part, if it has one."""
+        return self.finish
+
+    def state_types(
+        self,
+        node: Node,
+        input_types: Sequence[pa.DataType],  # noqa: ARG002 - by subclasses
+    ) -> tuple[pa.DataType, ...]:
+        """The types of the state's physical columns."""
+        from atoll.aggregates.kernels.types import leaf_types
+
+        return leaf_types(node)
+
+    # While running -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:
+        """One state per row.
+
+        Args:
+            columns: The values of :attr:`inputs`, row by row.
+            node: The leaf's schema, the one that was bound.
+
+        Raises:
+            StateError: When a value does not fit the leaf.
+        """
+
+    @abstractmethod
+    def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:
+        """One state per group.
+
+        Args:
+            states: Physical columns, the rows of a group adjacent and in arrival order.
+            starts: The position of each group's first row, ascending; no group is empty.
+
+        Raises:
+            StateError: When a state cannot be kept exactly (a sum of more than 64 bits).
+        """
+
+    @abstractmethod
+    def merge(self, old: Sequence[pa.Array], new: Sequence[pa.Array]) -> list[pa.Array]:
+        """Row by row, the state after ``new`` came on top of ``old``.
+
+        Args:
+            old: What the store holds; null in every column where it holds nothing.
+            new: What :meth:`reduce` gave.
+
+        Raises:
+            StateError: As :meth:`reduce`.
+        """
+
+    def fold(
+        self,
+        columns: Sequence[pa.Array],
+        node: Node,
+        order: NDArray[np.int64],
+        starts: NDArray[np.int64],
+    ) -> list[pa.Array]:
+        """Lift and reduce at once; faster for aggregates that keep Python values.
+
+        Args:
+            columns: As for :meth:`lift`, in arrival order.
+            node: As for :meth:`lift`.
+            order: The rows in group order.
+            starts: As for :meth:`reduce`, over ``order``.
+        """
+        from atoll.aggregates.kernels.segments import taken
+
+        return self.reduce([taken(state, order) for state in self.lift(columns, node)], starts)
+
+    # For subclasses ----------------------------------------------------------------------------
+
+    def refusal(self, problem: str, hint: str) -> DeclarationError:
+        """The error for an aggregate that does not fit."""
+        return DeclarationError(f"agg.{self} {problem}", hint=hint)
+
+
+def expression(text: object, word: str) -> str:
+    """The text of a Spark SQL expression, checked to be one.
+
+    Raises:
+        DeclarationError: When it is no text.
+    """
+    if isinstance(text, str) and text.strip():
+        return text
+    raise DeclarationError(
+        f"agg.{word} takes Spark SQL expressions as text, not {text!r}",
+        hint=f'write a column\'s name or an expression: agg.{word}("price")',
+    )

@@ -1,0 +1,154 @@
+"""``agg.collect_list`` and ``agg.collect_set``: the values themselves, nulls left out.
+
+A list is one value: every microbatch that adds to it reads and writes it whole, so collect what
+stays short. A set is stored element by element and may grow without bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from atoll.aggregates.base import Aggregator, Packing, expression
+from atoll.schema import List, Scalar, Set
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from atoll.schema import Node
+
+__all__ = ["CollectList", "CollectSet", "collect_list", "collect_set"]
+
+
+@dataclass(frozen=True)
+class CollectList(Aggregator):
+    """The values in arrival order; the empty list where all are null."""
+
+    packing: Packing | None = None
+    word: ClassVar[str] = "collect_list"
+
+    def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
+        """A list of the input's values."""
+        from atoll.aggregates.kernels.types import node_of
+
+        return List(node_of(input_types[0]))
+
+    def check(self, node: Node, input_types: Sequence[pa.DataType]) -> None:
+        """Into a list that holds the input's values."""
+        from atoll.aggregates.kernels.types import accepts
+
+        if not isinstance(node, List):
+            hint = "declare List(...) there"
+            if isinstance(node, Set):
+                hint = "agg.collect_set goes into a Set"
+            raise self.refusal(f"gives a list, the PState holds {node}", hint)
+        if not accepts(node.item, input_types[0]):
+            raise self.refusal(
+                f"of {input_types[0]} does not fit a list of {node.item}",
+                "declare the input's type there, or cast the expression",
+            )
+
+    def bind(self, node: Node, input_types: Sequence[pa.DataType], packing: Packing) -> Aggregator:
+        """With the packing of lists."""
+        self.check(node, input_types)
+        return CollectList(self.inputs, packing)
+
+    def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:
+        """A list of one value, or of none where it is null."""
+        from atoll.aggregates.kernels import lists
+
+        return [lists.pack_groups(columns[0], None, node, self.packing)]
+
+    def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:
+        """The lists of each group, one after the other."""
+        from atoll.aggregates.kernels import lists
+
+        return [lists.join_groups(states[0], starts)]
+
+    def merge(self, old: Sequence[pa.Array], new: Sequence[pa.Array]) -> list[pa.Array]:
+        """The old list, then the new one."""
+        from atoll.aggregates.kernels import lists
+
+        return [lists.join_pairs(old[0], new[0])]
+
+    def fold(
+        self,
+        columns: Sequence[pa.Array],
+        node: Node,
+        order: NDArray[np.int64],
+        starts: NDArray[np.int64],
+    ) -> list[pa.Array]:
+        """Each group's values packed once."""
+        from atoll.aggregates.kernels import lists
+        from atoll.aggregates.kernels.segments import taken
+
+        return [lists.pack_groups(taken(columns[0], order), starts, node, self.packing)]
+
+
+@dataclass(frozen=True)
+class CollectSet(Aggregator):
+    """The distinct values, each an element of a Set.
+
+    The element is a key of the entry, so there is no state beside it: states have no columns.
+    Rows whose value is null add nothing, unless the Set's elements are optional.
+    """
+
+    word: ClassVar[str] = "collect_set"
+    element_wise: ClassVar[bool] = True
+
+    def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
+        """A set of the input's values."""
+        from atoll.aggregates.kernels.types import node_of
+
+        item = node_of(input_types[0])
+        if not isinstance(item, Scalar):
+            raise self.refusal(
+                f"needs scalars, its input is {input_types[0]}", "collect one member of it"
+            )
+        return Set(Scalar(item.kind, items=item.items))
+
+    def check(self, node: Node, input_types: Sequence[pa.DataType]) -> None:
+        """Into a set that holds the input's values."""
+        from atoll.aggregates.kernels.types import accepts
+
+        if not isinstance(node, Set):
+            raise self.refusal(f"gives a set, the PState holds {node}", "declare Set(...) there")
+        if not accepts(node.item, input_types[0]):
+            raise self.refusal(
+                f"of {input_types[0]} does not fit a set of {node.item}",
+                "declare the input's type there, or cast the expression",
+            )
+
+    def state_types(
+        self,
+        node: Node,  # noqa: ARG002 - nothing is kept
+        input_types: Sequence[pa.DataType],  # noqa: ARG002
+    ) -> tuple[pa.DataType, ...]:
+        """None: the element is the key."""
+        return ()
+
+    def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:  # noqa: ARG002
+        """Nothing."""
+        return []
+
+    def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:  # noqa: ARG002
+        """Nothing."""
+        return []
+
+    def merge(self, old: Sequence[pa.Array], new: Sequence[pa.Array]) -> list[pa.Array]:  # noqa: ARG002
+        """Nothing."""
+        return []
+
+
+def collect_list(expr: str) -> CollectList:
+    """The values of ``expr`` in arrival order, leaving out nulls; into a ``List``."""
+    return CollectList((expression(expr, "collect_list"),))
+
+
+def collect_set(expr: str) -> CollectSet:
+    """The distinct values of ``expr``, leaving out nulls; into a ``Set``."""
+    return CollectSet((expression(expr, "collect_set"),))

@@ -1,0 +1,195 @@
+"""Which Arrow columns fit which schema, and as which physical columns they are kept.
+
+The physical types are those of the leaf codec, which stands above this layer; a test holds the
+two in step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from atoll.errors import DeclarationError, StateError
+from atoll.schema import List, Map, Node, Scalar, Set, Struct
+
+if TYPE_CHECKING:
+    from atoll.aggregates.base import Packing
+
+__all__ = ["OPAQUE", "accepts", "column_type", "conform", "fitted", "leaf_types", "node_of"]
+
+OPAQUE = pa.binary()
+"""A column of packed Python values: lists, and structs inside of structs."""
+
+SCALE_MAX = 18
+"""The digits after the point that a decimal leaf keeps."""
+
+_COLUMN_TYPES: dict[str, pa.DataType] = {
+    "bool": pa.bool_(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "str": pa.string(),
+    "bytes": pa.binary(),
+    "date": pa.date32(),
+    "datetime": pa.timestamp("us", "UTC"),
+    "decimal": pa.decimal128(38, SCALE_MAX),
+}
+
+_is = pa.types
+
+_KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
+    ("bool", _is.is_boolean),
+    ("int", _is.is_integer),
+    ("float", _is.is_floating),
+    ("str", lambda t: _is.is_string(t) or _is.is_large_string(t) or _is.is_string_view(t)),
+    ("bytes", lambda t: _is.is_binary(t) or _is.is_large_binary(t) or _is.is_binary_view(t)),
+    ("date", _is.is_date),
+    ("datetime", lambda t: _is.is_timestamp(t) and t.tz is not None),
+    ("decimal", _is.is_decimal),
+)
+
+_WIDENINGS = {("int", "float"), ("int", "decimal")}
+
+
+def column_type(node: Node) -> pa.DataType:
+    """The type of the one physical column of a field: a scalar's own, else opaque."""
+    if not isinstance(node, Scalar):
+        return OPAQUE
+    if node.kind == "tuple":
+        members = [pa.field(f"f{i}", column_type(item)) for i, item in enumerate(node.items)]
+        return pa.struct(members)
+    return _COLUMN_TYPES[node.kind]
+
+
+def leaf_types(node: Node) -> tuple[pa.DataType, ...]:
+    """The types of a plain leaf's physical columns: a struct has one for each field."""
+    if isinstance(node, Struct):
+        return tuple(column_type(field) for _, field in node.fields)
+    return (column_type(node),)
+
+
+def kind_of(arrow_type: pa.DataType) -> str | None:
+    """The scalar kind of a column of that type, or None."""
+    if _is.is_dictionary(arrow_type):
+        return kind_of(arrow_type.value_type)
+    return next((kind for kind, test in _KINDS if test(arrow_type)), None)
+
+
+def node_of(arrow_type: pa.DataType) -> Node:
+    """The schema that a column of that type fits best.
+
+    Raises:
+        DeclarationError: When a PState can hold no such values.
+    """
+    kind = kind_of(arrow_type)
+    if kind is not None:
+        return Scalar(kind, optional=True)
+    if _is.is_list(arrow_type) or _is.is_large_list(arrow_type):
+        return List(node_of(arrow_type.value_type))
+    if _is.is_struct(arrow_type):
+        return Struct(**{member.name: node_of(member.type) for member in arrow_type})
+    hint = "cast it to a type that a PState holds"
+    if _is.is_timestamp(arrow_type):
+        hint = "cast it to timestamp: a PState holds instants, in UTC"
+    raise DeclarationError(f"a PState holds no values of type {arrow_type}", hint=hint)
+
+
+def accepts(node: Node, arrow_type: pa.DataType) -> bool:
+    """Whether columns of that type can be kept under that schema without losing anything."""
+    match node:
+        case Scalar("tuple", _, items):
+            return _accepts_members(items, arrow_type)
+        case Scalar(wanted):
+            return _accepts_scalar(wanted, arrow_type)
+        case List(item):
+            is_list = _is.is_list(arrow_type) or _is.is_large_list(arrow_type)
+            return is_list and accepts(item, arrow_type.value_type)
+        case Struct(fields):
+            return _accepts_fields(dict(fields), arrow_type)
+        case Map() | Set():
+            return False
+
+
+def _accepts_scalar(wanted: str, arrow_type: pa.DataType) -> bool:
+    kind = kind_of(arrow_type)
+    if kind == "decimal" and wanted == "decimal":
+        return int(arrow_type.scale) <= SCALE_MAX
+    return kind is not None and (kind == wanted or (kind, wanted) in _WIDENINGS)
+
+
+def _accepts_fields(fields: dict[str, Node], arrow_type: pa.DataType) -> bool:
+    if not _is.is_struct(arrow_type):
+        return False
+    given = {member.name: member.type for member in arrow_type}
+    return given.keys() == fields.keys() and all(
+        accepts(field, given[name]) for name, field in fields.items()
+    )
+
+
+def _accepts_members(items: tuple[Scalar, ...], arrow_type: pa.DataType) -> bool:
+    if not _is.is_struct(arrow_type) or arrow_type.num_fields != len(items):
+        return False
+    return all(accepts(item, member.type) for item, member in zip(items, arrow_type, strict=True))
+
+
+def fitted(array: pa.Array, node: Node, label: object, packing: Packing | None) -> pa.Array:
+    """The column as the one physical column of a field of that schema.
+
+    Args:
+        array: A column that the schema accepts.
+        node: The field's schema.
+        label: The aggregate, for errors.
+        packing: Needed where the field is opaque.
+
+    Raises:
+        StateError: When a value cannot be kept exactly.
+    """
+    if _is.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    wanted = column_type(node)
+    if array.type == wanted and wanted != OPAQUE:
+        return array
+    if not isinstance(node, Scalar):
+        return _packed(array, node, packing)
+    if node.kind == "tuple":
+        return _tuples(array, node, label)
+    try:
+        return array.cast(wanted, safe=node.kind != "float")
+    except pa.ArrowInvalid as error:
+        raise StateError(
+            f"agg.{label} met a value that {node.kind} cannot keep exactly: {error}",
+            hint="cast the expression to a type whose values fit",
+        ) from error
+
+
+def _packed(array: pa.Array, node: Node, packing: Packing | None) -> pa.Array:
+    assert packing is not None, "aggregates of collections are bound before they run"
+    pack = packing.pack
+    values = array.to_pylist()
+    return pa.array([None if v is None else pack(node, conform(v, node)) for v in values], OPAQUE)
+
+
+def _tuples(array: pa.Array, node: Scalar, label: object) -> pa.Array:
+    members = [
+        fitted(member, item, label, None)
+        for member, item in zip(array.flatten(), node.items, strict=True)
+    ]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(members, fields=list(column_type(node)), mask=mask)
+
+
+def conform(value: Any, node: Node) -> Any:
+    """A value as Arrow gives it, in the Python form that its schema names: tuples are tuples."""
+    if value is None:
+        return None
+    match node:
+        case Scalar("tuple", _, items):
+            return tuple(conform(v, item) for v, item in zip(value.values(), items, strict=True))
+        case Scalar("float"):
+            return float(value)
+        case List(item):
+            return [conform(member, item) for member in value]
+        case Struct(fields):
+            return {name: conform(value[name], field) for name, field in fields}
+    return value
