@@ -1,0 +1,152 @@
+"""Depots and PStates as a module declares them, and the places in a PState that steps write to.
+
+``pstate["folder"]["author"]`` is a :class:`Target`: for each map on the way the Spark SQL
+expression of its key (most often a column), for each struct the name of a field. A target is
+checked against the schema while it is written, so a mistake is an error on its own line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from atoll.errors import DeclarationError
+from atoll.schema import Map, Node, Scalar, Set, Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
+
+    from atoll.dataflow.stream import Stream
+
+__all__ = ["DepotDeclaration", "Part", "PStateDeclaration", "Target"]
+
+
+@dataclass(frozen=True, eq=False)
+class DepotDeclaration:
+    """A partitioned log of records with a schema.
+
+    ``partition_by`` is a field's name (records with equal values share a depot partition and
+    keep their order), a function ``(record, partition_count) -> index``, or None: spread evenly.
+    """
+
+    module: str
+    name: str
+    schema: pa.Schema
+    partition_by: str | Callable[[Mapping[str, Any], int], int] | None
+    partitions: int
+    records_max: int | None = None
+    age_seconds_max: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One step of a target: a map's key (a Spark SQL expression) or a struct's field (a name)."""
+
+    text: str
+    key: Scalar | None
+
+    @property
+    def is_key(self) -> bool:
+        """Whether it is a map's key."""
+        return self.key is not None
+
+
+@dataclass(frozen=True, eq=False)
+class PStateDeclaration:
+    """Partitioned state with a schema, written by one topology and readable by all."""
+
+    module: str
+    topology: str
+    name: str
+    node: Node
+    vnode_count: int
+    is_global: bool
+    initial: Any
+    _streams: Callable[..., Stream] = field(repr=False)
+    place: str = ""
+
+    def __getitem__(self, part: str) -> Target:
+        """The place in the state that a step writes or reads: ``pstate["user_id"]``."""
+        return Target(self, ())[part]
+
+    def changes(self, *key_names: str) -> Stream:
+        """A stream of this PState's changes: each changed entry once per microbatch.
+
+        Rows have the entry's keys (columns named ``key_names``; by default ``key``, ``key_2``,
+        ...), ``old`` and ``new``: the values before and after the microbatch, null where absent.
+        """
+        return self._streams(self, key_names)
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A place in a PState, by expressions over the rows of a stream."""
+
+    pstate: PStateDeclaration
+    parts: tuple[Part, ...]
+
+    @property
+    def node(self) -> Node:
+        """The schema at this place."""
+        node = self.pstate.node
+        for part in self.parts:
+            node = _child(node, part)
+        return node
+
+    @property
+    def key_parts(self) -> tuple[Part, ...]:
+        """The parts that are map keys."""
+        return tuple(part for part in self.parts if part.is_key)
+
+    @property
+    def text(self) -> str:
+        """As the user wrote it: ``totals["user_id"]``."""
+        return self.pstate.name + "".join(f'["{part.text}"]' for part in self.parts)
+
+    def __getitem__(self, part: str) -> Target:
+        """One step deeper: a map's key expression or a struct's field name.
+
+        Raises:
+            DeclarationError: When the schema has nothing below this place, or no such field.
+        """
+        node = self.node
+        if not isinstance(part, str):
+            raise DeclarationError(
+                f"{self.text}[{part!r}]: a part is the text of an expression or a field's name",
+                hint="write a column's name, or a Spark SQL expression such as \"'all'\" or \"7\"",
+            )
+        match node:
+            case Map(key=key):
+                return Target(self.pstate, (*self.parts, Part(part, key)))
+            case Struct(leaf=True):
+                raise DeclarationError(
+                    f'{self.text}["{part}"]: this struct is stored as one value',
+                    hint=f"aggregate its fields by name: aggregate({self.text}, {part}=agg.sum(...))",
+                )
+            case Struct() if node.get(part) is not None:
+                return Target(self.pstate, (*self.parts, Part(part, None)))
+            case Struct():
+                raise DeclarationError(
+                    f'{self.text}["{part}"]: the struct has no field of that name',
+                    hint=f"its fields are {', '.join(node.names())}",
+                )
+            case Set():
+                hint = f"aggregate into the set itself: aggregate({self.text}, agg.collect_set(...))"
+            case _:
+                hint = f"the schema ends at {self.text}: {node}"
+        raise DeclarationError(
+            f'{self.text}["{part}"]: nothing can be looked up by key here', hint=hint
+        )
+
+
+def _child(node: Node, part: Part) -> Node:
+    match node:
+        case Map(value=value):
+            return value  # type: ignore[no-any-return]  # Map resolves it to a node
+        case Struct():
+            child = node.get(part.text)
+            assert child is not None, "a target is checked while it is written"
+            return child
+    raise AssertionError(f"{node} has no children")

@@ -1,0 +1,52 @@
+"""The operators of a topology, one per file."""
+
+from atoll.dataflow.operators.aggregate import Aggregate, AggregateField
+from atoll.dataflow.operators.base import (
+    BatchOperator,
+    ColumnOperator,
+    Operator,
+    RootOperator,
+    StateOperator,
+)
+from atoll.dataflow.operators.changes import Changes
+from atoll.dataflow.operators.explode import Explode
+from atoll.dataflow.operators.flat_map import FlatMap
+from atoll.dataflow.operators.hash_by import HashBy
+from atoll.dataflow.operators.lookup import Lookup
+from atoll.dataflow.operators.map import Map
+from atoll.dataflow.operators.map_batches import MapBatches
+from atoll.dataflow.operators.process import Process
+from atoll.dataflow.operators.select import Select
+from atoll.dataflow.operators.shuffle import Shuffle
+from atoll.dataflow.operators.source import Source
+from atoll.dataflow.operators.to_global import ToGlobal
+from atoll.dataflow.operators.transform import Transform
+from atoll.dataflow.operators.union import Union
+from atoll.dataflow.operators.where import Where
+from atoll.dataflow.operators.with_columns import WithColumns
+
+__all__ = [
+    "Aggregate",
+    "AggregateField",
+    "BatchOperator",
+    "Changes",
+    "ColumnOperator",
+    "Explode",
+    "FlatMap",
+    "HashBy",
+    "Lookup",
+    "Map",
+    "MapBatches",
+    "Operator",
+    "Process",
+    "RootOperator",
+    "Select",
+    "Shuffle",
+    "Source",
+    "StateOperator",
+    "ToGlobal",
+    "Transform",
+    "Union",
+    "Where",
+    "WithColumns",
+]

@@ -1,0 +1,40 @@
+"""One row out for each row in: ``stream.map(function, emits="k string, v long")``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from atoll.dataflow.operators.base import BatchOperator
+from atoll.dataflow.usercode import calling
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from atoll.dataflow.rows import Row
+
+__all__ = ["Map"]
+
+
+@dataclass(frozen=True, eq=False)
+class Map(BatchOperator):
+    """Calls a Python function with each row; it returns a dict or a row."""
+
+    function: Callable[[Row], Any]
+    emitted: pa.Schema
+
+    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
+        """What ``emits=`` declared."""
+        return self.emitted
+
+    def run(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Row by row, batch by batch."""
+        from atoll.dataflow.rows import batch_from_rows, rows_of
+
+        for batch in batches:
+            out = []
+            for row in rows_of(batch):
+                with calling(self, row):
+                    out.append(self.function(row))
+            yield batch_from_rows(out, self.emitted, self.title, self.place)

@@ -1,0 +1,49 @@
+"""A Python function per row, with state: ``stream.process(debit, key="src", states=[funds])``.
+
+The function runs on the actor that owns the row's key and receives the row and one handle per
+state. What it writes takes effect with the microbatch or not at all. It may yield rows for the
+steps after it, which may use another key: that is how one record changes state at two places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from atoll.dataflow.operators.base import StateOperator
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from atoll.dataflow.declared import PStateDeclaration
+
+__all__ = ["Process"]
+
+
+@dataclass(frozen=True, eq=False)
+class Process(StateOperator):
+    """Calls ``function(row, *handles)`` for each row, rows of one key in append order.
+
+    ``key`` is the column of the input that holds the key; None when every state is global.
+    """
+
+    function: Callable[..., Any]
+    key: str | None
+    states: tuple[PStateDeclaration, ...]
+    emitted: pa.Schema | None
+
+    @property
+    def reads(self) -> tuple[PStateDeclaration, ...]:
+        """All its states."""
+        return self.states
+
+    @property
+    def writes(self) -> tuple[PStateDeclaration, ...]:
+        """The states of its own topology: it may write any of them."""
+        return self.states
+
+    @property
+    def emits(self) -> bool:
+        """Whether ``emits=`` was declared."""
+        return self.emitted is not None

@@ -1,0 +1,25 @@
+"""Add or replace columns: ``stream.with_columns(month="substr(at, 1, 7)")``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from atoll.dataflow.operators.base import ColumnOperator
+from atoll.dataflow.operators.columns import with_replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["WithColumns"]
+
+
+@dataclass(frozen=True, eq=False)
+class WithColumns(ColumnOperator):
+    """All expressions see the columns as they were before the step."""
+
+    expressions: tuple[tuple[str, str], ...]
+
+    def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
+        """One narrow projection."""
+        return frames[0].selectExpr(*with_replaced(frames[0].columns, dict(self.expressions)))

@@ -1,0 +1,95 @@
+"""Rows as user functions see them: small objects with the columns as attributes.
+
+A row type is made once per schema; rows are built column-wise from an Arrow batch, so the cost of
+a row is that of filling its slots.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from atoll.errors import UserCodeError
+
+__all__ = ["Row", "batch_from_rows", "row_type", "rows_of"]
+
+
+class Row:
+    """One record: ``row.price``, ``row["price"]``, ``row.asdict()``."""
+
+    __slots__ = ()
+    columns: ClassVar[tuple[str, ...]] = ()
+
+    def asdict(self) -> dict[str, Any]:
+        """The record as a new dict, columns in order."""
+        return {name: getattr(self, name) for name in self.columns}
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of a column; ``KeyError`` when there is none of that name."""
+        if name in self.columns:
+            return getattr(self, name)
+        raise KeyError(name)
+
+    def __repr__(self) -> str:
+        """``Row(k='a', v=1)``."""
+        return "Row(" + ", ".join(f"{n}={getattr(self, n)!r}" for n in self.columns) + ")"
+
+    def __eq__(self, other: object) -> bool:
+        """Rows are equal when columns and values are."""
+        return isinstance(other, Row) and self.asdict() == other.asdict()
+
+    __hash__ = None  # type: ignore[assignment]  # rows may hold lists
+
+
+@functools.lru_cache(maxsize=256)
+def row_type(names: tuple[str, ...]) -> type[Row]:
+    """The row class for these column names."""
+    return type("Row", (Row,), {"__slots__": names, "columns": names})
+
+
+def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
+    """The rows of a batch, in order, with plain Python values."""
+    names = tuple(batch.schema.names)
+    kind = row_type(names)
+    columns = [column.to_pylist() for column in batch.columns]
+    for values in zip(*columns, strict=True):
+        row = kind()
+        for name, value in zip(names, values, strict=True):
+            setattr(row, name, value)
+        yield row
+
+
+def batch_from_rows(
+    rows: Iterable[Any], schema: pa.Schema, operator: str, place: str
+) -> pa.RecordBatch:
+    """The rows that a user function emitted (dicts or rows) as one batch of the declared schema.
+
+    Raises:
+        UserCodeError: When a row has a column too many or a value of another type.
+    """
+    names = set(schema.names)
+    plain = []
+    for row in rows:
+        values = row.asdict() if isinstance(row, Row) else row
+        if not isinstance(values, Mapping) or not names.issuperset(values):
+            extra = sorted(set(values) - names) if isinstance(values, Mapping) else repr(values)
+            raise UserCodeError(
+                f"a row emitted by {operator} does not fit what it declares: {extra}",
+                hint=f"emit dicts with the columns {', '.join(schema.names)}",
+                operator=operator,
+                place=place,
+            )
+        plain.append(values)
+    try:
+        columns = [pa.array([r.get(f.name) for r in plain], f.type) for f in schema]
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError) as error:
+        raise UserCodeError(
+            f"a value emitted by {operator} has the wrong type: {error}",
+            hint="make it match the types in emits=",
+            operator=operator,
+            place=place,
+        ) from error
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,201 @@
+"""Declares the steps that touch state, and checks them where they are declared.
+
+Keys and aggregates name Spark SQL expressions. Those that are more than a column are computed by
+one projection before the step, under names of their own, so that the step itself sees columns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from atoll.dataflow import operators as op
+from atoll.dataflow.declared import PStateDeclaration, Target
+from atoll.dataflow.operators.columns import bare_column
+from atoll.errors import DeclarationError
+from atoll.schema import Map, Node, Set, Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
+
+    from atoll.aggregates.base import Aggregator
+    from atoll.dataflow.stream import Aggregated, Stream
+
+__all__ = ["aggregate", "lookup", "process"]
+
+
+class _Projection:
+    """Collects the expressions that a step needs as columns."""
+
+    def __init__(self) -> None:
+        self.computed: dict[str, str] = {}
+
+    def column(self, expression: str) -> str:
+        """The column that holds the expression's value: itself, or a new one."""
+        bare = bare_column(expression)
+        if bare is not None:
+            return bare
+        for name, known in self.computed.items():
+            if known == expression:
+                return name
+        name = f"__e{len(self.computed)}"
+        self.computed[name] = expression
+        return name
+
+    def before(self, stream: Stream, place: str) -> op.Operator:
+        """The stream's operator, behind a projection when one is needed."""
+        if not self.computed:
+            return stream.operator
+        step = op.WithColumns((stream.operator,), place, tuple(self.computed.items()))
+        stream.graph.add(step)
+        return step
+
+
+def aggregate(
+    stream: Stream,
+    into: Target | PStateDeclaration,
+    aggregator: Aggregator | None,
+    fields: Mapping[str, Aggregator],
+    place: str,
+) -> Aggregated:
+    """Add an :class:`~atoll.dataflow.operators.Aggregate` and return what it wrote."""
+    from atoll.dataflow.stream import Aggregated
+
+    target = Target(into, ()) if isinstance(into, PStateDeclaration) else into
+    stream.graph.check_own(target.pstate, "aggregate", place)
+    wanted = _wanted(target, aggregator, fields, place)
+    projection = _Projection()
+    keys = [projection.column(part.text) for part in target.key_parts]
+    if isinstance(target.node, Set):
+        keys.extend(projection.column(text) for _, each in wanted for text in each.inputs)
+    declared = tuple(
+        op.AggregateField(name, each, tuple(projection.column(text) for text in each.inputs))
+        for name, each in wanted
+    )
+    before = projection.before(stream, place)
+    stream.graph.add(op.Aggregate((before,), place, target, tuple(keys), declared))
+    return Aggregated(target)
+
+
+def _wanted(
+    target: Target,
+    aggregator: Aggregator | None,
+    fields: Mapping[str, Aggregator],
+    place: str,
+) -> list[tuple[str | None, Aggregator]]:
+    """The aggregates by struct field (or None), checked for shape; types are checked later."""
+    node = target.node
+    if (aggregator is None) == (not fields):
+        raise DeclarationError(
+            "aggregate takes one aggregate, or one per field of a struct by keyword",
+            hint=f"for example aggregate({target.text}, agg.count())",
+            declared=place,
+        )
+    if aggregator is not None:
+        _check_single(target, node, aggregator, place)
+        return [(None, aggregator)]
+    if not (isinstance(node, Struct) and node.leaf):
+        raise DeclarationError(
+            f"{target.text} holds no struct of values, so its aggregate has no field names",
+            hint=f"aggregate({target.text}, agg.count()), or declare a Struct there",
+            declared=place,
+        )
+    unknown = [name for name in fields if node.get(name) is None]
+    if unknown:
+        raise DeclarationError(
+            f"{target.text} has no field {unknown[0]!r}",
+            hint=f"its fields are {', '.join(node.names())}",
+            declared=place,
+        )
+    return list(fields.items())
+
+
+def _check_single(target: Target, node: Node, aggregator: Aggregator, place: str) -> None:
+    element_wise = getattr(aggregator, "element_wise", False)
+    if isinstance(node, Set) != element_wise:
+        raise DeclarationError(
+            f"{target.text} holds a {type(node).__name__}, which {aggregator} cannot fold into",
+            hint="agg.collect_set goes into a Set, every other aggregate into a value",
+            declared=place,
+        )
+    if isinstance(node, Map) or (isinstance(node, Struct) and not node.leaf):
+        raise DeclarationError(
+            f"{target.text} is a {type(node).__name__}, stored element by element",
+            hint="go on to its values: " + target.text + '["..."]',
+            declared=place,
+        )
+
+
+def lookup(
+    stream: Stream, source: Target | PStateDeclaration, column: str, place: str
+) -> Stream:
+    """Add a :class:`~atoll.dataflow.operators.Lookup`."""
+    target = Target(source, ()) if isinstance(source, PStateDeclaration) else source
+    stream.graph.check_own(target.pstate, "lookup", place)
+    if not target.node.leaf:
+        raise DeclarationError(
+            f"{target.text} is stored element by element and cannot be looked up as one value",
+            hint="look up one of its values: " + target.text + '["..."]',
+            declared=place,
+        )
+    projection = _Projection()
+    keys = tuple(projection.column(part.text) for part in target.key_parts)
+    before = projection.before(stream, place)
+    found = stream._then(op.Lookup((before,), place, target, keys, column))
+    return _without(found, projection, place)
+
+
+def process(
+    stream: Stream,
+    function: Callable[..., Any],
+    key: str | None,
+    states: tuple[PStateDeclaration, ...],
+    emitted: pa.Schema | None,
+    place: str,
+) -> Stream:
+    """Add a :class:`~atoll.dataflow.operators.Process`."""
+    if not states:
+        raise DeclarationError(
+            "process without states", hint="use map or flat_map for a step without state"
+        )
+    for state in states:
+        stream.graph.check_own(state, "process", place)
+        if key is None and not state.is_global:
+            raise DeclarationError(
+                f"process needs key= to reach {state.name}, which is partitioned",
+                hint='say which value of the row is its top-level key: key="user_id"',
+                declared=place,
+            )
+    keyed = {_top_key(state) for state in states if not state.is_global}
+    if len(keyed) > 1 or (key is not None and any(state.is_global for state in states)):
+        raise DeclarationError(
+            f"the states {', '.join(s.name for s in states)} are not partitioned by the same type",
+            hint="a process step owns one key: use two steps, one after the other",
+            declared=place,
+        )
+    projection = _Projection()
+    column = None if key is None else projection.column(key)
+    before = projection.before(stream, place)
+    return stream._then(op.Process((before,), place, function, column, states, emitted))
+
+
+def _top_key(state: PStateDeclaration) -> Any:
+    match state.node:
+        case Map(key=key):
+            return key
+        case Set(item=item):
+            return item
+    return None
+
+
+def _without(stream: Stream, projection: _Projection, place: str) -> Stream:
+    """Drop the computed columns again, where the rows go on."""
+    if not projection.computed:
+        return stream
+    names = tuple(projection.computed)
+
+    def drop(frame: Any) -> Any:
+        return frame.drop(*names)
+
+    return stream._then(op.Transform((stream.operator,), place, drop))

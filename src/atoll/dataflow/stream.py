@@ -1,0 +1,188 @@
+"""The fluent face of a topology: each method adds one operator and returns the stream after it.
+
+Streams are cheap, immutable values. They hold no rows: a topology runs once its module is
+deployed. Expressions are Spark SQL strings and need no running Spark to declare.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from atoll.dataflow import operators as op
+from atoll.dataflow import state_steps
+from atoll.dataflow.usercode import declared_at
+from atoll.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from atoll.aggregates.base import Aggregator
+    from atoll.dataflow.declared import PStateDeclaration, Target
+    from atoll.dataflow.graph import Graph
+    from atoll.dataflow.rows import Row
+
+__all__ = ["Aggregated", "Stream"]
+
+
+class Stream:
+    """Rows of one microbatch on their way through a topology."""
+
+    __slots__ = ("graph", "operator")
+
+    def __init__(self, graph: Graph, operator: op.Operator) -> None:
+        """Streams come from ``Microbatch.source``, not from here."""
+        self.graph = graph
+        self.operator = operator
+
+    # Columns, by Spark ------------------------------------------------------------------------
+
+    def select(self, *expressions: str) -> Stream:
+        """Keep and compute columns: ``select("id", "price * 2 AS double_price")``."""
+        return self._then(op.Select((self.operator,), declared_at(1), expressions))
+
+    def with_columns(self, **expressions: str) -> Stream:
+        """Add or replace columns: ``with_columns(minute="ts_millis div 60000")``."""
+        step = op.WithColumns((self.operator,), declared_at(1), tuple(expressions.items()))
+        return self._then(step)
+
+    def where(self, condition: str) -> Stream:
+        """Keep the rows for which the condition holds."""
+        return self._then(op.Where((self.operator,), declared_at(1), condition))
+
+    def explode(self, expression: str, *names: str, outer: bool = False) -> Stream:
+        """One row per element of an array (one name) or entry of a map (two names).
+
+        Without a name the element takes the place of the column that ``expression`` is.
+        ``outer`` keeps rows whose collection is empty, with null.
+        """
+        step = op.Explode(
+            (self.operator,), declared_at(1), expression, names or (expression,), outer
+        )
+        return self._then(step)
+
+    def union(self, *others: Stream) -> Stream:
+        """Rows of all streams; columns are matched by name, duplicates stay."""
+        inputs = (self.operator, *(other.operator for other in others))
+        return self._then(op.Union(inputs, declared_at(1)))
+
+    def transform(self, function: Callable[[Any], Any]) -> Stream:
+        """Any DataFrame code: ``transform(lambda frame: frame.dropna())``.
+
+        The function sees one microbatch's rows as a Spark DataFrame and returns another.
+        """
+        return self._then(op.Transform((self.operator,), declared_at(1), function))
+
+    # Rows and batches, by Python ----------------------------------------------------------------
+
+    def map(self, function: Callable[[Row], Any], *, emits: str) -> Stream:
+        """One row out (a dict or a row) for each row in. ``emits`` is a DDL schema."""
+        place = declared_at(1)
+        return self._then(op.Map((self.operator,), place, function, _schema(emits, place)))
+
+    def flat_map(self, function: Callable[[Row], Iterable[Any]], *, emits: str) -> Stream:
+        """Any number of rows out for each row in. ``emits`` is a DDL schema."""
+        place = declared_at(1)
+        return self._then(op.FlatMap((self.operator,), place, function, _schema(emits, place)))
+
+    def map_batches(
+        self,
+        function: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]],
+        *,
+        emits: str,
+    ) -> Stream:
+        """Arrow batches in, Arrow batches out; the function is called once per task."""
+        place = declared_at(1)
+        return self._then(op.MapBatches((self.operator,), place, function, _schema(emits, place)))
+
+    # Exchanges --------------------------------------------------------------------------------
+
+    def hash_by(self, *expressions: str) -> Stream:
+        """Bring rows with equal values to one task. State steps do this by themselves."""
+        return self._then(op.HashBy((self.operator,), declared_at(1), expressions))
+
+    def shuffle(self) -> Stream:
+        """Spread rows evenly over the tasks; ends their append order."""
+        return self._then(op.Shuffle((self.operator,), declared_at(1)))
+
+    def to_global(self) -> Stream:
+        """Bring all rows to one task."""
+        return self._then(op.ToGlobal((self.operator,), declared_at(1)))
+
+    # State ------------------------------------------------------------------------------------
+
+    def aggregate(
+        self,
+        target: Target | PStateDeclaration,
+        aggregator: Aggregator | None = None,
+        **fields: Aggregator,
+    ) -> Aggregated:
+        """Fold the rows into a PState: one aggregate, or one per field of a struct.
+
+        ``aggregate(totals["user"], agg.sum("price"))``, or
+        ``aggregate(lines["author"], added=agg.sum("added"), deleted=agg.sum("deleted"))``.
+
+        Raises:
+            DeclarationError: When an aggregate does not fit what the PState holds there.
+        """
+        return state_steps.aggregate(self, target, aggregator, fields, declared_at(1))
+
+    def lookup(self, target: Target | PStateDeclaration, column: str) -> Stream:
+        """Add a column with the PState's value for each row, null where there is none."""
+        return state_steps.lookup(self, target, column, declared_at(1))
+
+    def process(
+        self,
+        function: Callable[..., Any],
+        *,
+        states: Sequence[PStateDeclaration],
+        key: str | None = None,
+        emits: str | None = None,
+    ) -> Stream:
+        """Call ``function(row, *handles)`` for each row on the actor that owns its key.
+
+        Args:
+            function: Reads and writes the states through the handles, in the order of
+                ``states``; may yield rows (dicts) when ``emits`` is given.
+            states: PStates of this topology whose top-level key is of the key's type.
+            key: A Spark SQL expression over the row; None when every state is global.
+            emits: The DDL schema of the rows that it yields.
+        """
+        place = declared_at(1)
+        emitted = None if emits is None else _schema(emits, place)
+        return state_steps.process(self, function, key, tuple(states), emitted, place)
+
+    def _then(self, operator: op.Operator) -> Stream:
+        self.graph.add(operator)
+        return Stream(self.graph, operator)
+
+
+class Aggregated:
+    """What ``aggregate`` returns: the place that was written, whose changes can be followed."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: Target) -> None:
+        """Made by ``Stream.aggregate``."""
+        self.target = target
+
+    def changes(self) -> Stream:
+        """The PState's changes, keys named as the expressions of the target where they can be."""
+        from atoll.dataflow.operators.columns import bare_column
+
+        names = [bare_column(part.text) for part in self.target.key_parts]
+        if any(name is None for name in names) or len(set(names)) < len(names):
+            return self.target.pstate.changes()
+        return self.target.pstate.changes(*[name for name in names if name is not None])
+
+
+def _schema(ddl: str, place: str) -> pa.Schema:
+    from atoll.ddl import parse_ddl
+
+    try:
+        return parse_ddl(ddl)
+    except DeclarationError as error:
+        raise DeclarationError(
+            error.message, hint=error.hint, **{**error.context, "declared": place}
+        ) from None

@@ -1,0 +1,239 @@
+"""A module: the unit that is deployed, with its depots, PStates and topologies.
+
+Declaring does nothing but check and remember. ``import atoll`` and a module's declaration start
+no Spark and open no file.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from atoll.dataflow import operators as op
+from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration
+from atoll.dataflow.graph import Graph
+from atoll.dataflow.stream import Stream
+from atoll.dataflow.usercode import declared_at
+from atoll.errors import DeclarationError
+from atoll.schema import Map, Node, Scalar, Set, as_node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from atoll.depot.start import StartFrom
+
+__all__ = ["Microbatch", "Module"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
+_VNODE_COUNT_MAX = 32_768
+_DEPOT_PARTITIONS_MAX = 4_096
+
+
+class Module:
+    """Declares depots and topologies under one name.
+
+    Args:
+        name: Letters, digits, ``-`` and ``_``; it is part of folder names and URLs.
+    """
+
+    def __init__(self, name: str) -> None:
+        """An empty module."""
+        self.name = _checked_name(name, "module")
+        self.depots: dict[str, DepotDeclaration] = {}
+        self.topologies: dict[str, Microbatch] = {}
+
+    def depot(  # noqa: PLR0913  # each is a keyword that users choose by itself
+        self,
+        name: str,
+        schema: str,
+        *,
+        partition_by: str | Callable[[Mapping[str, Any], int], int] | None = None,
+        partitions: int = 4,
+        is_global: bool = False,
+        retain_records: int | None = None,
+        retain_seconds: float | None = None,
+    ) -> DepotDeclaration:
+        """Declare a depot.
+
+        Args:
+            name: Unique among the module's depots.
+            schema: Spark DDL: ``"user_id long NOT NULL, at timestamp"``.
+            partition_by: A field (equal values stay together, in order), a function from record
+                and partition count to an index, or None to spread records evenly.
+            partitions: How many depot partitions; fixed for the depot's life.
+            is_global: One depot partition for all records.
+            retain_records: Keep at least the newest so many records of each depot partition.
+            retain_seconds: Keep at least the records of the last so many seconds.
+
+        Raises:
+            DeclarationError: When the schema is wrong or names no such field.
+        """
+        from atoll.ddl import parse_ddl
+
+        place = declared_at(1)
+        _checked_name(name, "depot")
+        if name in self.depots:
+            raise DeclarationError(f"depot {name!r} is declared twice", declared=place)
+        parsed = parse_ddl(schema)
+        if isinstance(partition_by, str) and partition_by not in parsed.names:
+            raise DeclarationError(
+                f"depot {name!r} is partitioned by {partition_by!r}, which it has no field of",
+                hint=f"its fields are {', '.join(parsed.names)}",
+                declared=place,
+            )
+        if not 1 <= partitions <= _DEPOT_PARTITIONS_MAX:
+            raise DeclarationError(
+                f"depot {name!r} cannot have {partitions} partitions",
+                hint=f"choose 1 to {_DEPOT_PARTITIONS_MAX}",
+                declared=place,
+            )
+        count = 1 if is_global else partitions
+        self.depots[name] = DepotDeclaration(
+            self.name, name, parsed, partition_by, count, retain_records, retain_seconds
+        )
+        return self.depots[name]
+
+    def microbatch(
+        self, name: str, *, vnode_count: int = 256, options: Mapping[str, int] | None = None
+    ) -> Microbatch:
+        """Declare a microbatch topology.
+
+        Args:
+            name: Unique among the module's topologies.
+            vnode_count: Into how many vnodes its PStates are divided; fixed for their life.
+            options: Options by name, such as ``{"depot.microbatch.max.records": 1000}``.
+        """
+        _checked_name(name, "topology")
+        if name in self.topologies:
+            raise DeclarationError(f"topology {name!r} is declared twice", declared=declared_at(1))
+        if not 1 <= vnode_count <= _VNODE_COUNT_MAX:
+            raise DeclarationError(
+                f"topology {name!r} cannot have {vnode_count} vnodes",
+                hint=f"choose 1 to {_VNODE_COUNT_MAX}",
+            )
+        self.topologies[name] = Microbatch(self, name, vnode_count, dict(options or {}))
+        return self.topologies[name]
+
+    def pstates(self) -> dict[str, PStateDeclaration]:
+        """All PStates of the module, by name."""
+        return {
+            name: pstate
+            for topology in self.topologies.values()
+            for name, pstate in topology.graph.pstates.items()
+        }
+
+
+class Microbatch:
+    """A topology that runs one microbatch at a time, each exactly once."""
+
+    def __init__(
+        self, module: Module, name: str, vnode_count: int, options: dict[str, int]
+    ) -> None:
+        """Made by ``Module.microbatch``."""
+        self.module = module
+        self.name = name
+        self.vnode_count = vnode_count
+        self.options = options
+        self.graph = Graph(module.name, name)
+
+    def pstate(
+        self, name: str, schema: Any, *, initial: Any = None, is_global: bool = False
+    ) -> PStateDeclaration:
+        """Declare a PState that this topology writes.
+
+        Args:
+            name: Unique among the module's PStates.
+            schema: ``Map(str, int)``, ``int``, ``Map(int, Struct(...))``, ...
+            initial: The value of a scalar, list or struct that was never written.
+            is_global: Keep a map or set in one vnode instead of spreading it by key.
+        """
+        place = declared_at(1)
+        _checked_name(name, "PState")
+        owner = self.module.pstates().get(name)
+        if owner is not None:
+            raise DeclarationError(
+                f"PState {name!r} is declared twice",
+                hint=f"topology {owner.topology!r} owns it; choose another name",
+                declared=place,
+            )
+        node = as_node(schema)
+        partitioned = isinstance(node, Map | Set) and not is_global
+        if initial is not None and not node.leaf:
+            raise DeclarationError(
+                f"PState {name!r} cannot have an initial value",
+                hint="only a scalar, list or struct has one; a map or set begins empty",
+                declared=place,
+            )
+        self.graph.pstates[name] = PStateDeclaration(
+            self.module.name,
+            self.name,
+            name,
+            node,
+            self.vnode_count if partitioned else 1,
+            not partitioned,
+            initial,
+            self._changes,
+            place,
+        )
+        return self.graph.pstates[name]
+
+    def source(self, depot: DepotDeclaration, *, start_from: StartFrom | None = None) -> Stream:
+        """Read a depot of this module; by default only what is appended from now on.
+
+        Args:
+            depot: What ``Module.depot`` returned.
+            start_from: ``atoll.start.beginning()``, ``after_timestamp(...)``, ``ago(...)``. It
+                counts only when the topology first meets the depot.
+        """
+        place = declared_at(1)
+        if self.module.depots.get(depot.name) is not depot:
+            raise DeclarationError(
+                f"depot {depot.name!r} belongs to module {depot.module!r}",
+                hint=f"declare it in module {self.module.name!r}",
+                declared=place,
+            )
+        step = op.Source((), place, depot, start_from)
+        self.graph.add(step)
+        return Stream(self.graph, step)
+
+    def _changes(self, pstate: PStateDeclaration, key_names: tuple[str, ...]) -> Stream:
+        place = declared_at(2)
+        keys = entry_keys(pstate.node, place)
+        names = key_names or tuple(
+            "key" if index == 0 else f"key_{index + 1}" for index in range(len(keys))
+        )
+        if len(names) != len(keys):
+            raise DeclarationError(
+                f"entries of {pstate.name} have {len(keys)} keys, not {len(names)}",
+                hint=f"name {len(keys)} columns in changes(...)",
+                declared=place,
+            )
+        step = op.Changes((), place, pstate, names)
+        self.graph.add(step)
+        return Stream(self.graph, step)
+
+
+def entry_keys(node: Node, place: str) -> tuple[Scalar, ...]:
+    """The keys of one stored entry: those of the maps on the way, and a set's element."""
+    keys: list[Scalar] = []
+    while isinstance(node, Map):
+        keys.append(node.key)
+        node = node.value
+    if isinstance(node, Set):
+        keys.append(node.item)
+    elif not node.leaf:
+        raise DeclarationError(
+            "changes of structs whose fields are stored apart have no common columns",
+            hint="put the fields whose changes you need into a PState of their own",
+            declared=place,
+        )
+    return tuple(keys)
+
+
+def _checked_name(name: str, kind: str) -> str:
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise DeclarationError(
+            f"{name!r} cannot name a {kind}",
+            hint="use 1 to 63 letters, digits, - and _, beginning with a letter or digit",
+        )
+    return name
