@@ -1,0 +1,1 @@
+"""The microbatch loop: plans, attempts, commits, and what decides between them."""

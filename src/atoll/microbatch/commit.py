@@ -1,0 +1,58 @@
+"""Builds the commit of an attempt from its outcome. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from atoll.microbatch.objects import Commit, Plan, PStateCommit, pack_ids, unpack_ids
+from atoll.microbatch.outcome import Outcome
+
+if TYPE_CHECKING:
+    from atoll.microbatch.events import State
+
+__all__ = ["build_commit"]
+
+
+def build_commit(state: State, outcome: Outcome, now_ms: int) -> Commit:
+    """The commit object for the running plan, carrying over what the attempt left alone."""
+    plan = state.plan
+    assert plan is not None
+    pstates: dict[str, PStateCommit] = {}
+    touched_ids: dict[str, list[int]] = {}
+    for name, vnode_count in state.vnode_counts.items():
+        part, touched = _pstate_commit(name, vnode_count, plan, state, outcome)
+        pstates[name] = part
+        touched_ids[name] = touched
+    floor = state.checkpoints.floor(plan.id, touched_ids, state.options.history_microbatches)
+    return Commit(
+        id=plan.id,
+        version=state.version,
+        epoch=state.epoch,
+        committed_at_ms=now_ms,
+        ranges=plan.ranges,
+        records=plan.records,
+        processed=state.last.processed + plan.records,
+        tokens=[token for job in outcome.jobs for token in job.tokens],
+        pstates=pstates,
+        floor=max(floor, state.last.floor),
+    )
+
+
+def _pstate_commit(
+    name: str, vnode_count: int, plan: Plan, state: State, outcome: Outcome
+) -> tuple[PStateCommit, list[int]]:
+    before = state.last.pstates.get(name)
+    touched = [0] * vnode_count if before is None else unpack_ids(before.touched)
+    logs = [job.logs(name) for job in outcome.jobs]
+    for job_logs in logs:
+        for log in job_logs:
+            for vnode in log.vnodes:
+                touched[vnode] = plan.id
+    written = [
+        manifest.checkpoints[name]
+        for job in outcome.jobs
+        for manifest in job.manifests
+        if name in manifest.checkpoints
+    ]
+    again = state.checkpoints.named_again(plan.id, state.options.checkpoint_commits, name)
+    return PStateCommit(pack_ids(touched), logs, written + again), touched

@@ -1,0 +1,70 @@
+"""Lives of a module's coordinator: each takes the next number, and the highest one is in charge.
+
+Nothing is locked. A life that finds a higher number stops before it acknowledges or commits
+anything more; if it does not look in time, the create-if-absent of the commit stops it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+import msgspec
+
+from atoll.errors import FencedError, NotFoundError
+from atoll.storage.local import LocalStore
+from atoll.storage.numbered import NumberedObjects
+from atoll.storage.objects import ObjectExistsError
+
+__all__ = ["Epoch", "claim_epoch"]
+
+
+class Life(msgspec.Struct, frozen=True):
+    """Who took an epoch, for the message to whoever is fenced by it."""
+
+    host: str
+    pid: int
+    began_at_ms: int
+
+
+class Epoch:
+    """A number taken, and the means to see whether it is still the highest."""
+
+    def __init__(self, objects: NumberedObjects, number: int) -> None:
+        """Made by :func:`claim_epoch`."""
+        self.objects = objects
+        self.number = number
+
+    def check(self) -> None:
+        """Refuse to go on when a later life exists. One system call.
+
+        Raises:
+            FencedError: With the host and process of the later life.
+        """
+        if not self.objects.exists(self.number + 1):
+            return
+        try:
+            later = msgspec.msgpack.decode(self.objects.read(self.number + 1), type=Life)
+            who = f"process {later.pid} on {later.host}"
+        except (NotFoundError, msgspec.MsgspecError):
+            who = "another process"
+        raise FencedError(
+            f"epoch {self.number} was fenced by {who}",
+            hint="this module now runs there; stop this process",
+            epoch=self.number,
+            fenced_by=who,
+        )
+
+
+def claim_epoch(store: LocalStore, module: str) -> Epoch:
+    """Take the next epoch of a module; every earlier one is fenced from now on."""
+    objects = NumberedObjects(store, f"{module}/epochs")
+    life = Life(socket.gethostname(), os.getpid(), int(time.time() * 1000))
+    while True:
+        number = (objects.latest() or 0) + 1
+        try:
+            objects.create(number, msgspec.msgpack.encode(life))
+        except ObjectExistsError:
+            continue
+        return Epoch(objects, number)

@@ -1,0 +1,36 @@
+"""What the loop asks of whatever runs a topology's jobs."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from atoll.microbatch.objects import Plan
+from atoll.microbatch.outcome import ActorFailure, Outcome
+
+__all__ = ["AttemptError", "Executor"]
+
+
+class AttemptError(Exception):
+    """An attempt that ended without a result, and why."""
+
+    def __init__(self, failure: ActorFailure) -> None:
+        """Keep the failure as data: it goes into the topology's status."""
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Executor(Protocol):
+    """Runs attempts. One at a time per topology; several topologies may run at once."""
+
+    def run(self, plan: Plan, epoch: int, version: int, timeout_seconds: float) -> Outcome:
+        """Run all jobs of an attempt and return what their tasks report.
+
+        Nothing that it does is visible to readers. When it raises, tasks may still be running:
+        whatever they write later is named by their own tokens and counts for nothing.
+
+        Raises:
+            AttemptError: When a task failed, an executor was lost or the time was over.
+        """
+
+    def forget(self, microbatch: int) -> None:
+        """Drop the rows staged by attempts at a microbatch: it has committed."""

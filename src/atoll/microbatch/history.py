@@ -1,0 +1,180 @@
+"""The committed log of a topology as stores and readers ask for it, as of one commit.
+
+Commits never change once made, so they are kept in memory after the first read; a process keeps
+the last few hundred of each topology it works with.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+from atoll.errors import DamageError, NotFoundError
+from atoll.microbatch.objects import GENESIS, Commit, PStateCommit, decode_commit, unpack_ids
+from atoll.pstate.history import FileRef, Rebuild
+from atoll.storage.local import LocalStore
+from atoll.storage.numbered import NumberedObjects
+
+__all__ = ["CommitHistory", "commit_objects", "plan_objects", "read_commit"]
+
+_COMMITS_KEPT = 512
+
+
+def commit_objects(store: LocalStore, module: str, topology: str) -> NumberedObjects:
+    """The commits of a topology."""
+    return NumberedObjects(store, f"{module}/{topology}/commits")
+
+
+def plan_objects(store: LocalStore, module: str, topology: str) -> NumberedObjects:
+    """The plans of a topology."""
+    return NumberedObjects(store, f"{module}/{topology}/plans")
+
+
+@functools.lru_cache(maxsize=_COMMITS_KEPT)
+def _cached_commit(root: Path, prefix: str, commit_id: int) -> Commit:
+    return decode_commit(NumberedObjects(LocalStore(root), prefix).read(commit_id))
+
+
+@functools.lru_cache(maxsize=_COMMITS_KEPT)
+def _touched(packed: bytes) -> list[int]:
+    return unpack_ids(packed)
+
+
+def read_commit(store: LocalStore, module: str, topology: str, commit_id: int) -> Commit:
+    """A commit by its id; id 0 is the progress before the first.
+
+    Raises:
+        NotFoundError: When it was dropped, or never made.
+        DamageError: When the object is damaged.
+    """
+    if commit_id == 0:
+        return GENESIS
+    return _cached_commit(store.root, commit_objects(store, module, topology).prefix, commit_id)
+
+
+class CommitHistory:
+    """What the commits up to ``commit_id`` say; implements ``atoll.pstate.history.History``."""
+
+    def __init__(self, store: LocalStore, module: str, topology: str, commit: Commit) -> None:
+        """Use :meth:`open` unless the commit is at hand."""
+        self.store = store
+        self.module = module
+        self.topology = topology
+        self.commit = commit
+
+    @classmethod
+    def open(cls, store: LocalStore, module: str, topology: str, commit_id: int) -> CommitHistory:
+        """The history as of a commit."""
+        return cls(store, module, topology, read_commit(store, module, topology, commit_id))
+
+    @property
+    def commit_id(self) -> int:
+        """The last commit that this history knows."""
+        return self.commit.id
+
+    def last_touched(self, pstate: str, vnode: int) -> int:
+        """The last id that changed the vnode; 0 when none did."""
+        part = self.commit.pstates.get(pstate)
+        return 0 if part is None else _touched(part.touched)[vnode]
+
+    def committed_tokens(self, pstate: str, vnode: int, commit_id: int) -> frozenset[str]:  # noqa: ARG002 - a finer log may ask per vnode
+        """The winning task runs of a microbatch; none when it is not committed."""
+        if commit_id > self.commit.id:
+            return frozenset()
+        return _winners(self._read(commit_id), pstate).tokens
+
+    def committed_steps(self, pstate: str, vnode: int, commit_id: int) -> tuple[int, ...]:
+        """The jobs of a committed microbatch that changed the vnode, ascending."""
+        if commit_id > self.commit.id:
+            return ()
+        return _winners(self._read(commit_id), pstate).steps.get(vnode, ())
+
+    def rebuild(self, pstate: str, vnode: int) -> Rebuild:
+        """The vnode's newest checkpoint and the logs after it, as of this commit.
+
+        Raises:
+            DamageError: When a commit in between is missing.
+        """
+        logs: list[tuple[int, FileRef]] = []
+        base: tuple[FileRef, int] | None = None
+        commit_id = self.commit.id
+        while commit_id >= max(self.commit.floor, 1 if base is None else base[1] + 1):
+            part = self._read(commit_id).pstates.get(pstate)
+            if part is not None:
+                base = base or _checkpoint_of(part, vnode, self.commit.id)
+                touching = [
+                    (commit_id, log.file) for job in part.logs for log in job if vnode in log.vnodes
+                ]
+                logs.extend(reversed(touching))
+            commit_id -= 1
+        checkpoint, checkpoint_id = (None, 0) if base is None else base
+        later = [log for log in reversed(logs) if log[0] > checkpoint_id]
+        return Rebuild(checkpoint, checkpoint_id, tuple(later))
+
+    def open_file(self, ref: FileRef) -> Path:
+        """Where the file lies."""
+        return self.store.path(ref.name)
+
+    def _read(self, commit_id: int) -> Commit:
+        if commit_id == self.commit.id:
+            return self.commit
+        try:
+            return read_commit(self.store, self.module, self.topology, commit_id)
+        except NotFoundError as error:
+            raise DamageError(
+                f"commit {commit_id} of topology {self.topology!r} is missing",
+                hint="restore it from a backup of the root folder",
+                file=str(error.context.get("file", "")),
+            ) from error
+
+
+@dataclass(frozen=True)
+class _Winners:
+    """Which task runs a commit consists of, and which of its jobs changed which vnode."""
+
+    tokens: frozenset[str]
+    steps: dict[int, tuple[int, ...]]
+
+
+@functools.lru_cache(maxsize=64)
+def _winners_of(commit: _ById, pstate: str) -> _Winners:
+    part = commit.commit.pstates.get(pstate)
+    steps: dict[int, tuple[int, ...]] = {}
+    for step, logs in enumerate(part.logs if part is not None else []):
+        for vnode in {vnode for log in logs for vnode in log.vnodes}:
+            steps[vnode] = (*steps.get(vnode, ()), step)
+    return _Winners(frozenset(commit.commit.tokens), steps)
+
+
+class _ById:
+    """A commit as a cache key: commits are immutable, so identity of the object is enough."""
+
+    __slots__ = ("commit",)
+
+    def __init__(self, commit: Commit) -> None:
+        self.commit = commit
+
+    def __hash__(self) -> int:
+        return hash((self.commit.id, self.commit.epoch, self.commit.committed_at_ms))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and self.commit is other.commit
+
+
+def _winners(commit: Commit, pstate: str) -> _Winners:
+    return _winners_of(_ById(commit), pstate)
+
+
+def _checkpoint_of(
+    part: PStateCommit, vnode: int, commit_id: int
+) -> tuple[FileRef, int] | None:
+    """The newest checkpoint of a vnode among those that one commit names."""
+    best: tuple[FileRef, int] | None = None
+    for checkpoint in part.checkpoints:
+        for each, checkpoint_id in zip(checkpoint.vnodes, checkpoint.ids, strict=True):
+            if each == vnode and checkpoint_id <= commit_id and (
+                best is None or checkpoint_id > best[1]
+            ):
+                best = (checkpoint.file, checkpoint_id)
+    return best

@@ -1,0 +1,130 @@
+"""Plans and commits: the numbered objects that a topology's progress consists of.
+
+Both are made with create-if-absent under their microbatch's id, so of two coordinators only one
+can make each. Plan ``N`` fixes which records every attempt at ``N`` reads. Creating commit ``N``
+*is* the commit: before it nothing of ``N`` is visible, after it all of ``N`` is.
+
+Ids begin at 1; the progress before the first commit is :data:`GENESIS`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+
+import msgspec
+
+from atoll.pstate.history import FileRef
+
+__all__ = [
+    "GENESIS",
+    "CheckpointFile",
+    "Commit",
+    "LogFile",
+    "PStateCommit",
+    "Plan",
+    "Ranges",
+    "decode_commit",
+    "decode_plan",
+    "encode",
+    "pack_ids",
+    "unpack_ids",
+]
+
+Ranges = dict[str, list[tuple[int, int]]]
+"""For each depot, for each depot partition, the offsets ``[start, end)``."""
+
+
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What microbatch ``id`` reads, in every attempt."""
+
+    id: int
+    epoch: int
+    planned_at_ms: int
+    ranges: Ranges
+    checkpoint_vnodes: dict[str, list[int]]
+    """For each PState the vnodes whose whole state this microbatch also writes to a checkpoint."""
+
+    @property
+    def records(self) -> int:
+        """How many records the ranges hold."""
+        return sum(end - start for ranges in self.ranges.values() for start, end in ranges)
+
+
+class LogFile(msgspec.Struct, frozen=True, array_like=True):
+    """An incremental log that an actor wrote, and the vnodes that it holds changes of."""
+
+    file: FileRef
+    vnodes: list[int]
+
+
+class CheckpointFile(msgspec.Struct, frozen=True, array_like=True):
+    """The whole state of some vnodes, each as it was after the microbatch of the id beside it."""
+
+    file: FileRef
+    vnodes: list[int]
+    ids: list[int]
+
+
+class PStateCommit(msgspec.Struct, frozen=True):
+    """What a commit says of one PState."""
+
+    touched: bytes
+    """For each vnode the id of the last microbatch that changed it (:func:`pack_ids`)."""
+    logs: list[list[LogFile]]
+    """The incremental logs of this microbatch, by the Spark job that wrote them."""
+    checkpoints: list[CheckpointFile]
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """That microbatch ``id`` took effect, and where its effect lies."""
+
+    id: int
+    version: int
+    epoch: int
+    committed_at_ms: int
+    ranges: Ranges
+    records: int
+    processed: int
+    """Records processed over the topology's life, this microbatch included."""
+    tokens: list[str]
+    """The task runs whose output this commit consists of."""
+    pstates: dict[str, PStateCommit]
+    floor: int
+    """Commits below this id are not needed to rebuild any state as of this commit."""
+
+    def ends(self) -> dict[str, list[int]]:
+        """Where the next microbatch begins, by depot and depot partition."""
+        return {depot: [end for _, end in ranges] for depot, ranges in self.ranges.items()}
+
+
+GENESIS = Commit(0, 0, 0, 0, {}, 0, 0, [], {}, 1)
+"""The progress of a topology that has committed nothing yet."""
+
+_PLAN = msgspec.msgpack.Decoder(Plan)
+_COMMIT = msgspec.msgpack.Decoder(Commit)
+
+
+def encode(value: Plan | Commit) -> bytes:
+    """The object's bytes; the numbered-object layer adds length and checksum."""
+    return msgspec.msgpack.encode(value)
+
+
+def decode_plan(data: bytes) -> Plan:
+    """Read what :func:`encode` wrote of a plan."""
+    return _PLAN.decode(data)
+
+
+def decode_commit(data: bytes) -> Commit:
+    """Read what :func:`encode` wrote of a commit."""
+    return _COMMIT.decode(data)
+
+
+def pack_ids(ids: list[int]) -> bytes:
+    """Ids by vnode, compressed: neighbours are mostly equal, so a few bytes for each run."""
+    return zlib.compress(array("Q", ids).tobytes(), level=1)
+
+
+def unpack_ids(data: bytes) -> list[int]:
+    """Read what :func:`pack_ids` wrote."""
+    return array("Q", zlib.decompress(data)).tolist()

@@ -1,0 +1,111 @@
+"""What the tasks of an attempt report: one manifest per actor and job, and their sum.
+
+Only what the manifests name counts. A task that ran twice wrote two sets of files under two
+tokens; the manifest that Spark returned says which of them are part of the attempt.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from atoll.errors import AtollError
+from atoll.microbatch.objects import CheckpointFile, LogFile
+from atoll.pstate.history import FileRef
+
+__all__ = ["ActorFailure", "JobOutcome", "Manifest", "Outcome", "StagedFile", "failure_of"]
+
+
+class ActorFailure(msgspec.Struct, frozen=True):
+    """Why a task could not do its part, as its error said it."""
+
+    code: str
+    message: str
+    hint: str | None = None
+    context: dict[str, str] = {}
+    """Where it was wrong."""
+    trace: str = ""
+    """For the log, never for a person's screen."""
+
+
+class StagedFile(msgspec.Struct, frozen=True):
+    """Rows that an emitting step left for the jobs after it."""
+
+    operator: int
+    file: FileRef
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What one actor did in one job."""
+
+    token: str
+    unit: int
+    logs: dict[str, LogFile] = {}
+    checkpoints: dict[str, CheckpointFile] = {}
+    staged: list[StagedFile] = []
+    opened: dict[str, int] = {}
+    """How many vnodes were found current, behind or absent."""
+    rows: int = 0
+    timings_ms: dict[str, float] = {}
+    failure: ActorFailure | None = None
+
+
+class JobOutcome(msgspec.Struct, frozen=True):
+    """The manifests of one Spark job, one per actor."""
+
+    index: int
+    manifests: list[Manifest]
+
+    @property
+    def failure(self) -> ActorFailure | None:
+        """The first failure among the actors, or None."""
+        return next((m.failure for m in self.manifests if m.failure is not None), None)
+
+    @property
+    def tokens(self) -> list[str]:
+        """The winning task runs."""
+        return [manifest.token for manifest in self.manifests]
+
+    def logs(self, pstate: str) -> list[LogFile]:
+        """The incremental logs of a PState."""
+        return [m.logs[pstate] for m in self.manifests if pstate in m.logs]
+
+    def staged(self, operator: int) -> list[FileRef]:
+        """The rows that a step emitted, in the order of the actors."""
+        return [s.file for m in self.manifests for s in m.staged if s.operator == operator]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """All jobs of a successful attempt, in order."""
+
+    jobs: list[JobOutcome]
+
+    def pstates(self) -> list[str]:
+        """The PStates that the attempt changed or checkpointed."""
+        names = {n for j in self.jobs for m in j.manifests for n in (*m.logs, *m.checkpoints)}
+        return sorted(names)
+
+    def opened(self) -> dict[str, int]:
+        """How many vnodes were found current, behind or absent, over all actors and jobs."""
+        total: dict[str, int] = {}
+        for job in self.jobs:
+            for manifest in job.manifests:
+                for kind, count in manifest.opened.items():
+                    total[kind] = total.get(kind, 0) + count
+        return total
+
+    def slowest_ms(self) -> dict[str, float]:
+        """For each part of the actors' work the longest that one of them took, jobs added up."""
+        total: dict[str, float] = {}
+        for job in self.jobs:
+            for name in {name for m in job.manifests for name in m.timings_ms}:
+                slowest = max(m.timings_ms.get(name, 0.0) for m in job.manifests)
+                total[name] = total.get(name, 0.0) + slowest
+        return total
+
+
+def failure_of(error: BaseException) -> ActorFailure:
+    """An error as data."""
+    if isinstance(error, AtollError):
+        context = {name: str(value) for name, value in error.context.items()}
+        return ActorFailure(error.code, error.message, error.hint, context)
+    return ActorFailure("E-INTERNAL", f"{type(error).__name__}: {error}")

@@ -1,0 +1,83 @@
+"""What a topology says of itself, as plain data for people, HTTP and metrics."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from atoll.microbatch.events import State
+
+__all__ = ["Status"]
+
+_RATE_WINDOW_SECONDS = 10.0
+
+
+@dataclass
+class Status:
+    """The latest state of a topology; written by its loop, read by anybody."""
+
+    topology: str
+    state: State
+    durations_ms: dict[str, float] = field(default_factory=dict)
+    """Of the last committed microbatch, by numbered step, and ``total``."""
+    opened: dict[str, int] = field(default_factory=dict)
+    task_timings_ms: dict[str, float] = field(default_factory=dict)
+    history: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=256))
+    """One entry per microbatch committed lately: id, records, milliseconds."""
+    _recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=1024))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def committed(self, commit_id: int, records: int, durations_ms: dict[str, float]) -> None:
+        """Remember a commit."""
+        with self._lock:
+            self.durations_ms = durations_ms
+            self._recent.append((time.monotonic(), records))
+            self.history.append({"id": commit_id, "records": records, **durations_ms})
+
+    def records_per_second(self) -> float:
+        """Over the last ten seconds."""
+        now = time.monotonic()
+        with self._lock:
+            recent = [(at, n) for at, n in self._recent if now - at <= _RATE_WINDOW_SECONDS]
+        if not recent:
+            return 0.0
+        window = max(now - recent[0][0] + self.durations_ms.get("total", 0.0) / 1000.0, 0.001)
+        return sum(n for _, n in recent) / window
+
+    def as_dict(self, ends: dict[str, list[int]]) -> dict[str, Any]:
+        """JSON-able; ``ends`` are the depots' end offsets now, for the lag."""
+        state = self.state
+        done = state.last.ends()
+        failure = state.failure
+        return {
+            "topology": self.topology,
+            "state": str(state.condition),
+            "id": state.last.id if state.plan is None else state.plan.id,
+            "committed": state.last.id,
+            "version": state.version,
+            "epoch": state.epoch,
+            "step": state.step.name.lower(),
+            "processed": state.last.processed,
+            "lag": {
+                depot: [
+                    end - at
+                    for end, at in zip(depot_ends, done.get(depot, depot_ends), strict=True)
+                ]
+                for depot, depot_ends in ends.items()
+            },
+            "records_per_second": round(self.records_per_second(), 1),
+            "durations_ms": {name: round(ms, 2) for name, ms in self.durations_ms.items()},
+            "opened": dict(self.opened),
+            "attempts_failed": state.failures,
+            "error": None
+            if failure is None
+            else {
+                "code": failure.code,
+                "message": failure.message,
+                "hint": failure.hint,
+                "context": failure.context,
+            },
+        }
