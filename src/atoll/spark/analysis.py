@@ -1,0 +1,80 @@
+"""Resolves the columns after every operator, by Spark's own analyzer over empty frames.
+
+Column steps are Spark SQL, so only Spark can say what they yield. It analyses the same plan that
+it will run, so an unknown column or a wrong type is found when a module is deployed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from atoll.dataflow import operators as op
+from atoll.errors import AtollError, DeclarationError
+from atoll.tasks.bind import emitted_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from atoll.dataflow.graph import Graph
+
+__all__ = ["arrow_schema", "resolve", "spark_schema"]
+
+_MESSAGE_LINES_MAX = 3
+
+
+def resolve(session: SparkSession, graph: Graph) -> dict[op.Operator, pa.Schema]:
+    """The columns after each operator of a topology.
+
+    Raises:
+        DeclarationError: When a step names a column that is not there or mixes types.
+    """
+    schemas: dict[op.Operator, pa.Schema] = {}
+    for operator in graph.operators:
+        match operator:
+            case op.Source(depot=depot):
+                schemas[operator] = depot.schema
+            case op.StateOperator():
+                schemas[operator] = emitted_schema(operator, schemas)
+            case op.BatchOperator(inputs=inputs):
+                schemas[operator] = operator.schema([schemas[each] for each in inputs])
+            case op.ColumnOperator(inputs=inputs):
+                frames = [_empty(session, schemas[each]) for each in inputs]
+                schemas[operator] = _after(operator, frames)
+    return schemas
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Spark's schema for Arrow's."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Arrow's schema for Spark's; instants in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def _empty(session: SparkSession, schema: pa.Schema) -> DataFrame:
+    return session.createDataFrame([], spark_schema(schema))
+
+
+def _after(operator: op.ColumnOperator, frames: list[DataFrame]) -> pa.Schema:
+    try:
+        frame: Any = operator.apply(frames, 1)
+        return arrow_schema(frame.schema)
+    except AtollError:
+        raise
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        columns = ", ".join(name for frame in frames for name in frame.columns)
+        raise DeclarationError(
+            f"{operator.title}: {' '.join(lines[:_MESSAGE_LINES_MAX])}",
+            hint=f"the rows before it have the columns {columns}",
+            declared=operator.place,
+        ) from error

@@ -1,0 +1,106 @@
+"""Ships a program to Spark's Python workers, which unpack it once and keep it.
+
+User functions travel by value: the workers need not be able to import the module that a user's
+file was loaded as.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from atoll.dataflow.graph import Graph
+    from atoll.tasks.program import Program
+
+__all__ = ["Shipped", "ship"]
+
+_PROGRAMS_KEPT = 32
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A pickled program and its digest, under which a worker keeps what it unpacked."""
+
+    digest: str
+    data: bytes
+
+    def load(self) -> Program:
+        """The program, unpacked at most once per process."""
+        return _load(self.digest, self.data)
+
+
+def ship(program: Program, graph: Graph) -> Shipped:
+    """Pickle a program with the user's functions in it."""
+    from pyspark import cloudpickle
+
+    modules = {module.__name__: module for module in _user_modules(graph)}
+    for module in modules.values():
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        data = cloudpickle.dumps(program)
+    finally:
+        for module in modules.values():
+            cloudpickle.unregister_pickle_by_value(module)
+    return Shipped(hashlib.blake2b(data, digest_size=16).hexdigest(), data)
+
+
+class _Load:
+    """The unpacked programs by digest; the data is looked at only when one is missing."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, bytes] = {}
+
+    @functools.lru_cache(maxsize=_PROGRAMS_KEPT)  # noqa: B019  # lives as long as the process
+    def by_digest(self, digest: str) -> Any:
+        from pyspark import cloudpickle
+
+        return cloudpickle.loads(self.data.pop(digest))
+
+
+_LOADED = _Load()
+
+
+def _load(digest: str, data: bytes) -> Program:
+    _LOADED.data[digest] = data
+    try:
+        program: Program = _LOADED.by_digest(digest)
+        return program
+    finally:
+        _LOADED.data.pop(digest, None)
+
+
+def _user_modules(graph: Graph) -> Iterator[ModuleType]:
+    """The modules of the user's functions that a worker may be unable to import."""
+    for operator in graph.operators:
+        for function in _functions(operator):
+            module = sys.modules.get(getattr(function, "__module__", None) or "")
+            if module is not None and not _installed(module):
+                yield module
+
+
+def _functions(operator: Any) -> Iterator[Any]:
+    for value in vars(operator).values():
+        if callable(value):
+            yield value
+        for field in value if isinstance(value, tuple) else ():
+            aggregator = getattr(field, "aggregator", None)
+            if aggregator is not None:
+                yield from (each for each in vars(aggregator).values() if callable(each))
+
+
+def _installed(module: ModuleType) -> bool:
+    """Whether it belongs to Python, to an installed package or to Atoll."""
+    name = module.__name__.partition(".")[0]
+    file = getattr(module, "__file__", None)
+    if name in ("atoll", "__main__") or file is None:
+        return True  # the main module is pickled by value anyway
+    places = {sysconfig.get_path(each) for each in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return any(Path(file).is_relative_to(place) for place in places)

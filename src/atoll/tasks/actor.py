@@ -1,0 +1,196 @@
+"""One actor's part of a job: the rows of its vnodes in, state, logs and a manifest out.
+
+Steps, in the order that every actor keeps: open all stores it will touch (which undoes whatever
+an uncommitted attempt left there), look up, fold and process in the order of the declarations,
+take the changes, write checkpoints that are due, commit each store's transaction (which leaves
+its work pending), write the incremental logs. Nothing of it is visible before the commit object.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from atoll.microbatch.history import CommitHistory
+from atoll.microbatch.objects import CheckpointFile, LogFile
+from atoll.microbatch.outcome import Manifest, StagedFile
+from atoll.pstate.changefile import Part, write_change_file
+from atoll.storage.local import LocalStore
+from atoll.tasks import aggregate, changes, lookup, process
+from atoll.tasks.packing import VNODE, unpack
+from atoll.tasks.program import (
+    AggregateTerminal,
+    ChangesTerminal,
+    LookupTerminal,
+    ProcessTerminal,
+    Terminal,
+)
+from atoll.tasks.sessions import Sessions
+from atoll.tasks.staging import stage, staging_folder
+
+if TYPE_CHECKING:
+    from atoll.tasks.program import JobProgram, JobSpec, Program
+
+__all__ = ["Blob", "run_actor"]
+
+Blob = tuple[int, int, pa.Buffer]
+"""A terminal's tag, the sequence number of the task that packed it, the rows."""
+
+
+def run_actor(program: Program, spec: JobSpec, unit: int, blobs: Iterable[Blob]) -> Manifest:
+    """Run the actor of one unit over the rows that the exchange brought it.
+
+    Raises:
+        AtollError: When the user's code, the state or a file is at fault.
+        OSError: When a file cannot be written.
+    """
+    actor = _Actor(program, spec, unit)
+    return actor.run(blobs)
+
+
+class _Actor:
+    def __init__(self, program: Program, spec: JobSpec, unit: int) -> None:
+        self.program = program
+        self.spec = spec
+        self.unit = unit
+        self.job: JobProgram = program.jobs[spec.job]
+        self.token = uuid.uuid4().hex
+        self.prefix = f"{spec.id:020d}-{spec.epoch}-{spec.version}-{spec.job}-{self.token}"
+        self.store = LocalStore(program.root)
+        self.emitted: dict[int, pa.Table] = {}
+        self.timings: dict[str, float] = {}
+        self._clock = time.perf_counter()
+
+    def run(self, blobs: Iterable[Blob]) -> Manifest:
+        tables = _tables(blobs)
+        self._lap("receive")
+        history = CommitHistory.open(
+            self.store, self.program.module, self.program.topology, self.spec.committed
+        )
+        with Sessions(self.program, self.spec, history, self.token) as sessions:
+            sessions.open_all(self._needed(tables))
+            self._lap("open")
+            for terminal in self.job.terminals:
+                if isinstance(terminal, LookupTerminal):
+                    self._execute(terminal, tables, sessions)
+            for terminal in self.job.terminals:
+                if not isinstance(terminal, LookupTerminal | ChangesTerminal):
+                    self._execute(terminal, tables, sessions)
+            for terminal in self.job.terminals:
+                if isinstance(terminal, ChangesTerminal):
+                    self._execute(terminal, tables, sessions)
+            self._lap("apply")
+            checkpoints = self._checkpoints(sessions)
+            self._lap("checkpoint")
+            changed = self._commit(sessions)
+            self._lap("write")
+            opened = sessions.opened
+        logs = {name: self._log(name, parts) for name, parts in changed.items() if parts}
+        staged = [self._stage(tag, rows) for tag, rows in self.emitted.items() if rows.num_rows]
+        self._lap("log")
+        rows = sum(table.num_rows for each in tables.values() for table in each)
+        return Manifest(
+            self.token, self.unit, logs, checkpoints, staged, opened, rows, self.timings
+        )
+
+    def _needed(self, tables: dict[int, list[pa.Table]]) -> dict[str, set[int]]:
+        """The vnodes to open, by PState."""
+        needed: dict[str, set[int]] = defaultdict(set)
+        for terminal in self.job.terminals:
+            vnodes = {
+                int(vnode)
+                for table in tables.get(terminal.tag, ())
+                for vnode in table.column(VNODE).unique().to_pylist()
+            }
+            match terminal:
+                case AggregateTerminal(pstate=name) | LookupTerminal(pstate=name):
+                    needed[name] |= vnodes
+                case ProcessTerminal(states=names):
+                    for name in names:
+                        needed[name] |= vnodes
+                case ChangesTerminal(pstate=name):
+                    owned = set(self.program.mappings[name].vnodes(self.unit))
+                    needed[name] |= owned & self.spec.prior_vnodes.get(name, frozenset())
+        for name, due in self.spec.checkpoint_vnodes.items():
+            needed[name] |= set(self.program.mappings[name].vnodes(self.unit)) & set(due)
+        return needed
+
+    def _execute(
+        self, terminal: Terminal, tables: dict[int, list[pa.Table]], sessions: Sessions
+    ) -> None:
+        rows = tables.get(terminal.tag, [])
+        match terminal:
+            case ChangesTerminal(pstate=name):
+                self.emitted[terminal.tag] = changes.changes(terminal, sessions.of(name))
+            case _ if not rows:
+                return
+            case LookupTerminal(pstate=name):
+                self.emitted[terminal.tag] = lookup.look_up(
+                    terminal, rows, lambda vnode: sessions.get(name, vnode)
+                )
+            case AggregateTerminal(pstate=name):
+                aggregate.fold(terminal, rows, lambda vnode: sessions.get(name, vnode))
+            case ProcessTerminal():
+                out = process.process(terminal, rows, self.program, sessions.get)
+                if out is not None:
+                    self.emitted[terminal.tag] = out
+
+    def _checkpoints(self, sessions: Sessions) -> dict[str, CheckpointFile]:
+        """Write the whole state of the vnodes that are due, as it will be after this job."""
+        written = {}
+        for name, due in self.spec.checkpoint_vnodes.items():
+            parts = []
+            for vnode in sorted(set(self.program.mappings[name].vnodes(self.unit)) & set(due)):
+                keys, values = sessions.get(name, vnode).dump()
+                parts.append((vnode, keys, values))
+            if parts:
+                file = write_change_file(self.store, self._file("checkpoints", name), parts)
+                vnodes = [vnode for vnode, _, _ in parts]
+                written[name] = CheckpointFile(file, vnodes, [self.spec.id] * len(vnodes))
+        return written
+
+    def _commit(self, sessions: Sessions) -> dict[str, list[Part]]:
+        """Commit every store's transaction; what changed, by PState and vnode."""
+        changed: dict[str, list[Part]] = {}
+        for name in sessions.pstates():
+            parts = changed.setdefault(name, [])
+            for vnode, session in sessions.of(name).items():
+                result = session.commit()
+                if result.keys:
+                    parts.append((vnode, result.keys, result.values))
+        return changed
+
+    def _log(self, name: str, parts: list[Part]) -> LogFile:
+        file = write_change_file(self.store, self._file("logs", name), parts)
+        return LogFile(file, [vnode for vnode, _, _ in parts])
+
+    def _stage(self, tag: int, rows: pa.Table) -> StagedFile:
+        folder = staging_folder(self.program.module, self.program.topology, self.spec.id)
+        name = f"{folder}/{self.prefix}-{tag}.arrow"
+        return StagedFile(tag, stage(self.program.root, name, rows))
+
+    def _file(self, folder: str, pstate: str) -> str:
+        return (
+            f"{self.program.module}/{self.program.topology}/{folder}/{pstate}/{self.prefix}.arrow"
+        )
+
+    def _lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.timings[name] = (now - self._clock) * 1000.0
+        self._clock = now
+
+
+def _tables(blobs: Iterable[Blob]) -> dict[int, list[pa.Table]]:
+    """The rows by terminal, in the order of the tasks that packed them."""
+    by_tag: dict[int, list[tuple[int, pa.Table]]] = defaultdict(list)
+    for tag, sequence, payload in blobs:
+        by_tag[tag].append((sequence, unpack(payload)))
+    return {
+        tag: [table for _, table in sorted(parts, key=lambda part: part[0])]
+        for tag, parts in by_tag.items()
+    }

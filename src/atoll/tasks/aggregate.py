@@ -1,0 +1,104 @@
+"""Merges partial aggregates into state: one read and one write per vnode, the rest vectorised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from atoll.tasks.packing import VNODE, encoded_keys
+
+if TYPE_CHECKING:
+    from atoll.pstate.session import VnodeSession
+    from atoll.tasks.program import AggregateTerminal
+
+__all__ = ["fold"]
+
+SessionOf = Callable[[int], "VnodeSession"]
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """Distinct entries, sorted by vnode and key, with their reduced states."""
+
+    keys: list[bytes]
+    states: list[pa.Array]
+    slices: list[tuple[int, int, int]]
+    """(vnode, start, stop) in the two above."""
+
+
+def fold(terminal: AggregateTerminal, tables: list[pa.Table], session_of: SessionOf) -> None:
+    """Merge the rows of ``tables`` (in row order) into the terminal's PState."""
+    entries = _entries(terminal, pa.concat_tables(tables).combine_chunks())
+    olds: list[bytes | None] = []
+    for vnode, start, stop in entries.slices:
+        olds.extend(session_of(vnode).get_many(entries.keys[start:stop]))
+    values = _merged(terminal, olds, entries)
+    for vnode, start, stop in entries.slices:
+        session_of(vnode).put_many(
+            entries.keys[start:stop], values[start:stop], olds[start:stop]
+        )
+
+
+def _entries(terminal: AggregateTerminal, table: pa.Table) -> _Entries:
+    vnodes = table.column(VNODE).to_numpy()
+    width = len(terminal.elements)
+    columns = [_only_chunk(table.column(index)) for index in range(1, table.num_columns)]
+    keys = encoded_keys(terminal.elements, columns[:width], table.num_rows)
+    order = keys.sort_order()
+    order = order[np.argsort(vnodes[order], kind="stable")]
+    vnodes = vnodes[order]
+    keys = keys.take(order)
+    starts = keys.group_starts()
+    indices = pa.array(order)
+    states: list[pa.Array] = []
+    for each, lifted in zip(terminal.fields, _by_field(terminal, columns[width:]), strict=True):
+        ordered = [state.take(indices) for state in lifted]
+        if len(starts) < len(order):
+            ordered = each.aggregator.reduce(ordered, starts)
+        states.extend(ordered)
+    distinct = keys.take(starts) if len(starts) < len(order) else keys
+    return _Entries(distinct.to_bytes(), states, _slices(vnodes[starts]))
+
+
+def _by_field(terminal: AggregateTerminal, states: list[pa.Array]) -> list[list[pa.Array]]:
+    parts, at = [], 0
+    for each in terminal.fields:
+        width = each.stop - each.start
+        parts.append(states[at : at + width])
+        at += width
+    return parts
+
+
+def _slices(vnodes: np.ndarray) -> list[tuple[int, int, int]]:
+    bounds = np.flatnonzero(np.diff(vnodes, prepend=-1)).tolist()
+    stops = [*bounds[1:], len(vnodes)]
+    return [(int(vnodes[a]), a, b) for a, b in zip(bounds, stops, strict=True)]
+
+
+def _merged(
+    terminal: AggregateTerminal, olds: list[bytes | None], entries: _Entries
+) -> list[bytes]:
+    """The entries' new values."""
+    if terminal.codec is None:  # elements of a set: being there is all
+        return [b""] * len(entries.keys)
+    known = olds
+    if terminal.initial is not None:
+        known = [terminal.initial if old is None else old for old in olds]
+    columns = terminal.codec.decode_columns(known)
+    at = 0
+    for each in terminal.fields:
+        width = each.stop - each.start
+        new = entries.states[at : at + width]
+        columns[each.start : each.stop] = each.aggregator.merge(
+            columns[each.start : each.stop], new
+        )
+        at += width
+    return terminal.codec.encode_columns(columns)
+
+
+def _only_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,0 +1,32 @@
+"""A union inside a chain of Python steps: the rows pass, their columns are brought in line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from atoll.dataflow.operators import BatchOperator
+
+__all__ = ["Align"]
+
+
+@dataclass(frozen=True, eq=False)
+class Align(BatchOperator):
+    """Columns by name, in the order and types of the union."""
+
+    union: pa.Schema
+
+    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
+        """The union's."""
+        return self.union
+
+    def run(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Batch by batch, without copying where nothing differs."""
+        if schema.equals(self.union):
+            yield from batches
+            return
+        for batch in batches:
+            columns = [batch.column(field.name).cast(field.type) for field in self.union]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.union)

@@ -1,0 +1,355 @@
+"""Binds a topology to types: what was declared by name becomes a program that tasks can run.
+
+Runs once per deployment, on the driver, with the column types that the engine resolved. All that
+can be wrong about types is found here, before the first record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from atoll.aggregates.base import Aggregator, Packing
+from atoll.codec import opaque
+from atoll.codec.arrow_types import arrow_type, value_type
+from atoll.codec.values import LeafCodec, leaf_codec
+from atoll.dataflow import operators as op
+from atoll.dataflow.declared import PStateDeclaration, Target
+from atoll.dataflow.fragments import Fragments, Job
+from atoll.dataflow.graph import Graph
+from atoll.errors import DeclarationError
+from atoll.module import entry_keys
+from atoll.placement.mapping import Mapping as VnodeMapping
+from atoll.pstate.spec import PStateSpec, pstate_spec
+from atoll.schema import Scalar, Set, Struct
+from atoll.tasks.align import Align
+from atoll.tasks.key_types import check_key_type
+from atoll.tasks.program import (
+    AggregateTerminal,
+    ChangesTerminal,
+    FoldedField,
+    JobProgram,
+    KeyElement,
+    LookupTerminal,
+    ProcessTerminal,
+    Program,
+    TaskChain,
+    Terminal,
+)
+
+if TYPE_CHECKING:
+    from atoll.dataflow.operators import AggregateField
+
+__all__ = ["Places", "bind", "emitted_schema"]
+
+Schemas = Mapping[op.Operator, pa.Schema]
+_Position = tuple[str, ...]
+"""The struct fields on the way to a leaf: which leaf of a PState it is."""
+_FIELD_NAME = Scalar("str")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a program's tasks find things, and which units run its actors."""
+
+    root: Path
+    local: Path
+    units: tuple[int, ...]
+    history_microbatches: int
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """The aggregates of a topology, ready to run, and the leaf codecs that they lead to."""
+
+    aggregators: dict[tuple[op.Aggregate, str | None], Aggregator]
+    codecs: dict[str, dict[_Position, LeafCodec]]
+
+    def codec(self, target: Target) -> LeafCodec:
+        """The codec of the leaf at a target."""
+        known = self.codecs.get(target.pstate.name, {}).get(_position(target))
+        return known or leaf_codec(target.node)
+
+
+def bind(graph: Graph, cut: Fragments, schemas: Schemas, places: Places) -> Program:
+    """The program of a topology.
+
+    Args:
+        graph: The topology.
+        cut: Its jobs.
+        schemas: The columns after every operator.
+        places: Folders and units.
+
+    Raises:
+        DeclarationError: When a key or an aggregate does not fit the types that reach it.
+    """
+    bound = _bind_aggregates(graph, schemas)
+    specs = {
+        name: pstate_spec(declared, bound.codecs.get(name, {}))
+        for name, declared in graph.pstates.items()
+    }
+    mappings = {
+        name: VnodeMapping.even(
+            declared.vnode_count, places.units[: min(len(places.units), declared.vnode_count)]
+        )
+        for name, declared in graph.pstates.items()
+    }
+    jobs = tuple(_job(job, cut, schemas, bound, specs) for job in cut.jobs)
+    depots = {
+        cut.number[source]: (source.depot.name, source.depot.schema) for source in graph.sources
+    }
+    return Program(
+        graph.module,
+        graph.topology,
+        places.root,
+        places.local,
+        specs,
+        mappings,
+        jobs,
+        depots,
+        places.history_microbatches,
+        places.units,
+    )
+
+
+def emitted_schema(step: op.StateOperator, schemas: Schemas) -> pa.Schema:
+    """The columns of the rows that a state step emits.
+
+    Raises:
+        DeclarationError: When two columns would have one name.
+    """
+    match step:
+        case op.Process(emitted=emitted) if emitted is not None:
+            return emitted
+        case op.Lookup(target=target, column=column):
+            value = pa.field(column, value_type(target.node))
+            return _distinct(schemas[step.inputs[0]].append(value), step)
+        case op.Changes(pstate=pstate, key_names=names):
+            kinds = entry_keys(pstate.node, step.place)
+            fields = [pa.field(n, arrow_type(k)) for n, k in zip(names, kinds, strict=True)]
+            value_kind = _changed_type(pstate)
+            fields += [pa.field("old", value_kind), pa.field("new", value_kind)]
+            return _distinct(pa.schema(fields), step)
+    return pa.schema([])
+
+
+def _changed_type(pstate: PStateDeclaration) -> pa.DataType:
+    node = pstate.node
+    while hasattr(node, "value"):
+        node = node.value
+    return pa.bool_() if isinstance(node, Set) else value_type(node)
+
+
+def _distinct(schema: pa.Schema, step: op.Operator) -> pa.Schema:
+    if len(set(schema.names)) < len(schema.names):
+        raise DeclarationError(
+            f"{step.title} would emit two columns of one name: {', '.join(schema.names)}",
+            hint="choose another column name",
+            declared=step.place,
+        )
+    return schema
+
+
+# Aggregates ---------------------------------------------------------------------------------------
+
+
+def _bind_aggregates(graph: Graph, schemas: Schemas) -> _Bound:
+    aggregators: dict[tuple[op.Aggregate, str | None], Aggregator] = {}
+    finishers: dict[tuple[PStateDeclaration, _Position], dict[str, str]] = {}
+    nodes: dict[tuple[PStateDeclaration, _Position], Target] = {}
+    for step in graph.state_operators:
+        if not isinstance(step, op.Aggregate) or isinstance(step.target.node, Set):
+            continue
+        leaf = (step.target.pstate, _position(step.target))
+        nodes[leaf] = step.target
+        known = finishers.setdefault(leaf, {})
+        for each in step.fields:
+            aggregator, finish = _bind_field(step, each, schemas[step.inputs[0]])
+            aggregators[step, each.name] = aggregator
+            name = each.name or ""
+            if known.setdefault(name, finish) != finish:
+                raise DeclarationError(
+                    f"{step.target.text} is folded by aggregates that keep different state: "
+                    f"{known[name]} and {finish}",
+                    hint="give each aggregate a place of its own",
+                    declared=step.place,
+                )
+    codecs: dict[str, dict[_Position, LeafCodec]] = {}
+    for (pstate, position), words in finishers.items():
+        kept = {name: word for name, word in words.items() if word != "plain"}
+        codec = leaf_codec(nodes[pstate, position].node, kept)
+        codecs.setdefault(pstate.name, {})[position] = codec
+        _check_other_writers(graph, pstate, codec)
+    return _Bound(aggregators, codecs)
+
+
+def _bind_field(
+    step: op.Aggregate, each: AggregateField, rows: pa.Schema
+) -> tuple[Aggregator, str]:
+    node = step.target.node
+    if each.name is not None:
+        assert isinstance(node, Struct)
+        node = node.get(each.name)  # type: ignore[assignment]  # checked when declared
+    types = [_column_type(rows, column, step) for column in each.columns]
+    packing = Packing(opaque.pack, opaque.unpack)
+    try:
+        aggregator = each.aggregator.bind(node, types, packing)
+        finish = each.aggregator.finishers(node, types).get("", "plain")
+    except DeclarationError as error:
+        place = step.target.text + ("" if each.name is None else f".{each.name}")
+        raise DeclarationError(
+            f"{place}: {error.message}",
+            hint=error.hint,
+            **{**error.context, "declared": step.place},
+        ) from None
+    return aggregator, finish
+
+
+def _check_other_writers(graph: Graph, pstate: PStateDeclaration, codec: LeafCodec) -> None:
+    if not codec.hidden and pstate.initial is None:
+        return
+    if codec.hidden and pstate.initial is not None:
+        raise DeclarationError(
+            f"PState {pstate.name!r} has an initial value, but its aggregate keeps more than that",
+            hint="leave initial= out",
+            declared=pstate.place,
+        )
+    for step in graph.writers(pstate):
+        if codec.hidden and isinstance(step, op.Process):
+            raise DeclarationError(
+                f"process cannot write {pstate.name!r}: its aggregate keeps more than the value",
+                hint="use a PState of its own for each",
+                declared=step.place,
+            )
+
+
+def _position(target: Target) -> _Position:
+    return tuple(part.text for part in target.parts if not part.is_key)
+
+
+# Jobs -------------------------------------------------------------------------------------------
+
+
+def _job(
+    job: Job, cut: Fragments, schemas: Schemas, bound: _Bound, specs: Mapping[str, PStateSpec]
+) -> JobProgram:
+    terminals = tuple(_terminal(step, cut, schemas, bound, specs) for step in job.terminals)
+    chains: dict[tuple[int, ...], TaskChain] = {}
+    for chain in job.chains:
+        steps = tuple(
+            Align(each.inputs, each.place, schemas[each]) if isinstance(each, op.Union) else each
+            for each in chain.steps
+        )
+        identity = (cut.number[chain.origin], *(cut.number[each] for each in chain.steps))
+        fed = chains[identity].terminals if identity in chains else ()
+        chains[identity] = TaskChain(
+            cut.number[chain.origin],
+            schemas[chain.origin],
+            chains[identity].steps if identity in chains else steps,
+            (*fed, cut.number[chain.terminal]),
+        )
+    return JobProgram(job.index, tuple(chains.values()), terminals)
+
+
+def _terminal(
+    step: op.StateOperator,
+    cut: Fragments,
+    schemas: Schemas,
+    bound: _Bound,
+    specs: Mapping[str, PStateSpec],
+) -> Terminal:
+    common = (cut.number[step], step.title, step.place)
+    match step:
+        case op.Aggregate():
+            return _aggregate(step, common, schemas[step.inputs[0]], bound, specs)
+        case op.Lookup(target=target, keys=keys, column=column):
+            rows = schemas[step.inputs[0]]
+            elements = _elements(target, keys, rows, step)
+            codec = bound.codec(target)
+            initial = specs[target.pstate.name].initial_bytes
+            return LookupTerminal(
+                *common, target.pstate.name, elements, codec, initial, column, rows
+            )
+        case op.Process(states=states):
+            rows = schemas[step.inputs[0]]
+            names = tuple(state.name for state in states)
+            return ProcessTerminal(
+                *common, step.function, _process_key(step, rows), names, rows, step.emitted
+            )
+        case op.Changes(pstate=pstate):
+            kinds = entry_keys(pstate.node, step.place)
+            codec = specs[pstate.name].sole_codec()
+            return ChangesTerminal(
+                *common, pstate.name, kinds, codec, emitted_schema(step, schemas)
+            )
+    raise AssertionError(f"{step} is no state step")
+
+
+def _aggregate(
+    step: op.Aggregate,
+    common: tuple[int, str, str],
+    rows: pa.Schema,
+    bound: _Bound,
+    specs: Mapping[str, PStateSpec],
+) -> AggregateTerminal:
+    target = step.target
+    elements = _elements(target, step.keys, rows, step)
+    if isinstance(target.node, Set):
+        return AggregateTerminal(*common, target.pstate.name, elements, (), None, None)
+    codec = bound.codec(target)
+    fields = []
+    for each in step.fields:
+        start = 0
+        for layout in codec.fields:
+            stop = start + len(layout.columns)
+            if layout.name == each.name:
+                aggregator = bound.aggregators[step, each.name]
+                fields.append(FoldedField(aggregator, layout.node, each.columns, start, stop))
+            start = stop
+    initial = specs[target.pstate.name].initial_bytes
+    return AggregateTerminal(
+        *common, target.pstate.name, elements, tuple(fields), codec, initial
+    )
+
+
+def _elements(
+    target: Target, keys: Sequence[str], rows: pa.Schema, step: op.Operator
+) -> tuple[KeyElement, ...]:
+    """The elements of the entries' keys, map keys from columns and struct fields by name."""
+    columns = iter(keys)
+    elements = []
+    for part in target.parts:
+        if part.key is None:
+            elements.append(KeyElement(None, part.text, _FIELD_NAME))
+        else:
+            elements.append(_key_element(next(columns), part.key, rows, step))
+    if isinstance(target.node, Set) and isinstance(step, op.Aggregate):
+        elements.append(_key_element(next(columns), target.node.item, rows, step))
+    return tuple(elements)
+
+
+def _process_key(step: op.Process, rows: pa.Schema) -> KeyElement | None:
+    if step.key is None:
+        return None
+    node = next(state.node for state in step.states if not state.is_global)
+    kind = node.item if isinstance(node, Set) else node.key  # type: ignore[union-attr]
+    return _key_element(step.key, kind, rows, step)
+
+
+def _key_element(column: str, kind: Scalar, rows: pa.Schema, step: op.Operator) -> KeyElement:
+    check_key_type(_column_type(rows, column, step), kind, column, step.place)
+    return KeyElement(column, None, kind)
+
+
+def _column_type(rows: pa.Schema, column: str, step: op.Operator) -> pa.DataType:
+    if column not in rows.names:
+        raise DeclarationError(
+            f"{step.title} uses the column {column!r}, which the rows before it do not have",
+            hint=f"they have {', '.join(rows.names)}",
+            declared=step.place,
+        )
+    return rows.field(column).type

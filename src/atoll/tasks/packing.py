@@ -1,0 +1,191 @@
+"""Packs the rows that reach a terminal for the exchange: one blob per unit that owns some of them.
+
+Rows do not cross the exchange one by one. A task folds them first where the aggregates allow it,
+computes each row's vnode, and writes the rows of one unit as one Arrow stream, which Spark moves
+as a single binary value. The receiving actor finds a column ``vnode`` in front of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from atoll.codec.arrow_types import arrow_type
+from atoll.codec.key_columns import KeyColumn, empty_keys, encode_columns
+from atoll.dataflow.grouping import group, worth_combining
+from atoll.errors import StateError
+from atoll.placement.vnodes import vnodes_of
+from atoll.tasks.program import (
+    AggregateTerminal,
+    KeyElement,
+    LookupTerminal,
+    ProcessTerminal,
+    Terminal,
+)
+
+if TYPE_CHECKING:
+    from atoll.placement.mapping import Mapping
+
+__all__ = ["VNODE", "Packer", "encoded_keys", "key_arrays", "unpack"]
+
+VNODE = "__vnode"
+_VNODE_FIELD = pa.field(VNODE, pa.uint16())
+
+
+class Packer:
+    """Collects one terminal's rows in one task.
+
+    Args:
+        terminal: An aggregate, process or lookup terminal.
+        mapping: Which unit owns each vnode of the terminal's PStates.
+    """
+
+    def __init__(self, terminal: Terminal, mapping: Mapping) -> None:
+        """An empty packer."""
+        assert isinstance(terminal, AggregateTerminal | ProcessTerminal | LookupTerminal)
+        self.terminal = terminal
+        self.owners = np.asarray(mapping.units, dtype=np.int32)
+        self.batches: list[pa.RecordBatch] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take one batch; batches come in row order."""
+        if batch.num_rows:
+            self.batches.append(batch)
+
+    def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
+        """The blobs, by unit; those of one unit only when the caller is that unit's actor.
+
+        Raises:
+            StateError: When a row has no key where the PState needs one.
+        """
+        if not self.batches:
+            return
+        table = self._prepared(pa.Table.from_batches(self.batches).combine_chunks())
+        owners = self.owners[table.column(VNODE).to_numpy()]
+        for unit in np.unique(owners) if only is None else (only,):
+            mine = np.flatnonzero(owners == unit)
+            if len(mine) == len(owners):
+                yield int(unit), _stream(table)
+            elif len(mine):
+                yield int(unit), _stream(table.take(pa.array(mine)))
+
+    def _prepared(self, rows: pa.Table) -> pa.Table:
+        match self.terminal:
+            case AggregateTerminal():
+                return _folded(self.terminal, rows, len(self.owners))
+            case LookupTerminal(elements=elements, rows=schema):
+                vnodes = _vnodes(self.terminal, elements[:1], rows, len(self.owners))
+                return _with_vnodes(_chosen(rows, schema), vnodes)
+            case ProcessTerminal(key=key, rows=schema):
+                elements = () if key is None else (key,)
+                vnodes = _vnodes(self.terminal, elements, rows, len(self.owners))
+                return _with_vnodes(_chosen(rows, schema), vnodes)
+        raise AssertionError(self.terminal)
+
+
+def unpack(blob: pa.Buffer | bytes) -> pa.Table:
+    """The rows of a blob, ``VNODE`` first."""
+    return pa.ipc.open_stream(blob).read_all()
+
+
+def key_arrays(
+    elements: tuple[KeyElement, ...], rows: pa.Table, terminal: Terminal
+) -> list[pa.Array]:
+    """The key columns of the rows, in the Arrow types of their kinds.
+
+    Raises:
+        StateError: When a column cannot be turned into its kind.
+    """
+    arrays = []
+    for element in elements:
+        if element.column is None:
+            arrays.append(pa.repeat(pa.scalar(element.constant, pa.string()), rows.num_rows))
+            continue
+        column = rows.column(element.column)
+        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        try:
+            arrays.append(array.cast(arrow_type(element.kind)))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise StateError(
+                f"column {element.column!r} does not fit the key's type: {error}",
+                operator=terminal.title,
+                declared=terminal.place,
+            ) from error
+    return arrays
+
+
+def encoded_keys(
+    elements: tuple[KeyElement, ...], arrays: Sequence[pa.Array], rows: int
+) -> KeyColumn:
+    """The keys as bytes, one per row; all the same when there are no elements."""
+    if not elements:
+        return empty_keys(rows)
+    return encode_columns(arrays, [element.kind for element in elements])
+
+
+def _folded(terminal: AggregateTerminal, rows: pa.Table, vnode_count: int) -> pa.Table:
+    """Partial aggregates by key (or the lifted rows, where keys hardly repeat)."""
+    keys = key_arrays(terminal.elements, rows, terminal)
+    inputs = [
+        [rows.column(name).combine_chunks() for name in each.columns] for each in terminal.fields
+    ]
+    states: list[pa.Array] = []
+    combines = all(each.aggregator.combines for each in terminal.fields)
+    if combines and worth_combining(keys, rows.num_rows):
+        grouping = group(keys, rows.num_rows)
+        for each, columns in zip(terminal.fields, inputs, strict=True):
+            states += each.aggregator.fold(columns, each.node, grouping.order, grouping.starts)
+        first = pa.array(grouping.first_rows)
+        keys = [key.take(first) for key in keys]
+    else:
+        for each, columns in zip(terminal.fields, inputs, strict=True):
+            states += each.aggregator.lift(columns, each.node)
+    names = [f"k{index}" for index in range(len(keys))] + [f"s{i}" for i in range(len(states))]
+    count = len(states[0]) if states else len(keys[0])
+    vnodes = _vnodes_of_arrays(terminal, terminal.elements[:1], keys[:1], count, vnode_count)
+    return pa.Table.from_arrays([vnodes, *keys, *states], names=[VNODE, *names])
+
+
+def _vnodes(
+    terminal: Terminal, elements: tuple[KeyElement, ...], rows: pa.Table, vnode_count: int
+) -> pa.Array:
+    arrays = key_arrays(elements, rows, terminal)
+    return _vnodes_of_arrays(terminal, elements, arrays, rows.num_rows, vnode_count)
+
+
+def _vnodes_of_arrays(
+    terminal: Terminal,
+    elements: tuple[KeyElement, ...],
+    arrays: list[pa.Array],
+    count: int,
+    vnode_count: int,
+) -> pa.Array:
+    if vnode_count == 1 or not elements:
+        return pa.array(np.zeros(count, dtype=np.uint16))
+    try:
+        encoded = encoded_keys(elements, arrays, count)
+    except StateError as error:
+        raise StateError(
+            error.message,
+            hint="filter such rows out with where(...), or declare the key as X | None",
+            **{**error.context, "operator": terminal.title, "declared": terminal.place},
+        ) from error
+    return pa.array(vnodes_of(encoded, vnode_count))
+
+
+def _chosen(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    return rows.select(schema.names).cast(schema)
+
+
+def _with_vnodes(rows: pa.Table, vnodes: pa.Array) -> pa.Table:
+    return rows.add_column(0, _VNODE_FIELD, vnodes)
+
+
+def _stream(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()

@@ -1,0 +1,205 @@
+"""A topology as tasks need it: bound to schemas, codecs and places, ready to be shipped.
+
+A :class:`Program` is made once per deployment and says everything that does not change from one
+microbatch to the next; a :class:`JobSpec` says the rest. Both are pickled, the program by value
+with the user's functions in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from atoll.aggregates.base import Aggregator
+    from atoll.codec.values import LeafCodec
+    from atoll.dataflow.operators import BatchOperator
+    from atoll.depot.blocks import BlockRef
+    from atoll.placement.mapping import Mapping
+    from atoll.pstate.history import FileRef, Prior
+    from atoll.pstate.spec import PStateSpec
+    from atoll.schema import Node, Scalar
+
+__all__ = [
+    "AggregateTerminal",
+    "ChangesTerminal",
+    "FoldedField",
+    "JobProgram",
+    "JobSpec",
+    "KeyElement",
+    "LookupTerminal",
+    "ProcessTerminal",
+    "Program",
+    "Split",
+    "TaskChain",
+    "Terminal",
+]
+
+
+@dataclass(frozen=True)
+class KeyElement:
+    """One element of an entry's key: a column of the rows, or a struct field's constant name."""
+
+    column: str | None
+    constant: str | None
+    kind: Scalar
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """A state step as the tasks run it. ``tag`` is the operator's number in its topology."""
+
+    tag: int
+    title: str
+    place: str
+
+
+@dataclass(frozen=True)
+class FoldedField:
+    """One aggregate of an :class:`AggregateTerminal`.
+
+    Its state is the columns ``start`` to ``stop`` of the leaf's physical columns.
+    """
+
+    aggregator: Aggregator
+    node: Node
+    columns: tuple[str, ...]
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class AggregateTerminal(Terminal):
+    """Merge rows into entries of a PState. ``codec`` is None when the entry is a set's element."""
+
+    pstate: str
+    elements: tuple[KeyElement, ...]
+    fields: tuple[FoldedField, ...]
+    codec: LeafCodec | None
+    initial: bytes | None
+    """The encoded value that an absent entry counts as, or None."""
+
+
+@dataclass(frozen=True)
+class LookupTerminal(Terminal):
+    """Add an entry's value to each row."""
+
+    pstate: str
+    elements: tuple[KeyElement, ...]
+    codec: LeafCodec
+    initial: bytes | None
+    column: str
+    rows: pa.Schema
+
+
+@dataclass(frozen=True)
+class ProcessTerminal(Terminal):
+    """Call the user's function with each row and the state handles."""
+
+    function: Callable[..., Any]
+    key: KeyElement | None
+    states: tuple[str, ...]
+    rows: pa.Schema
+    emitted: pa.Schema | None
+
+
+@dataclass(frozen=True)
+class ChangesTerminal(Terminal):
+    """Emit what the microbatch changed in a PState."""
+
+    pstate: str
+    kinds: tuple[Scalar, ...]
+    codec: LeafCodec | None
+    emitted: pa.Schema
+
+
+@dataclass(frozen=True)
+class TaskChain:
+    """Python steps from an origin (an operator's number) to the terminals that they feed."""
+
+    origin: int
+    origin_schema: pa.Schema
+    steps: tuple[BatchOperator, ...]
+    terminals: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class JobProgram:
+    """One Spark job of the topology."""
+
+    index: int
+    chains: tuple[TaskChain, ...]
+    terminals: tuple[Terminal, ...]
+
+    def terminal(self, tag: int) -> Terminal:
+        """The terminal of that tag."""
+        return next(each for each in self.terminals if each.tag == tag)
+
+    def emitting(self) -> dict[int, pa.Schema]:
+        """The schemas of the rows that its terminals emit, by tag."""
+        schemas: dict[int, pa.Schema] = {}
+        for each in self.terminals:
+            match each:
+                case LookupTerminal():
+                    schemas[each.tag] = each.rows.append(_value_field(each))
+                case ProcessTerminal(emitted=emitted) if emitted is not None:
+                    schemas[each.tag] = emitted
+                case ChangesTerminal(emitted=emitted):
+                    schemas[each.tag] = emitted
+        return schemas
+
+
+def _value_field(terminal: LookupTerminal) -> pa.Field:
+    import pyarrow as pa
+
+    return pa.field(terminal.column, terminal.codec.value_arrow_type)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything about a topology that stays the same from one microbatch to the next."""
+
+    module: str
+    topology: str
+    root: Path
+    local: Path
+    pstates: dict[str, PStateSpec]
+    mappings: dict[str, Mapping]
+    """For each PState which unit owns each vnode."""
+    jobs: tuple[JobProgram, ...]
+    depots: dict[int, tuple[str, pa.Schema]]
+    """For each source operator its depot's name and schema."""
+    history_microbatches: int
+    units: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Split:
+    """A run of rows of one origin, to be read in order by one task."""
+
+    origin: int
+    blocks: tuple[BlockRef, ...] = ()
+    files: tuple[FileRef, ...] = ()
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """One job of one attempt."""
+
+    epoch: int
+    id: int
+    version: int
+    job: int
+    committed: int
+    """The commit that this microbatch follows."""
+    splits: tuple[tuple[Split, ...], ...]
+    """For each reading task its splits; the tasks' order is the rows' order."""
+    priors: dict[str, tuple[Prior, ...]] = field(default_factory=dict)
+    """For each PState what earlier jobs of this attempt wrote."""
+    prior_vnodes: dict[str, frozenset[int]] = field(default_factory=dict)
+    """For each PState the vnodes that earlier jobs of this attempt changed."""
+    checkpoint_vnodes: dict[str, tuple[int, ...]] = field(default_factory=dict)

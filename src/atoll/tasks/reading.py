@@ -1,0 +1,54 @@
+"""Reads the rows of a split: blocks of a depot's segments, or rows staged by an earlier job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from atoll.depot.blocks import read_block
+from atoll.tasks.staging import read_staged
+
+if TYPE_CHECKING:
+    from atoll.tasks.program import Program, Split
+
+__all__ = ["depot_folder", "read_split"]
+
+_ROWS_PER_BATCH_LEAST = 4_096
+
+
+def depot_folder(root: Path, module: str, depot: str) -> Path:
+    """Where an embedded depot keeps its segments."""
+    return root / module / "depots" / depot
+
+
+def read_split(program: Program, split: Split) -> Iterator[pa.RecordBatch]:
+    """The rows of a split, in order, small blocks joined into batches worth their overhead."""
+    if split.files:
+        for file in split.files:
+            yield from read_staged(program.root, file)
+        return
+    depot, schema = program.depots[split.origin]
+    folder = depot_folder(program.root, program.module, depot)
+    yield from _joined((read_block(folder, block, schema) for block in split.blocks), schema)
+
+
+def _joined(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= _ROWS_PER_BATCH_LEAST:
+            yield _join(waiting, schema)
+            waiting, rows = [], 0
+    if waiting:
+        yield _join(waiting, schema)
+
+
+def _join(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.concat_batches(batches).cast(schema)

@@ -1,0 +1,81 @@
+"""The vnode stores that one actor writes in one job, opened together and committed together.
+
+All are opened before the first row is processed, in one order that every task keeps, so that a
+task that was given up on and its successor can never wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from atoll.pstate.attempt import Attempt
+from atoll.pstate.session import VnodeSession
+from atoll.pstate.stores import VnodeStores, module_stores
+
+if TYPE_CHECKING:
+    from atoll.pstate.history import History
+    from atoll.tasks.program import JobSpec, Program
+
+__all__ = ["Sessions", "state_folder"]
+
+
+def state_folder(local: Path, module: str) -> Path:
+    """Where a worker keeps the vnode stores of a module."""
+    return local / "state" / module
+
+
+class Sessions:
+    """A context manager: leaves no session open, aborts what was not committed."""
+
+    def __init__(
+        self, program: Program, spec: JobSpec, history: History, token: str
+    ) -> None:
+        """Nothing is opened yet."""
+        self.spec = spec
+        self.history = history
+        self.stores = VnodeStores(
+            state_folder(program.local, program.module),
+            microbatches_kept=program.history_microbatches,
+        )
+        self.attempt = Attempt(spec.epoch, spec.id, spec.version, spec.job, token)
+        self.opened: dict[str, int] = {}
+        self._open: dict[tuple[str, int], VnodeSession] = {}
+
+    def open_all(self, needed: Mapping[str, Iterable[int]]) -> None:
+        """Open the vnodes of each PState named, in the order of names and vnodes."""
+        for pstate in sorted(needed):
+            for vnode in sorted(needed[pstate]):
+                priors = self.spec.priors.get(pstate, ())
+                session = self.stores.open(pstate, vnode, self.attempt, self.history, priors)
+                kind = session.opening.kind
+                self.opened[kind] = self.opened.get(kind, 0) + 1
+                self._open[pstate, vnode] = session
+
+    def get(self, pstate: str, vnode: int) -> VnodeSession:
+        """The open session of a vnode."""
+        return self._open[pstate, vnode]
+
+    def of(self, pstate: str) -> dict[int, VnodeSession]:
+        """The open sessions of a PState, by vnode in order."""
+        return {vnode: each for (name, vnode), each in self._open.items() if name == pstate}
+
+    def pstates(self) -> list[str]:
+        """The PStates with open sessions."""
+        return sorted({name for name, _ in self._open})
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Abort every session that was not committed."""
+        for session in self._open.values():
+            session.abort()

@@ -1,0 +1,58 @@
+"""Dividing planned rows among reading tasks: none lost, none twice, order kept."""
+
+from __future__ import annotations
+
+from atoll.depot.blocks import BlockRef
+from atoll.pstate.history import FileRef
+from atoll.tasks.splits import cut_blocks, divide, join_splits
+from hypothesis import given
+from hypothesis import strategies as st
+
+blocks = st.dictionaries(
+    st.integers(0, 3), st.lists(st.integers(1, 50), max_size=8), max_size=4
+)
+
+
+@given(blocks, st.integers(1, 6))
+def test_every_row_is_read_once_in_order_and_shares_are_even(sizes, tasks):
+    """Rows laid end to end over the tasks are the blocks' rows laid end to end."""
+    refs = {
+        origin: [BlockRef(f"{origin}", index, 1, 1, rows + 9, 4, rows)
+                 for index, rows in enumerate(counts)]
+        for origin, counts in sizes.items()
+    }  # fmt: skip
+    shares = cut_blocks(refs, tasks)
+    assert len(shares) == tasks
+    expected = [
+        (ref.file, ref.position, ref.skip + row)
+        for each in refs.values()
+        for ref in each
+        for row in range(ref.take)
+    ]
+    read = [
+        (ref.file, ref.position, ref.skip + row)
+        for share in shares
+        for split in share
+        for ref in split.blocks
+        for row in range(ref.take)
+    ]
+    assert expected == read
+    counts = [sum(r.take for s in share for r in s.blocks) for share in shares]
+    assert max(counts) - min(counts) <= 1
+    assert all(str(split.origin) == ref.file for s in shares for split in s for ref in split.blocks)
+
+
+@given(st.integers(0, 9), st.integers(1, 4))
+def test_staged_files_are_read_once_in_order(count, tasks):
+    """Each file belongs to one task, and the tasks' order is the files' order."""
+    files = [FileRef(str(number), 1, 1, 1) for number in range(count)]
+    shares = join_splits(tuple(() for _ in range(tasks)), {7: files})
+    assert [file for share in shares for split in share for file in split.files] == files
+
+
+def test_a_handful_of_rows_is_no_work_for_many():
+    """One task reads little; many rows use the parallelism there is."""
+    assert divide(0, 4, 5000) == 1
+    assert divide(5000, 4, 5000) == 1
+    assert divide(10_001, 4, 5000) == 3
+    assert divide(10**9, 4, 5000) == 4
