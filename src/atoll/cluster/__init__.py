@@ -1,0 +1,1 @@
+"""Deploying modules and running them: the control plane."""

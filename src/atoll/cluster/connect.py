@@ -1,0 +1,84 @@
+"""Reading the state of deployed modules from any process of the host.
+
+Needs no Spark, no server and not the module's code: the deployment object says what the state is,
+the commit objects say which version of it is the last. What a running topology has not committed
+is never seen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from atoll.cluster.deployment import Deployment, latest_deployment
+from atoll.cluster.pstates import ReadablePState
+from atoll.errors import NotFoundError
+from atoll.microbatch.history import CommitHistory, commit_objects
+from atoll.microbatch.objects import Commit
+from atoll.microbatch.progress import latest_commit
+from atoll.storage.local import LocalStore
+
+__all__ = ["Connected", "connect"]
+
+
+def connect(root: Path | str, module: str) -> Connected:
+    """The deployed module of that name under a root folder, for reading.
+
+    Raises:
+        NotFoundError: When no such module was deployed there.
+    """
+    store = LocalStore(Path(root).expanduser().resolve())
+    deployment = latest_deployment(store, module)
+    if deployment is None:
+        raise NotFoundError(
+            f"no module {module!r} is deployed under this root",
+            hint="deploy it first: atoll run FILE.py:module --root ROOT",
+            root=str(root),
+        )
+    return Connected(store, deployment)
+
+
+class Connected:
+    """A deployed module, read from outside its process."""
+
+    def __init__(self, store: LocalStore, deployment: Deployment) -> None:
+        """Made by :func:`connect`."""
+        self.store = store
+        self.deployment = deployment
+        self.name = deployment.module
+
+    def pstates(self) -> list[str]:
+        """The names of the PStates."""
+        return sorted(n for t in self.deployment.topologies.values() for n in t.pstates)
+
+    def pstate(self, name: str) -> ReadablePState:
+        """A PState, to read as of the last commit.
+
+        Raises:
+            NotFoundError: When the module has none of that name.
+        """
+        topology, spec = self.deployment.topology_of(name)
+        follower = _Follower(self.store, self.name, topology)
+        return ReadablePState(spec, self.store, self.store.root / "local", follower.history)
+
+
+class _Follower:
+    """Follows a topology's commits: one system call per read while there is no new one."""
+
+    def __init__(self, store: LocalStore, module: str, topology: str) -> None:
+        self.store = store
+        self.module = module
+        self.topology = topology
+        self.commits = commit_objects(store, module, topology)
+        self.known = self._read(latest_commit(store, module, topology))
+
+    def history(self) -> CommitHistory:
+        """The log as of the last commit."""
+        known = self.known
+        if self.commits.exists(known.commit_id + 1):
+            hint = known.commit_id
+            known = self._read(latest_commit(self.store, self.module, self.topology, hint))
+            self.known = known
+        return known
+
+    def _read(self, commit: Commit) -> CommitHistory:
+        return CommitHistory(self.store, self.module, self.topology, commit)

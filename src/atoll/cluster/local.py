@@ -1,0 +1,192 @@
+"""A cluster on this machine: Spark in local mode, everything else in one folder.
+
+The folder holds all that lasts (depots, plans, commits, logs) and a part that is only a cache of
+it (``local/``). A cluster that is started again on the same folder goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from atoll.cluster.app import App
+from atoll.cluster.catalog import BoundTopology, bind_topology
+from atoll.cluster.depots import depot_spec, described_partitioner
+from atoll.cluster.deployment import (
+    DepotDeployment,
+    Deployment,
+    TopologyDeployment,
+    check_update,
+    latest_deployment,
+    save_deployment,
+)
+from atoll.ddl import to_ddl
+from atoll.depot.depot import Depot
+from atoll.depot.start import StartFrom, end
+from atoll.errors import DeclarationError
+from atoll.microbatch.epochs import Epoch, claim_epoch
+from atoll.spark.session import local_session
+from atoll.storage.local import LocalStore
+from atoll.tasks.bind import Places
+from atoll.tasks.reading import depot_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from atoll.microbatch.loop import Observer
+    from atoll.module import Module
+
+__all__ = ["LocalCluster"]
+
+
+class LocalCluster:
+    """Runs modules in this process, on Spark in local mode.
+
+    Args:
+        root: The folder of everything that lasts; a temporary one, removed by :meth:`close`,
+            when None.
+        parallelism: How many actors each topology has.
+        session: A Spark session to use instead of the process's own.
+        observer: Called after each numbered step of every microbatch, for tests and tools.
+
+    Example:
+        >>> with LocalCluster() as cluster:          # doctest: +SKIP
+        ...     app = cluster.deploy(module)
+        ...     app.depot("numbers").append([{"v": 1}])
+    """
+
+    def __init__(
+        self,
+        root: Path | str | None = None,
+        *,
+        parallelism: int = 2,
+        session: SparkSession | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        """Spark starts with the first deployment."""
+        if parallelism < 1:
+            raise DeclarationError(f"parallelism {parallelism} cannot be", hint="use 1 or more")
+        self._temporary = root is None
+        folder = Path(tempfile.mkdtemp(prefix="atoll-")) if root is None else Path(root)
+        self.root = folder.expanduser().resolve()
+        self.local = self.root / "local"
+        self.parallelism = parallelism
+        self.apps: dict[str, App] = {}
+        self._session = session
+        self._observer = observer
+
+    def deploy(self, module: Module) -> App:
+        """Check a module in full, then run it, from where its last commit ended if it ran before.
+
+        Raises:
+            DeclarationError: When the module has a mistake; nothing has started then.
+            DeployError: When the root holds a deployment of it that it does not fit.
+        """
+        store = LocalStore(self.root)
+        self._session = self._session or local_session(self.parallelism)
+        units = tuple(range(self.parallelism))
+        bound = [
+            bind_topology(self._session, topology, Places(self.root, self.local, units, 2))
+            for topology in module.topologies.values()
+        ]
+        specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
+        before = latest_deployment(store, module.name)
+        if before is not None:
+            check_update(before, module, specs)
+        running = self.apps.pop(module.name, None)
+        if running is not None:
+            running.close()
+        epoch = claim_epoch(store, module.name)
+        depots = self._open_depots(module, epoch)
+        deployment = _deployment(module, bound, depots, before)
+        if before is None or _changed(before, deployment):
+            save_deployment(store, deployment)
+        app = App(
+            module.name,
+            store=store,
+            local=self.local,
+            session=self._session,
+            epoch=epoch,
+            depots=depots,
+        )
+        for each in bound:
+            starts = deployment.topologies[each.declared.name].starts
+            app.add_topology(each, starts, self._observer)
+        app.start()
+        self.apps[module.name] = app
+        return app
+
+    def close(self) -> None:
+        """Stop every module; remove the folder if it was a temporary one."""
+        for app in self.apps.values():
+            app.close()
+        self.apps.clear()
+        if self._temporary:
+            shutil.rmtree(self.root, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        """The cluster itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def _open_depots(self, module: Module, epoch: Epoch) -> dict[str, Depot]:
+        return {
+            name: Depot(
+                depot_folder(self.root, module.name, name),
+                depot_spec(declared),
+                epoch=epoch.number,
+                fence=epoch.check,
+            )
+            for name, declared in module.depots.items()
+        }
+
+
+def _deployment(
+    module: Module,
+    bound: list[BoundTopology],
+    depots: dict[str, Depot],
+    before: Deployment | None,
+) -> Deployment:
+    """What is deployed now; a depot's start is resolved only where a topology first meets it."""
+    topologies = {}
+    for each in bound:
+        graph = each.declared.graph
+        known = before.topologies.get(graph.topology) if before is not None else None
+        starts = dict(known.starts) if known is not None else {}
+        for source in graph.sources:
+            if source.depot.name not in starts:
+                start: StartFrom = source.start_from or end()
+                starts[source.depot.name] = list(depots[source.depot.name].resolve_start(start))
+        topologies[graph.topology] = TopologyDeployment(
+            each.declared.vnode_count,
+            sorted(graph.depots()),
+            {name: spec.to_json() for name, spec in each.program.pstates.items()},
+            starts,
+        )
+    return Deployment(
+        module.name,
+        int(time.time() * 1000),
+        {
+            name: DepotDeployment(
+                to_ddl(each.schema), each.partitions, described_partitioner(each)
+            )
+            for name, each in module.depots.items()
+        },
+        topologies,
+    )
+
+
+def _changed(before: Deployment, now: Deployment) -> bool:
+    return (before.depots, before.topologies) != (now.depots, now.topologies)
