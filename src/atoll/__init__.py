@@ -14,10 +14,10 @@ from atoll.schema import List, Map, Set, Struct
 
 if TYPE_CHECKING:
     from atoll import agg, path
-    from atoll.cluster.connect import connect
     from atoll.cluster.local import LocalCluster
     from atoll.depot import start
     from atoll.module import Module
+    from atoll.views.connect import connect
 
 __all__ = [
     "AtollError",
@@ -39,7 +39,7 @@ _LAZY = {
     "LocalCluster": ("atoll.cluster.local", "LocalCluster"),
     "Module": ("atoll.module", "Module"),
     "agg": ("atoll.agg", None),
-    "connect": ("atoll.cluster.connect", "connect"),
+    "connect": ("atoll.views.connect", "connect"),
     "path": ("atoll.path", None),
     "start": ("atoll.depot.start", None),
 }

@@ -13,12 +13,12 @@ from atoll.dataflow import operators as op
 from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration
 from atoll.dataflow.graph import Graph
 from atoll.dataflow.stream import Stream
-from atoll.dataflow.usercode import declared_at
+from atoll.dataflow.usercode import declared_at, placed
 from atoll.errors import DeclarationError
 from atoll.schema import Map, Node, Scalar, Set, as_node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from atoll.depot.start import StartFrom
 
@@ -27,6 +27,8 @@ __all__ = ["Microbatch", "Module"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
 _VNODE_COUNT_MAX = 32_768
 _DEPOT_PARTITIONS_MAX = 4_096
+_RESERVED = {"module": {"local", "meta"}, "topology": {"depots", "deployments", "epochs"}}
+"""Names of folders that Atoll keeps beside those of modules and topologies."""
 
 
 class Module:
@@ -38,7 +40,7 @@ class Module:
 
     def __init__(self, name: str) -> None:
         """An empty module."""
-        self.name = _checked_name(name, "module")
+        self.name = _checked_name(name, "module", declared_at(1))
         self.depots: dict[str, DepotDeclaration] = {}
         self.topologies: dict[str, Microbatch] = {}
 
@@ -71,22 +73,17 @@ class Module:
         from atoll.ddl import parse_ddl
 
         place = declared_at(1)
-        _checked_name(name, "depot")
+        _checked_name(name, "depot", place)
         if name in self.depots:
-            raise DeclarationError(f"depot {name!r} is declared twice", declared=place)
-        parsed = parse_ddl(schema)
-        if isinstance(partition_by, str) and partition_by not in parsed.names:
             raise DeclarationError(
-                f"depot {name!r} is partitioned by {partition_by!r}, which it has no field of",
-                hint=f"its fields are {', '.join(parsed.names)}",
+                f"depot {name!r} is declared twice",
+                hint="choose another name, or use the first one",
                 declared=place,
             )
-        if not 1 <= partitions <= _DEPOT_PARTITIONS_MAX:
-            raise DeclarationError(
-                f"depot {name!r} cannot have {partitions} partitions",
-                hint=f"choose 1 to {_DEPOT_PARTITIONS_MAX}",
-                declared=place,
-            )
+        with placed(place):
+            parsed = parse_ddl(schema)
+            _check_partitioner(name, parsed.names, partition_by)
+            _check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
         count = 1 if is_global else partitions
         self.depots[name] = DepotDeclaration(
             self.name, name, parsed, partition_by, count, retain_records, retain_seconds
@@ -103,15 +100,17 @@ class Module:
             vnode_count: Into how many vnodes its PStates are divided; fixed for their life.
             options: Options by name, such as ``{"depot.microbatch.max.records": 1000}``.
         """
-        _checked_name(name, "topology")
+        place = declared_at(1)
+        _checked_name(name, "topology", place)
         if name in self.topologies:
-            raise DeclarationError(f"topology {name!r} is declared twice", declared=declared_at(1))
-        if not 1 <= vnode_count <= _VNODE_COUNT_MAX:
             raise DeclarationError(
-                f"topology {name!r} cannot have {vnode_count} vnodes",
-                hint=f"choose 1 to {_VNODE_COUNT_MAX}",
+                f"topology {name!r} is declared twice",
+                hint="choose another name, or go on with the first one",
+                declared=place,
             )
-        self.topologies[name] = Microbatch(self, name, vnode_count, dict(options or {}))
+        with placed(place):
+            _check_count(f"topology {name!r}", "vnodes", vnode_count, _VNODE_COUNT_MAX)
+        self.topologies[name] = Microbatch(self, name, vnode_count, dict(options or {}), place)
         return self.topologies[name]
 
     def pstates(self) -> dict[str, PStateDeclaration]:
@@ -127,13 +126,14 @@ class Microbatch:
     """A topology that runs one microbatch at a time, each exactly once."""
 
     def __init__(
-        self, module: Module, name: str, vnode_count: int, options: dict[str, int]
+        self, module: Module, name: str, vnode_count: int, options: dict[str, int], place: str
     ) -> None:
         """Made by ``Module.microbatch``."""
         self.module = module
         self.name = name
         self.vnode_count = vnode_count
         self.options = options
+        self.place = place
         self.graph = Graph(module.name, name)
 
     def pstate(
@@ -148,7 +148,7 @@ class Microbatch:
             is_global: Keep a map or set in one vnode instead of spreading it by key.
         """
         place = declared_at(1)
-        _checked_name(name, "PState")
+        _checked_name(name, "PState", place)
         owner = self.module.pstates().get(name)
         if owner is not None:
             raise DeclarationError(
@@ -156,7 +156,8 @@ class Microbatch:
                 hint=f"topology {owner.topology!r} owns it; choose another name",
                 declared=place,
             )
-        node = as_node(schema)
+        with placed(place):
+            node = as_node(schema)
         partitioned = isinstance(node, Map | Set) and not is_global
         if initial is not None and not node.leaf:
             raise DeclarationError(
@@ -186,6 +187,12 @@ class Microbatch:
                 counts only when the topology first meets the depot.
         """
         place = declared_at(1)
+        if not isinstance(depot, DepotDeclaration):
+            raise DeclarationError(
+                f"source reads a depot, not {depot!r}",
+                hint="give what module.depot(...) returned",
+                declared=place,
+            )
         if self.module.depots.get(depot.name) is not depot:
             raise DeclarationError(
                 f"depot {depot.name!r} belongs to module {depot.module!r}",
@@ -196,8 +203,9 @@ class Microbatch:
         self.graph.add(step)
         return Stream(self.graph, step)
 
-    def _changes(self, pstate: PStateDeclaration, key_names: tuple[str, ...]) -> Stream:
-        place = declared_at(2)
+    def _changes(
+        self, pstate: PStateDeclaration, key_names: tuple[str, ...], place: str
+    ) -> Stream:
         keys = entry_keys(pstate.node, place)
         names = key_names or tuple(
             "key" if index == 0 else f"key_{index + 1}" for index in range(len(keys))
@@ -230,10 +238,35 @@ def entry_keys(node: Node, place: str) -> tuple[Scalar, ...]:
     return tuple(keys)
 
 
-def _checked_name(name: str, kind: str) -> str:
+def _checked_name(name: str, kind: str, place: str) -> str:
     if not isinstance(name, str) or not _NAME.match(name):
         raise DeclarationError(
             f"{name!r} cannot name a {kind}",
             hint="use 1 to 63 letters, digits, - and _, beginning with a letter or digit",
+            declared=place,
+        )
+    if name in _RESERVED.get(kind, ()):
+        raise DeclarationError(
+            f"{name!r} cannot name a {kind}: a folder of Atoll's own has that name",
+            hint="choose another name",
+            declared=place,
         )
     return name
+
+
+def _check_count(owner: str, what: str, count: int, most: int) -> None:
+    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= most:
+        raise DeclarationError(f"{owner} cannot have {count!r} {what}", hint=f"choose 1 to {most}")
+
+
+def _check_partitioner(name: str, fields: Sequence[str], partition_by: object) -> None:
+    if isinstance(partition_by, str) and partition_by not in fields:
+        raise DeclarationError(
+            f"depot {name!r} is partitioned by {partition_by!r}, which it has no field of",
+            hint=f"its fields are {', '.join(fields)}",
+        )
+    if not (partition_by is None or isinstance(partition_by, str) or callable(partition_by)):
+        raise DeclarationError(
+            f"depot {name!r} cannot be partitioned by {partition_by!r}",
+            hint="give a field's name, a function of record and partition count, or nothing",
+        )

@@ -135,9 +135,7 @@ class Path:
         """To the number of entries or elements; 0 when there are none."""
         return self._add(Step("size"))
 
-    def sorted_range(
-        self, start: Any = None, end: Any = None, limit: int | None = None
-    ) -> Path:
+    def sorted_range(self, start: Any = None, end: Any = None, limit: int | None = None) -> Path:
         """To a part of a sorted map (as one dict) or set (as one list).
 
         Args:
@@ -300,9 +298,7 @@ def from_json(data: Any) -> Path:
 
 def _steps_from_json(data: Any, depth: int) -> tuple[Step, ...]:
     if not isinstance(data, list) or len(data) > _STEPS_MAX:
-        raise PathError(
-            "a path is an array of steps", hint='for example [["key", "ann"], ["all"]]'
-        )
+        raise PathError("a path is an array of steps", hint='for example [["key", "ann"], ["all"]]')
     if depth > _DEPTH_MAX:
         raise PathError("the path is nested too deeply", hint="write it flatter")
     path = Path()
@@ -316,7 +312,7 @@ def _steps_from_json(data: Any, depth: int) -> tuple[Step, ...]:
     return path.steps
 
 
-def _step_from_json(path: Path, step: Any, depth: int) -> Path:  # noqa: PLR0911  # by case
+def _step_from_json(path: Path, step: Any, depth: int) -> Path:  # by case
     match step:
         case ["key", *keys] if keys:
             return path.key(*keys)

@@ -123,13 +123,20 @@ class World:
         """A session."""
         return self.stores.open(PSTATE, vnode, attempt, self.history(attempt.id - 1), priors)
 
-    def run(self, changes, *, attempt=None, priors=(), **options):
-        """Run one task: changes are {vnode: {key: value or None}}."""
+    def run(self, changes, *, attempt=None, priors=(), scribble=False, **options):
+        """Run one task: changes are {vnode: {key: value or None}}.
+
+        With ``scribble`` it writes something else first, in the same session.
+        """
         attempt = attempt or self.attempt(**options)
         parts = []
         for vnode, wanted in sorted(changes.items()):
             with self.open(attempt, vnode, priors) as session:
                 keys = sorted(wanted)
+                if scribble:
+                    session.put_many(keys, [b"scribble"] * len(keys))
+                    for key in keys[::2]:
+                        session.delete(key)
                 session.put_many(keys, [wanted[key] for key in keys], session.get_many(keys))
                 done = session.commit()
                 if done.keys:

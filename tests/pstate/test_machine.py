@@ -18,7 +18,7 @@ CHANGES = st.dictionaries(
 )
 
 
-def machine(new_world):
+def machine(new_world):  # noqa: C901  # a rule per event
     """The state machine's class, making its worlds with the fixture."""
 
     class Lives(RuleBasedStateMachine):
@@ -31,11 +31,11 @@ def machine(new_world):
         def attempt(self, step=0):
             return self.world.attempt(version=self.version, step=step)
 
-        @rule(changes=CHANGES)
-        def attempt_dies(self, changes):
+        @rule(changes=CHANGES, scribble=st.booleans())
+        def attempt_dies(self, changes, scribble):
             """An attempt's work stays in the store uncommitted."""
             self.version += 1
-            self.world.run(changes, attempt=self.attempt())
+            self.world.run(changes, attempt=self.attempt(), scribble=scribble)
 
         @rule(changes=CHANGES, vnode=st.sampled_from([0, 1]))
         def session_aborts(self, changes, vnode):
@@ -45,11 +45,12 @@ def machine(new_world):
                 keys = sorted(changes.get(vnode, {}))
                 session.put_many(keys, [changes[vnode][key] for key in keys])
 
-        @rule(changes=CHANGES)
-        def microbatch(self, changes):
+        @rule(changes=CHANGES, scribble=st.booleans())
+        def microbatch(self, changes, scribble):
             """The common case."""
             self.version += 1
-            self.world.commit(self.world.run(changes, attempt=self.attempt()))
+            run = self.world.run(changes, attempt=self.attempt(), scribble=scribble)
+            self.world.commit(run)
             self.version = 0
 
         @rule(mine=CHANGES, other=CHANGES, first_wins=st.booleans())
@@ -124,8 +125,8 @@ def test_lives(new_world):
     run_state_machine_as_test(
         machine(new_world),
         settings=settings(
-            max_examples=40,
-            stateful_step_count=15,
+            max_examples=60,
+            stateful_step_count=20,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),

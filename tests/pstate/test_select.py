@@ -79,9 +79,9 @@ def stored(node, content, vnode_count=1):
     return reader, spec
 
 
-WORDS = st.text("abc", max_size=3)
+WORDS = st.text("ab\0", max_size=3)
 NESTED = st.dictionaries(
-    WORDS, st.dictionaries(st.integers(-50, 50), st.integers(), min_size=1, max_size=60), max_size=6
+    WORDS, st.dictionaries(st.integers(-50, 50), st.integers(-9, 9), min_size=1, max_size=60)
 )
 COUNTS = st.sampled_from([1, 4])
 
@@ -95,7 +95,7 @@ def test_as_nested_dicts(content, vnode_count, word, low, high, limit):
     inner = ordered.get(word, {})
     inside = [n for n in inner if (low is None or n >= low) and (high is None or n < high)]
     last = inside[max(0, len(inside) - limit) :] if limit is not None else inside
-    entries = [(key, value) for key, value in ordered.items()]
+    entries = list(ordered.items())
     for wanted, built in [
         ([ordered], path.stay()),
         ([inner or None], path.key(word)),

@@ -87,6 +87,15 @@ def test_a_reader_catches_up(world):
     world.check(0)
 
 
+def test_old_commits_stay_readable_after_catching_up(world):
+    """Catching up writes reverse logs for the last commits, and knows how far back they reach."""
+    for value in (b"1", b"2", b"3", b"4", b"5"):
+        world.commit(world.run({0: {b"a": value, value: value}}))
+    world.lose()
+    for commit_id in (5, 4, 3, 2, 1, 0):
+        world.check(commit_id, [b"1", b"5"])
+
+
 def test_a_reader_takes_back_a_loser(world):
     """The store holds the twin that lost; the reader at the commit replaces it."""
     winner = world.run({0: {b"a": b"right"}})

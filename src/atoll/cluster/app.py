@@ -19,19 +19,20 @@ from atoll.microbatch.loop import Observer, TopologyLoop
 from atoll.microbatch.objects import GENESIS, Commit
 from atoll.microbatch.progress import known_checkpoints, latest_commit, pending_plan
 from atoll.microbatch.tidy import drop_orphans
-from atoll.cluster.pstates import ReadablePState
 from atoll.spark.executor import SparkExecutor
+from atoll.views.readable import ReadablePState
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from atoll.storage.local import LocalStore
 
 __all__ = ["App"]
 
 _T = TypeVar("_T")
+_TRIM_INTERVAL_SECONDS = 10.0
 
 
 class App:
@@ -46,6 +47,7 @@ class App:
         session: SparkSession,
         epoch: Epoch,
         depots: Mapping[str, Depot],
+        parallelism: int,
     ) -> None:
         """Topologies are added by the cluster, then started together."""
         self.name = name
@@ -53,6 +55,8 @@ class App:
         self.local = local
         self.session = session
         self.epoch = epoch
+        self.parallelism = parallelism
+        self._trim_after = 0.0
         self._depots = dict(depots)
         self._loops: dict[str, TopologyLoop] = {}
         self._pstates: dict[str, ReadablePState] = {}
@@ -66,6 +70,26 @@ class App:
     def pstate(self, name: str) -> ReadablePState:
         """A PState, to read as of the last commit."""
         return _found(self._pstates, name, "PState", self.name)
+
+    def dataframe(self, name: str, *, field: str | None = None) -> DataFrame:
+        """A whole PState as a Spark DataFrame: columns ``key``, ``key_2``, ... and ``value``.
+
+        It shows the last commit at the time that Spark plans the read. The vnodes are divided
+        into as many Spark partitions as the topology has actors.
+
+        Args:
+            name: The PState.
+            field: Which values to read of a struct whose fields are stored apart.
+        """
+        self.pstate(name)
+        reader = self.session.read.format("atoll").options(
+            root=str(self.store.root),
+            module=self.name,
+            pstate=name,
+            field=field or "",
+            groups=str(self.parallelism),
+        )
+        return reader.load()
 
     def topology(self, name: str) -> RunningTopology:
         """A topology, to wait for, pause and look at."""
@@ -144,6 +168,7 @@ class App:
             state=state,
             first=None if plan is None else ev.PlanReady(plan),
             observer=observer,
+            housekeeping=self._trim_depots,
         )
         self._loops[graph.topology] = loop
         for name, spec in bound.program.pstates.items():
@@ -157,6 +182,21 @@ class App:
         """Start all topologies."""
         for loop in self._loops.values():
             loop.start()
+
+    def _trim_depots(self) -> None:
+        """Let retention drop what every topology has processed; now and then is enough."""
+        now = time.monotonic()
+        if now < self._trim_after:
+            return
+        self._trim_after = now + _TRIM_INTERVAL_SECONDS
+        for name, depot in self._depots.items():
+            needed = [
+                loop.published.ends()[name]
+                for loop in self._loops.values()
+                if name in loop.depots
+            ]
+            protected = [min(offsets) for offsets in zip(*needed, strict=True)] or None
+            depot.trim(protected)
 
     def _history(self, loop: TopologyLoop) -> CommitHistory:
         return CommitHistory(self.store, self.name, loop.topology, loop.published)

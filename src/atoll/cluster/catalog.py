@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from atoll.dataflow.fragments import Fragments, fragments
+from atoll.dataflow.usercode import placed
 from atoll.microbatch.options import Options
 from atoll.spark.analysis import resolve
 from atoll.tasks.bind import Places, bind
@@ -38,8 +39,9 @@ def bind_topology(session: SparkSession, topology: Microbatch, places: Places) -
     Raises:
         DeclarationError: With the place in the user's file and what to change.
     """
-    topology.graph.check()
-    options = Options().with_values(topology.options)
+    with placed(topology.place):
+        topology.graph.check()
+        options = Options().with_values(topology.options)
     cut = fragments(topology.graph)
     schemas = resolve(session, topology.graph)
     with_history = Places(

@@ -16,14 +16,7 @@ from typing import TYPE_CHECKING, Self
 from atoll.cluster.app import App
 from atoll.cluster.catalog import BoundTopology, bind_topology
 from atoll.cluster.depots import depot_spec, described_partitioner
-from atoll.cluster.deployment import (
-    DepotDeployment,
-    Deployment,
-    TopologyDeployment,
-    check_update,
-    latest_deployment,
-    save_deployment,
-)
+from atoll.cluster.update import check_update
 from atoll.ddl import to_ddl
 from atoll.depot.depot import Depot
 from atoll.depot.start import StartFrom, end
@@ -33,6 +26,13 @@ from atoll.spark.session import local_session
 from atoll.storage.local import LocalStore
 from atoll.tasks.bind import Places
 from atoll.tasks.reading import depot_folder
+from atoll.views.deployment import (
+    DepotDeployment,
+    Deployment,
+    TopologyDeployment,
+    latest_deployment,
+    save_deployment,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,6 +112,7 @@ class LocalCluster:
             session=self._session,
             epoch=epoch,
             depots=depots,
+            parallelism=self.parallelism,
         )
         for each in bound:
             starts = deployment.topologies[each.declared.name].starts

@@ -75,8 +75,8 @@ def value_type(arrow_type: pa.DataType) -> Any:
         return list[item | None] if arrow_type.value_field.nullable else list[item]
     if pa.types.is_map(arrow_type):
         key: Any = value_type(arrow_type.key_type)
-        item: Any = value_type(arrow_type.item_type)
-        return dict[key, item | None]
+        mapped: Any = value_type(arrow_type.item_type)
+        return dict[key, mapped | None]
     if pa.types.is_struct(arrow_type):
         return record_type(list(arrow_type))
     raise DeclarationError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from atoll.dataflow.usercode import declared_at
 from atoll.errors import DeclarationError
 from atoll.schema import Map, Node, Scalar, Set, Struct
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from atoll.dataflow.stream import Stream
 
-__all__ = ["DepotDeclaration", "Part", "PStateDeclaration", "Target"]
+__all__ = ["DepotDeclaration", "PStateDeclaration", "Part", "Target"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ class PStateDeclaration:
 
     def __getitem__(self, part: str) -> Target:
         """The place in the state that a step writes or reads: ``pstate["user_id"]``."""
-        return Target(self, ())[part]
+        return _deeper(Target(self, ()), part, declared_at(1))
 
     def changes(self, *key_names: str) -> Stream:
         """A stream of this PState's changes: each changed entry once per microbatch.
@@ -77,7 +78,11 @@ class PStateDeclaration:
         Rows have the entry's keys (columns named ``key_names``; by default ``key``, ``key_2``,
         ...), ``old`` and ``new``: the values before and after the microbatch, null where absent.
         """
-        return self._streams(self, key_names)
+        return self._streams(self, key_names, declared_at(1))
+
+    def changes_named(self, key_names: tuple[str, ...], place: str) -> Stream:
+        """:meth:`changes` for a caller who knows the user's line."""
+        return self._streams(self, key_names, place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,34 +116,34 @@ class Target:
         Raises:
             DeclarationError: When the schema has nothing below this place, or no such field.
         """
-        node = self.node
-        if not isinstance(part, str):
-            raise DeclarationError(
-                f"{self.text}[{part!r}]: a part is the text of an expression or a field's name",
-                hint="write a column's name, or a Spark SQL expression such as \"'all'\" or \"7\"",
-            )
-        match node:
-            case Map(key=key):
-                return Target(self.pstate, (*self.parts, Part(part, key)))
-            case Struct(leaf=True):
-                raise DeclarationError(
-                    f'{self.text}["{part}"]: this struct is stored as one value',
-                    hint=f"aggregate its fields by name: aggregate({self.text}, {part}=agg.sum(...))",
-                )
-            case Struct() if node.get(part) is not None:
-                return Target(self.pstate, (*self.parts, Part(part, None)))
-            case Struct():
-                raise DeclarationError(
-                    f'{self.text}["{part}"]: the struct has no field of that name',
-                    hint=f"its fields are {', '.join(node.names())}",
-                )
-            case Set():
-                hint = f"aggregate into the set itself: aggregate({self.text}, agg.collect_set(...))"
-            case _:
-                hint = f"the schema ends at {self.text}: {node}"
+        return _deeper(self, part, declared_at(1))
+
+
+def _deeper(target: Target, part: str, place: str) -> Target:
+    node = target.node
+    if not isinstance(part, str) or not part.strip():
         raise DeclarationError(
-            f'{self.text}["{part}"]: nothing can be looked up by key here', hint=hint
+            f"{target.text}[{part!r}]: a part is the text of an expression or a field's name",
+            hint="write a column's name, or a Spark SQL expression such as \"'all'\" or \"7\"",
+            declared=place,
         )
+    problem = "nothing can be looked up by key here"
+    match node:
+        case Map(key=key):
+            return Target(target.pstate, (*target.parts, Part(part, key)))
+        case Struct(leaf=True):
+            problem = "this struct is stored as one value"
+            hint = f"aggregate its fields by name: aggregate({target.text}, {part}=agg.sum(...))"
+        case Struct() if node.get(part) is not None:
+            return Target(target.pstate, (*target.parts, Part(part, None)))
+        case Struct():
+            problem = "the struct has no field of that name"
+            hint = f"its fields are {', '.join(node.names())}"
+        case Set():
+            hint = f"aggregate into the set itself: aggregate({target.text}, agg.collect_set(...))"
+        case _:
+            hint = f"the schema ends at {target.text}: {node}"
+    raise DeclarationError(f'{target.text}["{part}"]: {problem}', hint=hint, declared=place)
 
 
 def _child(node: Node, part: Part) -> Node:

@@ -28,7 +28,25 @@ class Graph:
         self.pstates: dict[str, PStateDeclaration] = {}
 
     def add(self, operator: op.Operator) -> None:
-        """Append an operator; its inputs were added before it."""
+        """Append an operator; its inputs were added before it.
+
+        Raises:
+            DeclarationError: When an input is another topology's, or a step that emits nothing.
+        """
+        for each in operator.inputs:
+            if each not in self.operators:
+                raise DeclarationError(
+                    f"{operator.title} in topology {self.topology!r} takes a stream of another "
+                    "topology",
+                    hint="begin both streams with source(...) of the same topology",
+                    declared=operator.place,
+                )
+            if isinstance(each, op.StateOperator) and not each.emits:
+                raise DeclarationError(
+                    f"{operator.title} follows a {each.title} that emits no rows",
+                    hint='declare what it yields: emits="id string, amount long"',
+                    declared=operator.place,
+                )
         self.operators.append(operator)
 
     def check_own(self, pstate: PStateDeclaration, step: str, place: str) -> None:
@@ -75,10 +93,12 @@ class Graph:
                 f"topology {self.topology!r} has no source",
                 hint="start it with microbatch.source(depot)",
             )
+        from atoll.depot.start import end
+
         starts: dict[str, object] = {}
         for source in self.sources:
-            known = starts.setdefault(source.depot.name, source.start_from)
-            if known != source.start_from:
+            start = source.start_from or end()
+            if starts.setdefault(source.depot.name, start) != start:
                 raise DeclarationError(
                     f"topology {self.topology!r} reads depot {source.depot.name!r} twice, "
                     "from different starts",

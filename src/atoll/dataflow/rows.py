@@ -35,7 +35,7 @@ class Row:
 
     def __repr__(self) -> str:
         """``Row(k='a', v=1)``."""
-        return "Row(" + ", ".join(f"{n}={getattr(self, n)!r}" for n in self.columns) + ")"
+        return "Row(" + ", ".join(f"{n}={v!r}" for n, v in self.asdict().items()) + ")"
 
     def __eq__(self, other: object) -> bool:
         """Rows are equal when columns and values are."""
@@ -44,10 +44,42 @@ class Row:
     __hash__ = None  # type: ignore[assignment]  # rows may hold lists
 
 
+class _OddRow(Row):
+    """A row with a column that cannot be an attribute, such as ``count(1)`` or ``columns``."""
+
+    __slots__ = ("_values",)
+
+    def asdict(self) -> dict[str, Any]:
+        """The record as a new dict, columns in order."""
+        return {name: self[name] for name in self.columns}
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of a column; ``KeyError`` when there is none of that name."""
+        return self._values[name]
+
+    def __getattr__(self, name: str) -> Any:
+        """The value of a column whose name means nothing else."""
+        if name != "_values" and name in self.columns:
+            return self._values[name]
+        raise AttributeError(f"the row has no column {name!r}; it has {', '.join(self.columns)}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a column of this row object."""
+        try:
+            values = object.__getattribute__(self, "_values")
+        except AttributeError:
+            values = {}
+            object.__setattr__(self, "_values", values)
+        values[name] = value
+
+
 @functools.lru_cache(maxsize=256)
 def row_type(names: tuple[str, ...]) -> type[Row]:
     """The row class for these column names."""
-    return type("Row", (Row,), {"__slots__": names, "columns": names})
+    tame = all(n.isidentifier() and not n.startswith("__") and not hasattr(Row, n) for n in names)
+    if tame:
+        return type("Row", (Row,), {"__slots__": names, "columns": names})
+    return type("Row", (_OddRow,), {"__slots__": (), "columns": names})
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
@@ -80,16 +112,25 @@ def batch_from_rows(
                 f"a row emitted by {operator} does not fit what it declares: {extra}",
                 hint=f"emit dicts with the columns {', '.join(schema.names)}",
                 operator=operator,
-                place=place,
+                declared=place,
             )
         plain.append(values)
     try:
-        columns = [pa.array([r.get(f.name) for r in plain], f.type) for f in schema]
+        columns = [_column([row.get(f.name) for row in plain], f.type) for f in schema]
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError) as error:
         raise UserCodeError(
             f"a value emitted by {operator} has the wrong type: {error}",
             hint="make it match the types in emits=",
             operator=operator,
-            place=place,
+            declared=place,
         ) from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Arrow's array of these values, without its silent cutting of floats to integers."""
+    if pa.types.is_integer(kind) and float in set(map(type, values)):
+        cut = [value for value in values if isinstance(value, float) and not value.is_integer()]
+        if cut:
+            raise ValueError(f"{cut[0]!r} is no whole number")
+    return pa.array(values, kind)

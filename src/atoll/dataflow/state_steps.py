@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from atoll.aggregates.count import EVERY_ROW
 from atoll.dataflow import operators as op
 from atoll.dataflow.declared import PStateDeclaration, Target
 from atoll.dataflow.operators.columns import bare_column
+from atoll.dataflow.usercode import check_function
 from atoll.errors import DeclarationError
 from atoll.schema import Map, Node, Set, Struct
 
@@ -70,12 +72,17 @@ def aggregate(
     if isinstance(target.node, Set):
         keys.extend(projection.column(text) for _, each in wanted for text in each.inputs)
     declared = tuple(
-        op.AggregateField(name, each, tuple(projection.column(text) for text in each.inputs))
+        op.AggregateField(
+            name,
+            each,
+            tuple(None if text == EVERY_ROW else projection.column(text) for text in each.inputs),
+        )
         for name, each in wanted
     )
     before = projection.before(stream, place)
     stream.graph.add(op.Aggregate((before,), place, target, tuple(keys), declared))
-    return Aggregated(target)
+    elements = wanted[0][1].inputs if isinstance(target.node, Set) else ()
+    return Aggregated(target, (*(part.text for part in target.key_parts), *elements))
 
 
 def _wanted(
@@ -142,7 +149,7 @@ def lookup(
     projection = _Projection()
     keys = tuple(projection.column(part.text) for part in target.key_parts)
     before = projection.before(stream, place)
-    found = stream._then(op.Lookup((before,), place, target, keys, column))
+    found = _after(stream, op.Lookup((before,), place, target, keys, column))
     return _without(found, projection, place)
 
 
@@ -157,8 +164,11 @@ def process(
     """Add a :class:`~atoll.dataflow.operators.Process`."""
     if not states:
         raise DeclarationError(
-            "process without states", hint="use map or flat_map for a step without state"
+            "process without states",
+            hint="use map or flat_map for a step without state",
+            declared=place,
         )
+    check_function(function, 1 + len(states), "process", place)
     for state in states:
         stream.graph.check_own(state, "process", place)
         if key is None and not state.is_global:
@@ -177,7 +187,9 @@ def process(
     projection = _Projection()
     column = None if key is None else projection.column(key)
     before = projection.before(stream, place)
-    return stream._then(op.Process((before,), place, function, column, states, emitted))
+    computed = tuple(projection.computed)
+    step = op.Process((before,), place, function, column, states, emitted, computed)
+    return _after(stream, step)
 
 
 def _top_key(state: PStateDeclaration) -> Any:
@@ -198,4 +210,9 @@ def _without(stream: Stream, projection: _Projection, place: str) -> Stream:
     def drop(frame: Any) -> Any:
         return frame.drop(*names)
 
-    return stream._then(op.Transform((stream.operator,), place, drop))
+    return _after(stream, op.Transform((stream.operator,), place, drop))
+
+
+def _after(stream: Stream, step: op.Operator) -> Stream:
+    stream.graph.add(step)
+    return type(stream)(stream.graph, step)

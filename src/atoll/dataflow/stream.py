@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.dataflow import operators as op
 from atoll.dataflow import state_steps
-from atoll.dataflow.usercode import declared_at
+from atoll.dataflow.usercode import check_function, declared_at, placed
 from atoll.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -57,33 +57,46 @@ class Stream:
         Without a name the element takes the place of the column that ``expression`` is.
         ``outer`` keeps rows whose collection is empty, with null.
         """
+        place = declared_at(1)
         step = op.Explode(
-            (self.operator,), declared_at(1), expression, names or (expression,), outer
+            (self.operator,), place, expression, _element_names(expression, names, place), outer
         )
         return self._then(step)
 
     def union(self, *others: Stream) -> Stream:
         """Rows of all streams; columns are matched by name, duplicates stay."""
+        place = declared_at(1)
+        for other in others:
+            if not isinstance(other, Stream):
+                raise DeclarationError(
+                    f"union takes streams, not {other!r}",
+                    hint="of what aggregate returned, take the changes()",
+                    declared=place,
+                )
         inputs = (self.operator, *(other.operator for other in others))
-        return self._then(op.Union(inputs, declared_at(1)))
+        return self._then(op.Union(inputs, place))
 
     def transform(self, function: Callable[[Any], Any]) -> Stream:
         """Any DataFrame code: ``transform(lambda frame: frame.dropna())``.
 
         The function sees one microbatch's rows as a Spark DataFrame and returns another.
         """
-        return self._then(op.Transform((self.operator,), declared_at(1), function))
+        place = declared_at(1)
+        check_function(function, 1, "transform", place)
+        return self._then(op.Transform((self.operator,), place, function))
 
     # Rows and batches, by Python ----------------------------------------------------------------
 
     def map(self, function: Callable[[Row], Any], *, emits: str) -> Stream:
         """One row out (a dict or a row) for each row in. ``emits`` is a DDL schema."""
         place = declared_at(1)
+        check_function(function, 1, "map", place)
         return self._then(op.Map((self.operator,), place, function, _schema(emits, place)))
 
     def flat_map(self, function: Callable[[Row], Iterable[Any]], *, emits: str) -> Stream:
         """Any number of rows out for each row in. ``emits`` is a DDL schema."""
         place = declared_at(1)
+        check_function(function, 1, "flat_map", place)
         return self._then(op.FlatMap((self.operator,), place, function, _schema(emits, place)))
 
     def map_batches(
@@ -94,6 +107,7 @@ class Stream:
     ) -> Stream:
         """Arrow batches in, Arrow batches out; the function is called once per task."""
         place = declared_at(1)
+        check_function(function, 1, "map_batches", place)
         return self._then(op.MapBatches((self.operator,), place, function, _schema(emits, place)))
 
     # Exchanges --------------------------------------------------------------------------------
@@ -161,28 +175,43 @@ class Stream:
 class Aggregated:
     """What ``aggregate`` returns: the place that was written, whose changes can be followed."""
 
-    __slots__ = ("target",)
+    __slots__ = ("keys", "target")
 
-    def __init__(self, target: Target) -> None:
-        """Made by ``Stream.aggregate``."""
+    def __init__(self, target: Target, keys: tuple[str, ...]) -> None:
+        """Made by ``Stream.aggregate``; ``keys`` are the expressions of the entries' keys."""
         self.target = target
+        self.keys = keys
 
     def changes(self) -> Stream:
         """The PState's changes, keys named as the expressions of the target where they can be."""
         from atoll.dataflow.operators.columns import bare_column
 
-        names = [bare_column(part.text) for part in self.target.key_parts]
-        if any(name is None for name in names) or len(set(names)) < len(names):
-            return self.target.pstate.changes()
-        return self.target.pstate.changes(*[name for name in names if name is not None])
+        names = tuple(name for name in map(bare_column, self.keys) if name is not None)
+        if len(set(names)) < len(self.keys):
+            names = ()
+        return self.target.pstate.changes_named(names, declared_at(1))
 
 
 def _schema(ddl: str, place: str) -> pa.Schema:
     from atoll.ddl import parse_ddl
 
-    try:
+    with placed(place):
         return parse_ddl(ddl)
-    except DeclarationError as error:
+
+
+_ENTRY = ("key", "value")
+"""What the entries of a map are taken apart into; an array has elements only."""
+
+
+def _element_names(expression: str, names: tuple[str, ...], place: str) -> tuple[str, ...]:
+    """The names of what ``explode`` makes: those given, or the column that it takes apart."""
+    from atoll.dataflow.operators.columns import bare_column
+
+    column = bare_column(expression)
+    if len(names) > len(_ENTRY) or (not names and column is None):
         raise DeclarationError(
-            error.message, hint=error.hint, **{**error.context, "declared": place}
-        ) from None
+            f"explode of {expression} needs one name, or two for a map",
+            hint='name the element: explode("split(tags, \',\')", "tag")',
+            declared=place,
+        )
+    return names or (str(column),)

@@ -8,6 +8,7 @@ the later writer looked.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from pathlib import Path
@@ -44,20 +45,7 @@ class WriterClaim:
         self.folder = folder
         self.epoch = epoch
         self._claims = NumberedObjects(LocalStore(folder), "writers")
-        self.number = 0
-        payload = msgspec.msgpack.encode(_Holder(epoch, socket.gethostname(), os.getpid()))
-        latest = self._claims.latest() or 0
-        while True:
-            holder = self._holder(latest)
-            if holder is not None and holder.epoch > epoch:
-                raise self._fenced(holder)
-            try:
-                self._claims.create(latest + 1, payload)
-            except ObjectExistsError:
-                latest += 1
-                continue
-            self.number = latest + 1
-            break
+        self.number = self._take_number()
         self._claims.delete_below(self.number)
         self._own = str(folder / self._claims.name(self.number))
 
@@ -69,6 +57,21 @@ class WriterClaim:
         """
         if not os.access(self._own, os.F_OK):
             raise self._fenced(self._holder(self._claims.latest() or 0))
+
+    def _take_number(self) -> int:
+        """Make the claim with the highest number."""
+        payload = msgspec.msgpack.encode(_Holder(self.epoch, socket.gethostname(), os.getpid()))
+        while True:
+            latest = self._claims.latest() or 0
+            holder = self._holder(latest)
+            if holder is not None and holder.epoch > self.epoch:
+                raise self._fenced(holder)
+            with contextlib.suppress(ObjectExistsError):
+                self._claims.create(latest + 1, payload)
+                if self._claims.latest() == latest + 1:
+                    return latest + 1
+                # others went on meanwhile and deleted what was there: this number is a past one
+                self._claims.store.delete(self._claims.name(latest + 1))
 
     def _holder(self, number: int) -> _Holder | None:
         """Who made the claim; None when it is gone, because a later one has followed."""

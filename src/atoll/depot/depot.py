@@ -16,7 +16,6 @@ from typing import Any, Literal, Self
 import msgspec
 import pyarrow as pa
 
-from atoll.logs import get_logger
 from atoll.codec.records import RecordCodec
 from atoll.codec.refusals import Checked, Refusal, Refusals
 from atoll.ddl import to_ddl
@@ -33,6 +32,7 @@ from atoll.depot.spec import DepotSpec
 from atoll.depot.start import StartFrom
 from atoll.depot.stream_append import StreamAppend
 from atoll.errors import RecordsRefusedError, UsageError
+from atoll.logs import get_logger
 from atoll.storage.local import storage_errors
 from atoll.storage.objects import ObjectExistsError
 
@@ -50,8 +50,7 @@ class Appended(msgspec.Struct, frozen=True):
     Attributes:
         count: How many records.
         offsets: Per depot partition that got any, the first offset and the one after the last.
-            With appends going on at the same time, offsets of others may lie in between only
-            between calls, never within one.
+            Records of other calls never lie in between.
         refusals: The first refused records (only with ``on_invalid="keep"``).
         refused_count: How many were refused in all.
     """

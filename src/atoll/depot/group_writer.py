@@ -19,7 +19,6 @@ from queue import Empty, SimpleQueue
 
 import pyarrow as pa
 
-from atoll.logs import get_logger
 from atoll.codec.records import RecordCodec
 from atoll.depot.chain import SegmentChain
 from atoll.depot.claim import WriterClaim
@@ -30,6 +29,7 @@ from atoll.depot.scan import read_header
 from atoll.depot.segment_file import SegmentFile
 from atoll.depot.staging import StagedSegment
 from atoll.errors import AtollError, DepotError, FencedError, StorageError
+from atoll.logs import get_logger
 
 __all__ = ["GroupWriter"]
 
@@ -101,6 +101,8 @@ class GroupWriter:
                 name = f"atoll-depot-{self._chain.name}"
                 self._thread = threading.Thread(target=self._run, name=name, daemon=True)
                 self._thread.start()
+            if request.staged is not None:
+                request.staged.handed_over = True
             self._queue.put(request)
         request.done.acquire()
         if request.error is not None:
@@ -128,6 +130,7 @@ class GroupWriter:
                     self._commit(run)
                 except BaseException as error:  # noqa: BLE001  # whatever it is, appenders must not wait for ever
                     self._fail(run, error)
+                    self._cut_off()
                 for request in run:
                     request.done.release()
             if group:
@@ -181,7 +184,6 @@ class GroupWriter:
         self._retire_file()
         header = self._publish_file(staged.file)
         self._file = staged.file
-        staged.published = True
         self._check_still_writer()
         index = SegmentIndex(header)
         for frame, header_bytes, payload_bytes in staged.frames:
@@ -302,6 +304,19 @@ class GroupWriter:
         _log.error("depot append failed", depot=self._chain.name, error=str(error))
         for request in run:
             request.error = error
+            if request.staged is not None:
+                request.staged.file.close()
+
+    def _cut_off(self) -> None:
+        """After a failure, begin a new segment at once: it records that what failed is not there.
+
+        When that fails too, the next append tries again.
+        """
+        if self._fenced is None:
+            try:
+                self._file_with_room()
+            except Exception as error:  # noqa: BLE001  # the appenders have been told already
+                _log.warning("no new depot segment", depot=self._chain.name, error=str(error))
 
     def _tell(self) -> None:
         try:

@@ -25,14 +25,14 @@ class StagedSegment:
 
     Attributes:
         frames: Header, encoded header's length and payload's length of each frame written.
-        published: Set by the writer thread when the file became the newest segment.
+        handed_over: Set when the writer has been asked to publish it: it owns the file then.
     """
 
     def __init__(self, folder: Path, partitions: int, ddl: str) -> None:
         """Open the file."""
         self.file = SegmentFile(folder, partitions, ddl)
         self.frames: list[tuple[FrameHeader, int, int]] = []
-        self.published = False
+        self.handed_over = False
 
     def add(self, blocks: list[EncodedBlock]) -> None:
         """Write one frame. Its append time is the segment's, set when it is published."""
@@ -41,6 +41,6 @@ class StagedSegment:
         self.frames.append((header, header_bytes, sum(block.length for block in header.blocks)))
 
     def discard(self) -> None:
-        """Delete the file unless it was published. May be called again."""
-        if not self.published:
+        """Delete the file unless the writer owns it. May be called again."""
+        if not self.handed_over:
             self.file.close()

@@ -66,7 +66,7 @@ class StreamAppend:
         return AppendRequest(staged=self._staged)
 
     def discard(self) -> None:
-        """Drop what is staged, unless it was published. May be called again."""
+        """Drop what is staged, unless the writer owns it by now. May be called again."""
         if self._staged is not None:
             self._staged.discard()
 

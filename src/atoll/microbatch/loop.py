@@ -63,6 +63,9 @@ class TopologyLoop:
         executor: Runs the attempts.
         depots: The depots that the topology reads, by name.
         state: Progress as read from the objects.
+        first: The event to begin with, when an earlier attempt left a plan.
+        observer: Called after each numbered step.
+        housekeeping: Called as part of step 5.
     """
 
     def __init__(  # noqa: PLR0913  # the parts are injected once, by the deployment
@@ -77,6 +80,7 @@ class TopologyLoop:
         state: ev.State,
         first: ev.Event | None = None,
         observer: Observer | None = None,
+        housekeeping: Callable[[], None] | None = None,
     ) -> None:
         """Nothing runs before :meth:`start`."""
         self.module = module
@@ -88,6 +92,7 @@ class TopologyLoop:
         self.status = Status(topology, state)
         self.published: Commit = state.last
         self._observer = observer
+        self._housekeeping = housekeeping
         self._first = first
         self._plans = plan_objects(store, module, topology)
         self._commits = commit_objects(store, module, topology)
@@ -259,6 +264,8 @@ class TopologyLoop:
             self.executor.forget(commit.id)
             drop_below(self.store, self.module, self.topology, self._floor, commit)
             self._floor = commit.floor
+            if self._housekeeping is not None:
+                self._housekeeping()
         except (AtollError, OSError) as error:  # nothing is lost: the next one tries again
             _log.warning("tidy failed", topology=self.topology, error=str(error))
         self._done(ev.Step.TIDY, commit.id)

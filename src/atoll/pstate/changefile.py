@@ -193,9 +193,7 @@ def _cut_binary(array: pa.Array, start: int, end: int) -> list[bytes | None]:
     offsets = np.frombuffer(offsets_buffer, np.int32)[first : first + end - start + 1]
     joined = b"" if data is None else memoryview(data)[offsets[0] : offsets[-1]].tobytes()
     at = (offsets - offsets[0]).tolist()
-    items: list[bytes | None] = [
-        joined[low:high] for low, high in pairwise(at)
-    ]
+    items: list[bytes | None] = [joined[low:high] for low, high in pairwise(at)]
     if present is not None and array.null_count:
         bits = np.unpackbits(np.frombuffer(present, np.uint8), bitorder="little")
         for index in np.flatnonzero(bits[first : first + end - start] == 0).tolist():

@@ -243,9 +243,7 @@ def _pack_long(key: bytes, value: bytes) -> bytes:
 
 def _pack_all(pairs: Iterable[tuple[bytes, bytes]]) -> list[_Pair]:
     return [
-        pair
-        if len(pair[0]) <= PLAIN_KEY_BYTES_MAX
-        else (_stored_key(pair[0]), _pack_long(*pair))
+        pair if len(pair[0]) <= PLAIN_KEY_BYTES_MAX else (_stored_key(pair[0]), _pack_long(*pair))
         for pair in pairs
     ]
 

@@ -234,12 +234,14 @@ class MapHandle(Handle, MutableMapping[Any, Any]):
             low = self._prefix + encode_element(start, self._node.key)
         if end is not None:
             high = self._prefix + encode_element(end, self._node.key)
-        seen = b""
+        single = self._node.value.leaf
+        head = end = b""
         for key, data in self._writes.scan(low, high, reverse=reverse):
-            if seen and key.startswith(seen):
+            if head <= key < end:  # another entry below the element just yielded
                 continue
             element, after = decode_element(key, at)
-            seen = b"" if self._node.value.leaf else key[:after]
+            if not single:
+                head, end = key[:after], successor(key[:after])
             yield element, data
 
 
@@ -295,9 +297,7 @@ class SetHandle(Handle):
         """Name and type, without reading anything."""
         return f"<set of {self._writes.spec.name}>"
 
-    def range(
-        self, start: Any = None, end: Any = None, *, reverse: bool = False
-    ) -> Iterator[Any]:
+    def range(self, start: Any = None, end: Any = None, *, reverse: bool = False) -> Iterator[Any]:
         """The elements from ``start`` (included) to ``end`` (excluded), or backwards."""
         low, high = self._bounds()
         if start is not None:

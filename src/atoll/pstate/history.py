@@ -88,4 +88,3 @@ class History(Protocol):
 
     def open_file(self, ref: FileRef) -> Path:
         """Where the file lies, readable by this process."""
-

@@ -16,7 +16,7 @@ import msgspec
 from atoll.errors import DamageError, FencedError, StateError
 from atoll.pstate.attempt import Attempt, Header, Pending
 from atoll.pstate.changefile import read_vnode
-from atoll.pstate.history import History, Prior
+from atoll.pstate.history import FileRef, History, Prior
 from atoll.pstate.transaction import StoreTransaction
 
 __all__ = ["Opening", "VnodeHistory", "open_for_attempt", "settle"]
@@ -49,9 +49,7 @@ class VnodeHistory:
 
     __slots__ = ("commit_id", "history", "microbatches_kept", "pstate", "vnode")
 
-    def __init__(
-        self, history: History, pstate: str, vnode: int, microbatches_kept: int
-    ) -> None:
+    def __init__(self, history: History, pstate: str, vnode: int, microbatches_kept: int) -> None:
         """Bind them."""
         self.history = history
         self.pstate = pstate
@@ -155,7 +153,7 @@ def _catch_up(store: StoreTransaction, vnode: VnodeHistory) -> Opening:
     kind: Literal["behind", "absent"] = "behind" if store.header.applied else "absent"
     if found.checkpoint is not None and store.header.applied < found.checkpoint_id:
         kind = "absent"
-        _load_checkpoint(store, vnode)
+        _load_checkpoint(store, vnode, found.checkpoint, found.checkpoint_id)
     logs = [(log_id, ref) for log_id, ref in found.logs if log_id > store.header.applied]
     reached = logs[-1][0] if logs else store.header.applied
     if reached < last:
@@ -176,15 +174,13 @@ def _catch_up(store: StoreTransaction, vnode: VnodeHistory) -> Opening:
     return Opening(kind, logs=len(logs))
 
 
-def _load_checkpoint(store: StoreTransaction, vnode: VnodeHistory) -> None:
-    found = vnode.history.rebuild(vnode.pstate, vnode.vnode)
-    assert found.checkpoint is not None
+def _load_checkpoint(
+    store: StoreTransaction, vnode: VnodeHistory, checkpoint: FileRef, checkpoint_id: int
+) -> None:
     store.clear()
-    keys, values = read_vnode(vnode.history, found.checkpoint, vnode.vnode)
+    keys, values = read_vnode(vnode.history, checkpoint, vnode.vnode)
     store.apply(keys, values, reverse_at=None)
-    store.header = msgspec.structs.replace(
-        store.header, applied=found.checkpoint_id, floor=found.checkpoint_id
-    )
+    store.header = msgspec.structs.replace(store.header, applied=checkpoint_id, floor=checkpoint_id)
 
 
 def _settle_steps(
@@ -210,9 +206,7 @@ def _settle_steps(
                 # Which of the winners wrote the file does not matter: all of them committed
                 # together, or none.
                 token = min(prior.tokens)
-                kept.append(
-                    Pending(attempt.id, prior.step, attempt.epoch, attempt.version, token)
-                )
+                kept.append(Pending(attempt.id, prior.step, attempt.epoch, attempt.version, token))
                 logs += 1
     undone += _undo(store, rest)
     store.header = msgspec.structs.replace(store.header, pending=tuple(kept))

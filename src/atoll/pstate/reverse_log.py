@@ -56,8 +56,9 @@ def encode_reverse_log(keys: Sequence[bytes], olds: Sequence[bytes | None]) -> b
     offsets = np.zeros(2 * (count + 1), np.uint32)
     np.cumsum(lengths_of(keys), out=offsets[1 : count + 1])
     np.cumsum(lengths_of(values), out=offsets[count + 2 :])
-    return b"".join((head, offsets.astype("<u4", copy=False).tobytes(), absent, key_bytes,
-                     value_bytes))
+    return b"".join(
+        (head, offsets.astype("<u4", copy=False).tobytes(), absent, key_bytes, value_bytes)
+    )
 
 
 def _fill_absent(olds: Sequence[bytes | None]) -> tuple[Sequence[bytes], bytes]:
@@ -123,9 +124,7 @@ class ReverseLog(Sequence[bytes]):
     def keys(self) -> list[bytes]:
         """All keys, sorted."""
         data, base, at = self._data, self._keys, self._key_at.tolist()
-        return [
-            data[base + start : base + end] for start, end in pairwise(at)
-        ]
+        return [data[base + start : base + end] for start, end in pairwise(at)]
 
     def olds(self) -> list[bytes | None]:
         """The old values, in the order of the keys."""

@@ -147,8 +147,8 @@ class _Navigator:
             return spot.value
         if spot.node.leaf:
             data = self._leaf(spot)
-            return self.spec.initial if data is None and not spot.prefix else self._decoded(
-                spot, data
+            return (
+                self.spec.initial if data is None and not spot.prefix else self._decoded(spot, data)
             )
         built, found = self._build(spot)
         return built if found or not spot.by_key else None
@@ -201,7 +201,12 @@ class _Navigator:
         return _Value(element if isinstance(place.node, Set) else (element, self.read(child)))
 
     def _range(
-        self, place: _Place, start: Any, end: Any, limit: int | None, from_end: bool  # noqa: FBT001
+        self,
+        place: _Place,
+        start: Any,
+        end: Any,
+        limit: int | None,
+        from_end: bool,  # noqa: FBT001
     ) -> Any:
         kind = place.node.item if isinstance(place.node, Set) else place.node.key  # type: ignore[union-attr]
         low = None if start is None else encode_element(start, kind)
@@ -275,8 +280,10 @@ class _Navigator:
             reverse: Whether to go backwards.
         """
         runs = [self._heads(place, v, low, high, reverse) for v in self._vnodes(place)]
-        heads = runs[0] if len(runs) == 1 else heapq.merge(
-            *runs, key=operator.itemgetter(0), reverse=reverse
+        heads = (
+            runs[0]
+            if len(runs) == 1
+            else heapq.merge(*runs, key=operator.itemgetter(0), reverse=reverse)
         )
         at = len(place.prefix)
         node = place.node
@@ -307,21 +314,22 @@ class _Navigator:
                 yield key, vnode, value
             return
         while True:
-            head, walked = b"", 0
+            head, head_end, walked = b"", b"", 0
             for key, _ in scan(vnode, start or None, end, reverse=reverse):
-                if head and key.startswith(head):
+                if head <= key < head_end:
                     walked += 1
                     if walked > _SEEK_AFTER:
                         break
                     continue
                 head, walked = key[: decode_element(key, len(prefix))[1]], 0
+                head_end = successor(head)
                 yield head, vnode, None
             else:
                 return
             if reverse:
                 end = head
             else:
-                start = successor(head)
+                start = head_end
 
     def _build(self, place: _Place) -> tuple[Any, bool]:
         """Everything below an element-wise place, in one scan; whether there is anything."""

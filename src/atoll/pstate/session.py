@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import lmdb
 import msgspec
 
-from atoll.errors import DamageError, StateError
+from atoll.errors import DamageError, StateError, StorageError
 from atoll.pstate.attempt import Attempt, Header, Pending
 from atoll.pstate.entries import Bounds
 from atoll.pstate.environment import Environment, EnvironmentCache
@@ -218,6 +218,12 @@ class VnodeSession:
                 break
             except lmdb.MapFullError:
                 self._grow()
+            except lmdb.DiskError as error:
+                raise StorageError(
+                    f"a vnode store cannot be written: {error}",
+                    hint="make space in the local folder; the microbatch is attempted again",
+                    folder=self._path,
+                ) from error
         self._end(None)
         return Changes(keys, values)
 
@@ -320,9 +326,7 @@ class VnodeSession:
         fence = header.fence
         if blob is not None:
             store.put_reverse_log(attempt.id, attempt.step, blob)
-            work = Pending(
-                attempt.id, attempt.step, attempt.epoch, attempt.version, attempt.token
-            )
+            work = Pending(attempt.id, attempt.step, attempt.epoch, attempt.version, attempt.token)
             pending, fence = (*pending, work), max(fence, attempt.fence)
         floor = max(header.floor, attempt.id - 1 - self._history.microbatches_kept)
         new = msgspec.structs.replace(header, pending=pending, fence=fence, floor=floor)

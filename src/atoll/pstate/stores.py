@@ -14,7 +14,7 @@ from atoll.pstate.history import History, Prior
 from atoll.pstate.opening import VnodeHistory
 from atoll.pstate.session import VnodeSession
 
-__all__ = ["MICROBATCHES_KEPT", "VnodeSession", "VnodeStores", "module_stores", "open_session"]
+__all__ = ["MICROBATCHES_KEPT", "VnodeStores", "module_stores"]
 
 MICROBATCHES_KEPT = 2
 """How many commits before the last stay readable unless ``pstate.history.microbatches`` says."""
@@ -77,29 +77,6 @@ class VnodeStores:
     def discard(self, pstate: str, vnode: int) -> None:
         """Drop a vnode store; it is rebuilt when it is needed."""
         self.environments.discard(self.path(pstate, vnode))
-
-
-def open_session(  # noqa: PLR0913, PLR0917  # the address of a vnode store is three names
-    local: str | os.PathLike[str],
-    module: str,
-    pstate: str,
-    vnode: int,
-    attempt: Attempt,
-    history: History,
-    priors: Sequence[Prior] = (),
-) -> VnodeSession:
-    """Start writing to a vnode; see :meth:`VnodeStores.open`.
-
-    Args:
-        local: The worker's local folder.
-        module: The module's name.
-        pstate: The PState's name.
-        vnode: The vnode.
-        attempt: Who writes.
-        history: The committed log as of the commit before the attempt's id.
-        priors: What the attempt's earlier steps changed in this PState.
-    """
-    return module_stores(os.fspath(local), module).open(pstate, vnode, attempt, history, priors)
 
 
 @functools.lru_cache(maxsize=256)

@@ -301,9 +301,7 @@ class PStateView:
         """One vnode of it."""
         view = self._vnodes[vnode]
         if view is None:
-            known = VnodeHistory(
-                self._history, self._pstate, vnode, self._stores.microbatches_kept
-            )
+            known = VnodeHistory(self._history, self._pstate, vnode, self._stores.microbatches_kept)
             view = self._vnodes[vnode] = VnodeView(self._stores, known)
         return view
 

@@ -67,7 +67,7 @@ def _empty(session: SparkSession, schema: pa.Schema) -> DataFrame:
 def _after(operator: op.ColumnOperator, frames: list[DataFrame]) -> pa.Schema:
     try:
         frame: Any = operator.apply(frames, 1)
-        return arrow_schema(frame.schema)
+        return _distinct(arrow_schema(frame.schema), operator)
     except AtollError:
         raise
     except Exception as error:
@@ -78,3 +78,14 @@ def _after(operator: op.ColumnOperator, frames: list[DataFrame]) -> pa.Schema:
             hint=f"the rows before it have the columns {columns}",
             declared=operator.place,
         ) from error
+
+
+def _distinct(schema: pa.Schema, operator: op.Operator) -> pa.Schema:
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twice:
+        raise DeclarationError(
+            f"{operator.title} makes more than one column {twice[0]!r}",
+            hint="give each a name of its own: AS other_name",
+            declared=operator.place,
+        )
+    return schema

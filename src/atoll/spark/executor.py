@@ -18,6 +18,7 @@ from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome
 from atoll.pstate.history import Prior
 from atoll.spark.frames import JobFrames, Numbers
 from atoll.spark.shipping import ship
+from atoll.spark.tasks import StepFailureError
 from atoll.tasks.program import ChangesTerminal, JobProgram, JobSpec, Program
 from atoll.tasks.splits import cut_blocks, divide, join_splits
 from atoll.tasks.staging import staging_folder
@@ -239,7 +240,11 @@ class _Limit:
                 f"the attempt took longer than {self.timeout_seconds:g} s",
                 "raise topology.microbatch.phase.timeout.seconds, or take fewer records at once",
             )
-        return ActorFailure("E-SPARK", f"the Spark job failed: {_gist(error)}", None, {}, str(error))
+        told = StepFailureError.found_in(str(error))
+        if told is not None:
+            return told
+        message = f"the Spark job failed: {_gist(error)}"
+        return ActorFailure("E-SPARK", message, None, {}, str(error))
 
 
 def _gist(error: Exception) -> str:

@@ -59,7 +59,7 @@ class JobFrames:
         schemas: The columns after each operator.
     """
 
-    def __init__(  # noqa: PLR0913  # all of it is needed to build a plan
+    def __init__(
         self,
         numbers: Numbers,
         shipped: Shipped,

@@ -74,9 +74,13 @@ def local_session(parallelism: int) -> SparkSession:
         for name, value in settings.items():
             builder = builder.config(name, value)
         try:
-            return builder.getOrCreate()
+            session = builder.getOrCreate()
         except PySparkException as error:
             raise UsageError(
                 f"Spark did not start: {error}",
                 hint="check that Java 17 or later runs: java -version",
             ) from error
+        from atoll.spark.datasource import AtollDataSource
+
+        session.dataSource.register(AtollDataSource)
+        return session

@@ -43,12 +43,12 @@ def ship(program: Program, graph: Graph) -> Shipped:
 
     modules = {module.__name__: module for module in _user_modules(graph)}
     for module in modules.values():
-        cloudpickle.register_pickle_by_value(module)
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:
-        data = cloudpickle.dumps(program)
+        data = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
     finally:
         for module in modules.values():
-            cloudpickle.unregister_pickle_by_value(module)
+            cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
     return Shipped(hashlib.blake2b(data, digest_size=16).hexdigest(), data)
 
 

@@ -6,6 +6,9 @@ does not repeat what would fail again. Only a lost process is left to Spark's ow
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import re
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +25,16 @@ from atoll.tasks.packing import Packer
 from atoll.tasks.program import ChangesTerminal, JobProgram, JobSpec, Program, TaskChain
 from atoll.tasks.reading import read_split
 
-__all__ = ["BLOB_SCHEMA", "MANIFEST_SCHEMA", "ActorTask", "DirectTask", "PackTask", "ReadTask", "StepTask"]
+__all__ = [
+    "BLOB_SCHEMA",
+    "MANIFEST_SCHEMA",
+    "ActorTask",
+    "DirectTask",
+    "PackTask",
+    "ReadTask",
+    "StepFailureError",
+    "StepTask",
+]
 
 BLOB_SCHEMA = pa.schema(
     [("unit", pa.int32()), ("tag", pa.int32()), ("sequence", pa.int64()), ("rows", pa.binary())]
@@ -53,11 +65,12 @@ class ReadTask(_Task):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """``batches`` hold the indices of the splits that this task reads."""
-        program, _ = self.parts()
-        for index in _indices(batches):
-            for split in self.spec.splits[index]:
-                if split.origin == self.origin:
-                    yield from read_split(program, split)
+        with _telling():
+            program, _ = self.parts()
+            for index in _indices(batches):
+                for split in self.spec.splits[index]:
+                    if split.origin == self.origin:
+                        yield from read_split(program, split)
 
 
 @dataclass(frozen=True)
@@ -68,7 +81,8 @@ class StepTask(_Task):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows in, rows out."""
-        yield from run_steps(batches, self.chain.origin_schema, self.chain.steps)
+        with _telling():
+            yield from run_steps(batches, self.chain.origin_schema, self.chain.steps)
 
 
 @dataclass(frozen=True)
@@ -96,7 +110,7 @@ class PackTask(_Task):
             for tag, packer in packers.items():
                 for unit, rows in packer.finish():
                     yield _blob(unit, tag, sequence, rows)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
             yield _blob(0, _FAILED, sequence, pa.py_buffer(_failure(error)))
 
 
@@ -110,8 +124,10 @@ class ActorTask(_Task):
         blobs: list[Blob] = []
         for batch in batches:
             _, tags, sequences, rows = batch.columns
-            for at in range(batch.num_rows):
-                blobs.append((tags[at].as_py(), sequences[at].as_py(), rows[at].as_buffer()))
+            blobs.extend(
+                (tags[at].as_py(), sequences[at].as_py(), rows[at].as_buffer())
+                for at in range(batch.num_rows)
+            )
         yield _manifest(_acted(self.shipped, self.spec, unit, blobs))
 
 
@@ -135,9 +151,37 @@ class DirectTask(_Task):
                     for tag, packer in packers.items()
                     for _, rows in packer.finish(only=unit)
                 ]
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
                 blobs = [(_FAILED, 0, pa.py_buffer(_failure(error)))]
             yield _manifest(_acted(self.shipped, self.spec, unit, blobs))
+
+
+class StepFailureError(Exception):
+    """A failure on its way through Spark, which passes on no more of an error than its text."""
+
+    _MARK = re.compile(r"<atoll-failure ([A-Za-z0-9+/=]*)>")
+
+    def __init__(self, failure: ActorFailure) -> None:
+        """The text holds all of it."""
+        packed = base64.b64encode(msgspec.msgpack.encode(failure)).decode("ascii")
+        super().__init__(f"{failure.message} <atoll-failure {packed}>")
+
+    @classmethod
+    def found_in(cls, text: str) -> ActorFailure | None:
+        """The failure in what Spark reports, or None when Spark itself is at fault."""
+        found = cls._MARK.search(text)
+        if found is None:
+            return None
+        return msgspec.msgpack.decode(base64.b64decode(found[1]), type=ActorFailure)
+
+
+@contextlib.contextmanager
+def _telling() -> Iterator[None]:
+    """Where only rows can come out of a task, an error carries its failure in its text."""
+    try:
+        yield
+    except Exception as error:
+        raise StepFailureError(_described(error)) from error
 
 
 def _acted(shipped: Shipped, spec: JobSpec, unit: int, blobs: list[Blob]) -> Manifest:
@@ -147,7 +191,7 @@ def _acted(shipped: Shipped, spec: JobSpec, unit: int, blobs: list[Blob]) -> Man
             return Manifest("", unit, failure=failure)
     try:
         return run_actor(shipped.load(), spec, unit, blobs)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
         return Manifest("", unit, failure=_described(error))
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from atoll.errors import AtollError
 from atoll.microbatch.history import CommitHistory
 from atoll.microbatch.objects import CheckpointFile, LogFile
 from atoll.microbatch.outcome import Manifest, StagedFile
@@ -124,6 +125,14 @@ class _Actor:
         self, terminal: Terminal, tables: dict[int, list[pa.Table]], sessions: Sessions
     ) -> None:
         rows = tables.get(terminal.tag, [])
+        try:
+            self._run(terminal, rows, sessions)
+        except AtollError as error:
+            error.context.setdefault("operator", terminal.title)
+            error.context.setdefault("declared", terminal.place)
+            raise
+
+    def _run(self, terminal: Terminal, rows: list[pa.Table], sessions: Sessions) -> None:
         match terminal:
             case ChangesTerminal(pstate=name):
                 self.emitted[terminal.tag] = changes.changes(terminal, sessions.of(name))

@@ -47,7 +47,7 @@ def _entries(terminal: AggregateTerminal, table: pa.Table) -> _Entries:
     vnodes = table.column(VNODE).to_numpy()
     width = len(terminal.elements)
     columns = [_only_chunk(table.column(index)) for index in range(1, table.num_columns)]
-    keys = encoded_keys(terminal.elements, columns[:width], table.num_rows)
+    keys = encoded_keys(terminal, columns[:width], table.num_rows)
     order = keys.sort_order()
     order = order[np.argsort(vnodes[order], kind="stable")]
     vnodes = vnodes[order]

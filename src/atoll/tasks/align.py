@@ -18,7 +18,7 @@ class Align(BatchOperator):
 
     union: pa.Schema
 
-    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
+    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:  # noqa: ARG002  # the union's
         """The union's."""
         return self.union
 

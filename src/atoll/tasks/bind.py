@@ -194,7 +194,10 @@ def _bind_field(
     if each.name is not None:
         assert isinstance(node, Struct)
         node = node.get(each.name)  # type: ignore[assignment]  # checked when declared
-    types = [_column_type(rows, column, step) for column in each.columns]
+    types = [
+        pa.bool_() if column is None else _column_type(rows, column, step)
+        for column in each.columns
+    ]
     packing = Packing(opaque.pack, opaque.unpack)
     try:
         aggregator = each.aggregator.bind(node, types, packing)
@@ -277,14 +280,15 @@ def _terminal(
         case op.Process(states=states):
             rows = schemas[step.inputs[0]]
             names = tuple(state.name for state in states)
+            seen = pa.schema([field for field in rows if field.name not in step.computed])
             return ProcessTerminal(
-                *common, step.function, _process_key(step, rows), names, rows, step.emitted
+                *common, step.function, _process_key(step, rows), names, seen, step.emitted
             )
         case op.Changes(pstate=pstate):
             kinds = entry_keys(pstate.node, step.place)
-            codec = specs[pstate.name].sole_codec()
+            sole = specs[pstate.name].sole_codec()
             return ChangesTerminal(
-                *common, pstate.name, kinds, codec, emitted_schema(step, schemas)
+                *common, pstate.name, kinds, sole, emitted_schema(step, schemas)
             )
     raise AssertionError(f"{step} is no state step")
 

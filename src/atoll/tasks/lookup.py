@@ -25,7 +25,7 @@ def look_up(
     vnodes = table.column(VNODE).to_numpy()
     rows = table.drop_columns([VNODE])
     arrays = key_arrays(terminal.elements, rows, terminal)
-    keys = encoded_keys(terminal.elements, arrays, rows.num_rows)
+    keys = encoded_keys(terminal, arrays, rows.num_rows)
     order = keys.sort_order()
     order = order[np.argsort(vnodes[order], kind="stable")]
     sorted_keys = keys.take(order).to_bytes()

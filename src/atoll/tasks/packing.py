@@ -28,6 +28,7 @@ from atoll.tasks.program import (
 
 if TYPE_CHECKING:
     from atoll.placement.mapping import Mapping
+    from atoll.schema import Scalar
 
 __all__ = ["VNODE", "Packer", "encoded_keys", "key_arrays", "unpack"]
 
@@ -107,7 +108,7 @@ def key_arrays(
         column = rows.column(element.column)
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         try:
-            arrays.append(array.cast(arrow_type(element.kind)))
+            arrays.append(_as_kind(array, element.kind))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise StateError(
                 f"column {element.column!r} does not fit the key's type: {error}",
@@ -117,21 +118,52 @@ def key_arrays(
     return arrays
 
 
-def encoded_keys(
-    elements: tuple[KeyElement, ...], arrays: Sequence[pa.Array], rows: int
-) -> KeyColumn:
-    """The keys as bytes, one per row; all the same when there are no elements."""
-    if not elements:
+def _as_kind(array: pa.Array, kind: Scalar) -> pa.Array:
+    """Cast; the members of a tuple by position, whatever the struct's fields are called."""
+    wanted = arrow_type(kind)
+    if not pa.types.is_struct(wanted):
+        return array.cast(wanted)
+    pairs = zip(array.flatten(), kind.items, strict=True)
+    members = [_as_kind(member, item) for member, item in pairs]
+    return pa.StructArray.from_arrays(members, fields=list(wanted), mask=array.is_null())
+
+
+def encoded_keys(terminal: Terminal, arrays: Sequence[pa.Array], rows: int) -> KeyColumn:
+    """The keys as bytes, one per row; all the same when there are no elements.
+
+    ``arrays`` are the first of the terminal's key elements, or all.
+
+    Raises:
+        StateError: When a row has no key where the PState needs one.
+    """
+    if not arrays:
         return empty_keys(rows)
-    return encode_columns(arrays, [element.kind for element in elements])
+    elements = _elements_of(terminal)[: len(arrays)]
+    kinds = [element.kind for element in elements]
+    try:
+        return encode_columns(arrays, kinds)
+    except StateError as error:
+        names = [element.column or repr(element.constant) for element in elements]
+        raise StateError(
+            f"{error.message}; the key columns are {', '.join(names)}",
+            hint="filter such rows out with where(...), or declare the key as X | None",
+            **{**error.context, "operator": terminal.title, "declared": terminal.place},
+        ) from error
+
+
+def _elements_of(terminal: Terminal) -> tuple[KeyElement, ...]:
+    match terminal:
+        case AggregateTerminal(elements=elements) | LookupTerminal(elements=elements):
+            return elements
+        case ProcessTerminal(key=key) if key is not None:
+            return (key,)
+    return ()
 
 
 def _folded(terminal: AggregateTerminal, rows: pa.Table, vnode_count: int) -> pa.Table:
     """Partial aggregates by key (or the lifted rows, where keys hardly repeat)."""
     keys = key_arrays(terminal.elements, rows, terminal)
-    inputs = [
-        [rows.column(name).combine_chunks() for name in each.columns] for each in terminal.fields
-    ]
+    inputs = [[_input(rows, name) for name in each.columns] for each in terminal.fields]
     states: list[pa.Array] = []
     combines = all(each.aggregator.combines for each in terminal.fields)
     if combines and worth_combining(keys, rows.num_rows):
@@ -145,35 +177,29 @@ def _folded(terminal: AggregateTerminal, rows: pa.Table, vnode_count: int) -> pa
             states += each.aggregator.lift(columns, each.node)
     names = [f"k{index}" for index in range(len(keys))] + [f"s{i}" for i in range(len(states))]
     count = len(states[0]) if states else len(keys[0])
-    vnodes = _vnodes_of_arrays(terminal, terminal.elements[:1], keys[:1], count, vnode_count)
+    vnodes = _vnodes_of_arrays(terminal, keys[:1], count, vnode_count)
     return pa.Table.from_arrays([vnodes, *keys, *states], names=[VNODE, *names])
+
+
+def _input(rows: pa.Table, column: str | None) -> pa.Array:
+    if column is None:
+        return pa.repeat(pa.scalar(value=True), rows.num_rows)
+    return rows.column(column).combine_chunks()
 
 
 def _vnodes(
     terminal: Terminal, elements: tuple[KeyElement, ...], rows: pa.Table, vnode_count: int
 ) -> pa.Array:
     arrays = key_arrays(elements, rows, terminal)
-    return _vnodes_of_arrays(terminal, elements, arrays, rows.num_rows, vnode_count)
+    return _vnodes_of_arrays(terminal, arrays, rows.num_rows, vnode_count)
 
 
 def _vnodes_of_arrays(
-    terminal: Terminal,
-    elements: tuple[KeyElement, ...],
-    arrays: list[pa.Array],
-    count: int,
-    vnode_count: int,
+    terminal: Terminal, arrays: list[pa.Array], count: int, vnode_count: int
 ) -> pa.Array:
-    if vnode_count == 1 or not elements:
+    if vnode_count == 1 or not arrays:
         return pa.array(np.zeros(count, dtype=np.uint16))
-    try:
-        encoded = encoded_keys(elements, arrays, count)
-    except StateError as error:
-        raise StateError(
-            error.message,
-            hint="filter such rows out with where(...), or declare the key as X | None",
-            **{**error.context, "operator": terminal.title, "declared": terminal.place},
-        ) from error
-    return pa.array(vnodes_of(encoded, vnode_count))
+    return pa.array(vnodes_of(encoded_keys(terminal, arrays, count), vnode_count))
 
 
 def _chosen(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -67,7 +67,8 @@ class FoldedField:
 
     aggregator: Aggregator
     node: Node
-    columns: tuple[str, ...]
+    columns: tuple[str | None, ...]
+    """The rows' columns that it takes; None is the constant true."""
     start: int
     stop: int
 

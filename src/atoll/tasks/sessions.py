@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from atoll.pstate.attempt import Attempt
 from atoll.pstate.session import VnodeSession
-from atoll.pstate.stores import VnodeStores, module_stores
+from atoll.pstate.stores import VnodeStores
 
 if TYPE_CHECKING:
     from atoll.pstate.history import History

@@ -29,9 +29,12 @@ def taken(column: pa.Array, positions: NDArray[Any]) -> pa.Array:
 
 
 def present(column: pa.Array, starts: Positions) -> tuple[pa.Array, Positions, Mask | None]:
-    """The rows that are not null, the starts of the groups that still have some, and which
-    groups those are (None: all).
-    """  # noqa: D205 - one sentence, three results
+    """Leave out the rows that are null.
+
+    Returns:
+        The rows that are left, the starts of the groups that still have some, and which groups
+        those are (None: all).
+    """
     if not column.null_count:
         return column, starts, None
     valid = present_rows(column)

@@ -24,8 +24,11 @@ class AggregateField:
 
     name: str | None
     aggregator: Aggregator
-    columns: tuple[str, ...]
-    """The columns of the input that hold the aggregator's inputs, in its order."""
+    columns: tuple[str | None, ...]
+    """The columns of the input that hold the aggregator's inputs, in its order.
+
+    None stands for the constant ``true``, which needs no column: every row counts.
+    """
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,13 +11,14 @@ if TYPE_CHECKING:
 __all__ = ["bare_column", "quoted", "with_replaced"]
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
+_QUOTED = re.compile(r"`[^`]+`\Z")
 _WORDS = frozenset({"true", "false", "null", "current_date", "current_timestamp", "current_user"})
 
 
 def bare_column(expression: str) -> str | None:
     """The column's name when an expression is no more than one, else None."""
     text = expression.strip()
-    if text.startswith("`") and text.endswith("`") and "`" not in text[1:-1] and len(text) > 2:
+    if _QUOTED.match(text):
         return text[1:-1]
     if _IDENTIFIER.match(text) and text.lower() not in _WORDS:
         return text

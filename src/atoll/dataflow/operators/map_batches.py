@@ -48,5 +48,6 @@ class MapBatches(BatchOperator):
             raise UserCodeError(
                 f"a batch emitted by map_batches does not fit what it declares: {error}",
                 hint=f"emit pyarrow.RecordBatch with {self.emitted.to_string()}",
-                place=self.place,
+                operator=self.title,
+                declared=self.place,
             ) from error

@@ -32,6 +32,8 @@ class Process(StateOperator):
     key: str | None
     states: tuple[PStateDeclaration, ...]
     emitted: pa.Schema | None
+    computed: tuple[str, ...]
+    """Columns made only to hold the key; the function does not see them."""
 
     @property
     def reads(self) -> tuple[PStateDeclaration, ...]:

@@ -1,8 +1,8 @@
 """What is deployed: a numbered object per module with everything that outlives the process.
 
 It holds the schemas, codecs and counts that cannot change silently, so that a reader in another
-process understands the state without the module's code, and a later deployment is compared with
-what is there before anything starts. Pure but for reading and writing the object.
+process understands the state without the module's code, and a later deployment can be compared
+with what is there.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ from typing import Any
 
 import msgspec
 
-from atoll.ddl import to_ddl
-from atoll.errors import DeployError, NotFoundError
-from atoll.module import Module
+from atoll.errors import NotFoundError
 from atoll.pstate.spec import PStateSpec
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 
-__all__ = ["DepotDeployment", "Deployment", "TopologyDeployment", "check_update", "deployments"]
+__all__ = [
+    "DepotDeployment",
+    "Deployment",
+    "TopologyDeployment",
+    "latest_deployment",
+    "save_deployment",
+]
 
 
 class DepotDeployment(msgspec.Struct, frozen=True):
@@ -65,14 +69,14 @@ class Deployment(msgspec.Struct, frozen=True):
         )
 
 
-def deployments(store: LocalStore, module: str) -> NumberedObjects:
+def _deployments(store: LocalStore, module: str) -> NumberedObjects:
     """The deployments of a module."""
     return NumberedObjects(store, f"{module}/deployments")
 
 
 def latest_deployment(store: LocalStore, module: str) -> Deployment | None:
     """The newest deployment, or None."""
-    objects = deployments(store, module)
+    objects = _deployments(store, module)
     number = objects.latest()
     if number is None:
         return None
@@ -81,46 +85,6 @@ def latest_deployment(store: LocalStore, module: str) -> Deployment | None:
 
 def save_deployment(store: LocalStore, deployment: Deployment) -> None:
     """Make the next deployment object."""
-    objects = deployments(store, deployment.module)
+    objects = _deployments(store, deployment.module)
     number = (objects.latest() or 0) + 1
     objects.create(number, msgspec.msgpack.encode(deployment))
-
-
-def check_update(before: Deployment, module: Module, specs: dict[str, PStateSpec]) -> None:
-    """Hold that a module can be deployed over what is there.
-
-    Raises:
-        DeployError: When something that is fixed for life differs, or something is missing.
-    """
-    for name, depot in before.depots.items():
-        declared = module.depots.get(name)
-        if declared is None:
-            raise _missing("depot", name, before.module)
-        _same("depot", name, "schema", depot.ddl, to_ddl(declared.schema))
-        _same("depot", name, "number of partitions", depot.partitions, declared.partitions)
-    for topology_name, topology in before.topologies.items():
-        new = module.topologies.get(topology_name)
-        if new is None:
-            raise _missing("topology", topology_name, before.module)
-        _same("topology", topology_name, "vnode count", topology.vnode_count, new.vnode_count)
-        for name, plain in topology.pstates.items():
-            if name not in new.graph.pstates:
-                raise _missing("PState", name, before.module)
-            _same("PState", name, "schema", plain, specs[name].to_json())
-
-
-def _missing(kind: str, name: str, module: str) -> DeployError:
-    return DeployError(
-        f"the {kind} {name!r} is deployed in module {module!r} but no longer declared",
-        hint="declare it again; deployed state is never dropped silently",
-    )
-
-
-def _same(kind: str, name: str, what: str, before: object, now: object) -> None:
-    if before != now:
-        raise DeployError(
-            f"the {what} of {kind} {name!r} differs from what is deployed",
-            hint="it is fixed for life: keep it, or use another name",
-            deployed=before,
-            declared=now,
-        )

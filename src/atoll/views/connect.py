@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from atoll.cluster.deployment import Deployment, latest_deployment
-from atoll.cluster.pstates import ReadablePState
 from atoll.errors import NotFoundError
 from atoll.microbatch.history import CommitHistory, commit_objects
 from atoll.microbatch.objects import Commit
 from atoll.microbatch.progress import latest_commit
 from atoll.storage.local import LocalStore
+from atoll.views.deployment import Deployment, latest_deployment
+from atoll.views.readable import ReadablePState
 
 __all__ = ["Connected", "connect"]
 

@@ -113,6 +113,17 @@ class ReadablePState:
             self._current = current
         return current
 
+    def view_at(self, commit_id: int) -> PStateView:
+        """The PState as of an earlier commit that is still kept.
+
+        Raises:
+            NotFoundError: When the commit was dropped, or never made.
+        """
+        history = CommitHistory.open(
+            self.store, self.spec.module, self.spec.topology, commit_id
+        )
+        return PStateView(self._stores, self.name, self.spec.vnode_count, history)
+
     def _vnode(self, key: object, kind: Scalar) -> int:
         if self.spec.vnode_count == 1:
             return 0

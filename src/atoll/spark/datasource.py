@@ -1,0 +1,94 @@
+"""``spark.read.format("atoll")``: a whole PState as a DataFrame, as of the last commit.
+
+Options: ``root``, ``module``, ``pstate``; ``field`` to choose among the values of a struct whose
+fields are stored apart (dotted where nested); ``groups``, into how many Spark partitions the
+vnodes are divided (4 unless given). The commit is chosen once, when the read is planned, so all
+Spark partitions see the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from atoll.errors import UsageError
+from atoll.placement.mapping import Mapping
+from atoll.spark.analysis import spark_schema
+from atoll.views.connect import connect
+from atoll.views.tables import entry_schema, read_entries
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from atoll.views.readable import ReadablePState
+
+__all__ = ["AtollDataSource"]
+
+_GROUPS = 4
+
+
+@dataclass
+class _VnodeGroup(InputPartition):
+    """The vnodes that one Spark partition reads, and the commit that all of them show."""
+
+    vnodes: tuple[int, ...]
+    commit: int
+
+
+class AtollDataSource(DataSource):
+    """Registered by Atoll's own sessions; elsewhere: ``spark.dataSource.register(...)``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "atoll"
+
+    def schema(self) -> StructType:
+        """Keys and value, in the types that the PState's schema says."""
+        found = _Source(self.options)
+        return spark_schema(entry_schema(found.pstate.spec, found.position))
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - the schema is ours
+        """A reader of the whole PState."""
+        return _Reader(dict(self.options))
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, options: dict[str, str]) -> None:
+        self.options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Groups of vnodes, all at the last commit."""
+        found = _Source(self.options)
+        spec = found.pstate.spec
+        groups = min(int(self.options.get("groups", _GROUPS)), spec.vnode_count)
+        mapping = Mapping.even(spec.vnode_count, range(max(1, groups)))
+        commit = found.pstate.view().commit_id
+        return [_VnodeGroup(vnodes, commit) for vnodes in mapping.groups(max(1, groups))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]  # batches, as the API allows
+        """The entries of one group."""
+        assert isinstance(partition, _VnodeGroup)
+        found = _Source(self.options)
+        view = found.pstate.view_at(partition.commit)
+        yield from read_entries(found.pstate.spec, view, partition.vnodes, found.position)
+
+
+class _Source:
+    """The PState that the options name."""
+
+    def __init__(self, options: Any) -> None:
+        missing = [name for name in ("root", "module", "pstate") if not options.get(name)]
+        if missing:
+            raise UsageError(
+                f"reading the format atoll needs the option {missing[0]!r}",
+                hint="set root, module and pstate",
+            )
+        module = connect(options["root"], options["module"])
+        self.pstate: ReadablePState = module.pstate(options["pstate"])
+        field = options.get("field") or ""
+        self.position = tuple(field.split(".")) if field else ()

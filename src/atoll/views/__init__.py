@@ -1,0 +1,1 @@
+"""Reading the state of deployed modules as of their last commit; needs no engine."""
