@@ -203,9 +203,7 @@ class Microbatch:
         self.graph.add(step)
         return Stream(self.graph, step)
 
-    def _changes(
-        self, pstate: PStateDeclaration, key_names: tuple[str, ...], place: str
-    ) -> Stream:
+    def _changes(self, pstate: PStateDeclaration, key_names: tuple[str, ...], place: str) -> Stream:
         keys = entry_keys(pstate.node, place)
         names = key_names or tuple(
             "key" if index == 0 else f"key_{index + 1}" for index in range(len(keys))

@@ -11,10 +11,11 @@ import os
 import signal
 import sys
 
+from crash_module import build, record_of
+
 from atoll import path
 from atoll.cluster.local import LocalCluster
 from atoll.microbatch.events import Step
-from crash_module import build, record_of
 
 
 def main() -> None:

@@ -5,16 +5,16 @@ Every case runs with several depot partition and vnode counts: what they are mus
 
 from __future__ import annotations
 
-import atoll
 import pytest
-from atoll import List, Map, Struct, agg, path
-
 from declared import (
     bank_module,
     key_pairs_module,
     time_series_module,
     top_users_module,
 )
+
+import atoll
+from atoll import List, Map, Struct, agg, path
 
 SHAPES = [(1, 1), (2, 16), (3, 256), (8, 16), (8, 256), (2, 1)]
 shapes = pytest.mark.parametrize(("partitions", "vnodes"), SHAPES)
@@ -93,10 +93,7 @@ def test_a3_time_series(cluster, partitions, vnodes):
     assert whole == [_stats(10, 396, 50, 10, 100)]
 
     depot.append(
-        [
-            {"url": "d.com", "render_millis": ms, "ts_millis": minute * 60_000}
-            for ms, minute in A3_D
-        ]
+        [{"url": "d.com", "render_millis": ms, "ts_millis": minute * 60_000} for ms, minute in A3_D]
     )
     app.topology("timeseries").wait_processed(18)
     for (start, end), (count, total) in {
@@ -190,9 +187,7 @@ def test_a5_changes_once_per_microbatch(cluster, partitions, vnodes):
     mb = module.microbatch("mb", vnode_count=vnodes)
     stats = mb.pstate("stats", Map(str, Map(str, Struct(count=int, total=int))))
     seen = mb.pstate("seen", List(str))
-    folded = mb.source(rows).aggregate(
-        stats["k1"]["k2"], count=agg.count(), total=agg.sum("v")
-    )
+    folded = mb.source(rows).aggregate(stats["k1"]["k2"], count=agg.count(), total=agg.sum("v"))
     (
         folded.changes()
         .select("concat_ws(',', k1, k2, new.count, new.total, old.count) AS text")
@@ -227,9 +222,7 @@ def test_a10_albums_before_the_update(cluster, partitions, vnodes):
         partitions=partitions,
     )
     mb = module.microbatch("albums", vnode_count=vnodes)
-    catalogue = mb.pstate(
-        "catalogue", Map(str, Map(str, Struct(name=str, songs=List(str))))
-    )
+    catalogue = mb.pstate("catalogue", Map(str, Map(str, Struct(name=str, songs=List(str)))))
     mb.source(albums).aggregate(
         catalogue["artist"]["name"], name=agg.last("name"), songs=agg.last("songs")
     )

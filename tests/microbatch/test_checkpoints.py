@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from atoll.microbatch.checkpoints import Checkpoints
 from atoll.microbatch.objects import CheckpointFile, Commit, PStateCommit, pack_ids
 from atoll.pstate.history import FileRef
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 VNODES = 6
 HISTORY = 2

@@ -6,6 +6,9 @@ import dataclasses
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from atoll.microbatch import events as ev
 from atoll.microbatch.checkpoints import Checkpoints
 from atoll.microbatch.coordinator import decide
@@ -13,8 +16,6 @@ from atoll.microbatch.objects import GENESIS, unpack_ids
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, LogFile, Manifest, Outcome
 from atoll.pstate.history import FileRef
-from hypothesis import given
-from hypothesis import strategies as st
 
 FAILURE = ActorFailure("E-TEST", "it broke")
 

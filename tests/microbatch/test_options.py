@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from atoll.errors import DeclarationError
 from atoll.microbatch.options import Options
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from atoll.depot.blocks import BlockRef
-from atoll.pstate.history import FileRef
-from atoll.tasks.splits import cut_blocks, divide, join_splits
 from hypothesis import given
 from hypothesis import strategies as st
 
-blocks = st.dictionaries(
-    st.integers(0, 3), st.lists(st.integers(1, 50), max_size=8), max_size=4
-)
+from atoll.depot.blocks import BlockRef
+from atoll.pstate.history import FileRef
+from atoll.tasks.splits import cut_blocks, divide, join_splits
+
+blocks = st.dictionaries(st.integers(0, 3), st.lists(st.integers(1, 50), max_size=8), max_size=4)
 
 
 @given(blocks, st.integers(1, 6))

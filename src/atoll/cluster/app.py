@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -38,7 +39,7 @@ _TRIM_INTERVAL_SECONDS = 10.0
 class App:
     """Everything of one module in this process. Made by ``LocalCluster.deploy``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the parts are injected once, by the cluster
         self,
         name: str,
         *,
@@ -173,7 +174,7 @@ class App:
         self._loops[graph.topology] = loop
         for name, spec in bound.program.pstates.items():
             self._pstates[name] = ReadablePState(
-                spec, self.store, self.local, lambda loop=loop: self._history(loop)
+                spec, self.store, self.local, partial(self._history, loop)
             )
         for depot in depots.values():
             depot.on_append(loop.notify_append)
@@ -191,9 +192,7 @@ class App:
         self._trim_after = now + _TRIM_INTERVAL_SECONDS
         for name, depot in self._depots.items():
             needed = [
-                loop.published.ends()[name]
-                for loop in self._loops.values()
-                if name in loop.depots
+                loop.published.ends()[name] for loop in self._loops.values() if name in loop.depots
             ]
             protected = [min(offsets) for offsets in zip(*needed, strict=True)] or None
             depot.trim(protected)
@@ -207,9 +206,7 @@ def _with_starts(
 ) -> Commit:
     """The progress with a beginning for depots that no commit has met."""
     ends = last.ends()
-    ranges = {
-        name: [(at, at) for at in ends.get(name, starts.get(name, []))] for name in depots
-    }
+    ranges = {name: [(at, at) for at in ends.get(name, starts.get(name, []))] for name in depots}
     return msgspec.structs.replace(last if last.id else GENESIS, ranges=ranges)
 
 

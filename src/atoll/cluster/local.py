@@ -27,8 +27,8 @@ from atoll.storage.local import LocalStore
 from atoll.tasks.bind import Places
 from atoll.tasks.reading import depot_folder
 from atoll.views.deployment import (
-    DepotDeployment,
     Deployment,
+    DepotDeployment,
     TopologyDeployment,
     latest_deployment,
     save_deployment,
@@ -180,9 +180,7 @@ def _deployment(
         module.name,
         int(time.time() * 1000),
         {
-            name: DepotDeployment(
-                to_ddl(each.schema), each.partitions, described_partitioner(each)
-            )
+            name: DepotDeployment(to_ddl(each.schema), each.partitions, described_partitioner(each))
             for name, each in module.depots.items()
         },
         topologies,

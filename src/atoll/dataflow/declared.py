@@ -124,7 +124,7 @@ def _deeper(target: Target, part: str, place: str) -> Target:
     if not isinstance(part, str) or not part.strip():
         raise DeclarationError(
             f"{target.text}[{part!r}]: a part is the text of an expression or a field's name",
-            hint="write a column's name, or a Spark SQL expression such as \"'all'\" or \"7\"",
+            hint='write a column\'s name, or a Spark SQL expression such as "\'all\'" or "7"',
             declared=place,
         )
     problem = "nothing can be looked up by key here"

@@ -134,9 +134,7 @@ def _check_single(target: Target, node: Node, aggregator: Aggregator, place: str
         )
 
 
-def lookup(
-    stream: Stream, source: Target | PStateDeclaration, column: str, place: str
-) -> Stream:
+def lookup(stream: Stream, source: Target | PStateDeclaration, column: str, place: str) -> Stream:
     """Add a :class:`~atoll.dataflow.operators.Lookup`."""
     target = Target(source, ()) if isinstance(source, PStateDeclaration) else source
     stream.graph.check_own(target.pstate, "lookup", place)

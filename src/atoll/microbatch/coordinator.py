@@ -73,6 +73,14 @@ def decide(state: State, event: Event) -> tuple[State, Command]:
             return _resume(state)
         case Wake():
             return _wake(state, event)
+        case CommitRefused(failure):
+            return replace(state, condition=Condition.FENCED, failure=failure), Halt(failure)
+    return _advance(state, event)
+
+
+def _advance(state: State, event: Event) -> tuple[State, Command]:
+    """From one step of a microbatch to the next."""
+    match event:
         case PlanReady(plan):
             assert state.step in (Step.IDLE, Step.PRIME)
             assert plan.id == state.last.id + 1, "a plan follows the last commit"
@@ -86,8 +94,6 @@ def decide(state: State, event: Event) -> tuple[State, Command]:
             assert state.step == Step.PROCESS
             commit = build_commit(state, outcome, now_ms)
             return replace(state, step=Step.COMMIT, commit=commit), CreateCommit(commit)
-        case CommitRefused(failure):
-            return replace(state, condition=Condition.FENCED, failure=failure), Halt(failure)
         case CommitCreated(commit):
             assert state.step == Step.COMMIT
             return replace(state, step=Step.PUBLISH, commit=commit), Publish(commit)
@@ -96,6 +102,7 @@ def decide(state: State, event: Event) -> tuple[State, Command]:
         case Tidied():
             assert state.step == Step.TIDY
             return replace(state, step=Step.IDLE), Wait(0)
+    raise AssertionError(f"{event} belongs to decide")
 
 
 def _wake(state: State, event: Wake) -> tuple[State, Command]:

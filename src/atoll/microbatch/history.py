@@ -166,15 +166,15 @@ def _winners(commit: Commit, pstate: str) -> _Winners:
     return _winners_of(_ById(commit), pstate)
 
 
-def _checkpoint_of(
-    part: PStateCommit, vnode: int, commit_id: int
-) -> tuple[FileRef, int] | None:
+def _checkpoint_of(part: PStateCommit, vnode: int, commit_id: int) -> tuple[FileRef, int] | None:
     """The newest checkpoint of a vnode among those that one commit names."""
     best: tuple[FileRef, int] | None = None
     for checkpoint in part.checkpoints:
         for each, checkpoint_id in zip(checkpoint.vnodes, checkpoint.ids, strict=True):
-            if each == vnode and checkpoint_id <= commit_id and (
-                best is None or checkpoint_id > best[1]
+            if (
+                each == vnode
+                and checkpoint_id <= commit_id
+                and (best is None or checkpoint_id > best[1])
             ):
                 best = (checkpoint.file, checkpoint_id)
     return best

@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-
-
 from atoll.errors import (
     AtollError,
     FencedError,
@@ -307,9 +305,7 @@ class TopologyLoop:
             self._requests.append(event)
             self._changed.notify_all()
 
-    def _wait(
-        self, done: Callable[[ev.State], bool], timeout_seconds: float, what: str
-    ) -> None:
+    def _wait(self, done: Callable[[ev.State], bool], timeout_seconds: float, what: str) -> None:
         until = time.monotonic() + timeout_seconds
         with self._changed:
             while not done(self.status.state):

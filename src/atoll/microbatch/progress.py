@@ -11,7 +11,7 @@ from atoll.microbatch.history import commit_objects, plan_objects, read_commit
 from atoll.microbatch.objects import GENESIS, Commit, Plan, decode_plan
 from atoll.storage.local import LocalStore
 
-__all__ = ["latest_commit", "known_checkpoints", "pending_plan"]
+__all__ = ["known_checkpoints", "latest_commit", "pending_plan"]
 
 
 def latest_commit(store: LocalStore, module: str, topology: str, hint: int = 0) -> Commit:
@@ -29,9 +29,7 @@ def pending_plan(store: LocalStore, module: str, topology: str, last: Commit) ->
         return None
 
 
-def known_checkpoints(
-    store: LocalStore, module: str, topology: str, last: Commit
-) -> Checkpoints:
+def known_checkpoints(store: LocalStore, module: str, topology: str, last: Commit) -> Checkpoints:
     """The checkpoints that the commits since the floor name."""
     known = Checkpoints({})
     for commit_id in range(last.floor, last.id + 1):

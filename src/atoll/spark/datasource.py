@@ -70,7 +70,7 @@ class _Reader(DataSourceReader):
         commit = found.pstate.view().commit_id
         return [_VnodeGroup(vnodes, commit) for vnodes in mapping.groups(max(1, groups))]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]  # batches, as the API allows
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The entries of one group."""
         assert isinstance(partition, _VnodeGroup)
         found = _Source(self.options)

@@ -105,9 +105,7 @@ class SparkExecutor:
     # Inside ---------------------------------------------------------------------------------------
 
     def _frame(self, job: JobProgram, spec: JobSpec) -> DataFrame:
-        frames = JobFrames(
-            self.numbers, self.shipped, job, spec, self.operators, self.schemas
-        )
+        frames = JobFrames(self.numbers, self.shipped, job, spec, self.operators, self.schemas)
         units = len(self.program.units)
         return frames.direct(units) if self._is_direct(job, spec) else frames.exchanged(units)
 

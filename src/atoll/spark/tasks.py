@@ -233,9 +233,7 @@ def _indices(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
 
 
 def _blob(unit: int, tag: int, sequence: int, rows: pa.Buffer) -> pa.RecordBatch:
-    payload = pa.Array.from_buffers(
-        pa.binary(), 1, [None, pa.py_buffer(_offsets(rows.size)), rows]
-    )
+    payload = pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(_offsets(rows.size)), rows])
     columns = [
         pa.array([unit], pa.int32()),
         pa.array([tag], pa.int32()),

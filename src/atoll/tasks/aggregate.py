@@ -38,9 +38,7 @@ def fold(terminal: AggregateTerminal, tables: list[pa.Table], session_of: Sessio
         olds.extend(session_of(vnode).get_many(entries.keys[start:stop]))
     values = _merged(terminal, olds, entries)
     for vnode, start, stop in entries.slices:
-        session_of(vnode).put_many(
-            entries.keys[start:stop], values[start:stop], olds[start:stop]
-        )
+        session_of(vnode).put_many(entries.keys[start:stop], values[start:stop], olds[start:stop])
 
 
 def _entries(terminal: AggregateTerminal, table: pa.Table) -> _Entries:

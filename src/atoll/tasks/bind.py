@@ -287,9 +287,7 @@ def _terminal(
         case op.Changes(pstate=pstate):
             kinds = entry_keys(pstate.node, step.place)
             sole = specs[pstate.name].sole_codec()
-            return ChangesTerminal(
-                *common, pstate.name, kinds, sole, emitted_schema(step, schemas)
-            )
+            return ChangesTerminal(*common, pstate.name, kinds, sole, emitted_schema(step, schemas))
     raise AssertionError(f"{step} is no state step")
 
 
@@ -315,9 +313,7 @@ def _aggregate(
                 fields.append(FoldedField(aggregator, layout.node, each.columns, start, stop))
             start = stop
     initial = specs[target.pstate.name].initial_bytes
-    return AggregateTerminal(
-        *common, target.pstate.name, elements, tuple(fields), codec, initial
-    )
+    return AggregateTerminal(*common, target.pstate.name, elements, tuple(fields), codec, initial)
 
 
 def _elements(

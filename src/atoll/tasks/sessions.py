@@ -30,9 +30,7 @@ def state_folder(local: Path, module: str) -> Path:
 class Sessions:
     """A context manager: leaves no session open, aborts what was not committed."""
 
-    def __init__(
-        self, program: Program, spec: JobSpec, history: History, token: str
-    ) -> None:
+    def __init__(self, program: Program, spec: JobSpec, history: History, token: str) -> None:
         """Nothing is opened yet."""
         self.spec = spec
         self.history = history

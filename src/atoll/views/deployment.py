@@ -17,8 +17,8 @@ from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 
 __all__ = [
-    "DepotDeployment",
     "Deployment",
+    "DepotDeployment",
     "TopologyDeployment",
     "latest_deployment",
     "save_deployment",

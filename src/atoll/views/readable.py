@@ -119,9 +119,7 @@ class ReadablePState:
         Raises:
             NotFoundError: When the commit was dropped, or never made.
         """
-        history = CommitHistory.open(
-            self.store, self.spec.module, self.spec.topology, commit_id
-        )
+        history = CommitHistory.open(self.store, self.spec.module, self.spec.topology, commit_id)
         return PStateView(self._stores, self.name, self.spec.vnode_count, history)
 
     def _vnode(self, key: object, kind: Scalar) -> int:
