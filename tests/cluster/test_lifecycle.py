@@ -1,0 +1,151 @@
+"""A topology's life: where it starts, pause and resume, status, limits, fencing, retention."""
+
+from __future__ import annotations
+
+import time
+
+import atoll
+import pytest
+from atoll import Map, agg, start
+from atoll.cluster.local import LocalCluster
+from atoll.errors import FencedError, WaitTimeoutError
+
+
+def _module(name="life", *, start_from=None, options=None, **depot):
+    module = atoll.Module(name)
+    rows = module.depot("rows", "v long", partitions=2, **depot)
+    mb = module.microbatch("mb", vnode_count=4, options=options)
+    total = mb.pstate("total", int, initial=0)
+    mb.source(rows, start_from=start_from).aggregate(total, agg.sum("v"))
+    return module
+
+
+def _append(app, values):
+    app.depot("rows").append([{"v": value} for value in values])
+
+
+@pytest.mark.parametrize(
+    ("start_from", "expected"),
+    [(None, 0), (start.beginning(), 55), (start.ago(1, "records"), None), (start.ago(1, "days"), 55)],
+)
+def test_a_new_topology_starts_where_it_says_and_later_goes_on(tmp_path, start_from, expected):
+    """The start counts at the first encounter alone; a restart goes on from the last commit."""
+    root = tmp_path / "root"
+    with LocalCluster(root) as cluster:  # a depot with records, and a topology that reads none
+        module = atoll.Module("life")
+        module.depot("rows", "v long", partitions=2)
+        app = cluster.deploy(module)
+        _append(app, range(1, 11))
+        ends = app.depot("rows").end_offsets()
+        newest = sum(
+            app.depot("rows").read(partition, end - 1, end).column("v")[0].as_py()
+            for partition, end in enumerate(ends)
+            if end
+        )
+    expected = newest if expected is None else expected
+    for life in range(2):
+        with LocalCluster(root) as cluster:
+            app = cluster.deploy(_module(start_from=start_from))
+            _append(app, [1000])
+            topology = app.topology("mb")
+            read = {None: 0, start.ago(1, "records"): sum(1 for end in ends if end)}
+            topology.wait_processed(read.get(start_from, 10) + life + 1)
+            assert app.pstate("total").get() == expected + 1000 * (life + 1)
+
+
+def test_after_a_timestamp(tmp_path):
+    """Records appended after the time are read, earlier ones are not."""
+    root = tmp_path / "root"
+    with LocalCluster(root) as cluster:
+        module = atoll.Module("life")
+        module.depot("rows", "v long", partitions=2)
+        app = cluster.deploy(module)
+        _append(app, [1, 2, 3])
+        now = int(time.time() * 1000)
+        while int(time.time() * 1000) <= now + 1:  # append times are whole milliseconds
+            pass
+        _append(app, [10, 20])
+    with LocalCluster(root) as cluster:
+        app = cluster.deploy(_module(start_from=start.after_timestamp(now)))
+        app.topology("mb").wait_processed(2)
+        assert app.pstate("total").get() == 30
+
+
+def test_pause_resume_and_status(cluster):
+    """Nothing runs while paused; the lag grows; the status tells id, step, lag and durations."""
+    app = cluster.deploy(_module())
+    topology = app.topology("mb")
+    _append(app, [1, 2])
+    topology.wait_processed(2)
+    topology.pause()
+    _append(app, [3, 4, 5])
+    status = topology.status()
+    assert status["state"] == "paused"
+    assert sum(status["lag"]["rows"]) == 3
+    assert len(status["lag"]["rows"]) == 2
+    assert {"prime", "process", "commit", "publish", "tidy", "total"} <= set(status["durations_ms"])
+    with pytest.raises(WaitTimeoutError) as raised:
+        topology.wait_processed(5, timeout_seconds=0.5)
+    assert raised.value.context["processed"] == 2
+    topology.resume()
+    topology.wait_processed(5)
+    status = topology.status()
+    assert (status["committed"], status["processed"], sum(status["lag"]["rows"])) == (2, 5, 0)
+    assert app.pstate("total").get() == 15
+
+
+def test_a_microbatch_takes_no_more_than_the_limit(cluster):
+    """``depot.microbatch.max.records`` bounds what one depot partition gives."""
+    app = cluster.deploy(_module(options={"depot.microbatch.max.records": 3}))
+    topology = app.topology("mb")
+    topology.pause()
+    _append(app, range(20))
+    ends = app.depot("rows").end_offsets()
+    topology.resume()
+    topology.wait_processed(20)
+    topology.pause()  # returns when the last microbatch has been tidied up and is in the list
+    batches = topology.recent_microbatches()
+    assert all(each["records"] <= 6 for each in batches)
+    assert len(batches) == max(-(-end // 3) for end in ends)
+    assert app.pstate("total").get() == sum(range(20))
+
+
+def test_a_second_cluster_on_the_root_fences_the_first(tmp_path):
+    """The older one stops within seconds, says who fenced it, and acknowledges nothing more."""
+    root = tmp_path / "root"
+    with LocalCluster(root) as old, LocalCluster(root) as new:
+        first = old.deploy(_module())
+        _append(first, [1])
+        first.topology("mb").wait_processed(1)
+        second = new.deploy(_module())
+        with pytest.raises(FencedError):
+            _append(first, [100])
+        with pytest.raises(FencedError) as raised:
+            first.topology("mb").wait_processed(2, timeout_seconds=5)
+        assert "process" in str(raised.value)
+        assert first.topology("mb").status()["state"] == "fenced"
+        _append(second, [10])
+        second.topology("mb").wait_processed(2)
+        assert second.pstate("total").get() == 11
+
+
+def test_the_log_does_not_grow_for_ever(cluster):
+    """After many commits the plans, commits and logs that nobody needs are gone."""
+    options = {"pstate.checkpoint.interval.commits": 5}
+    module = atoll.Module("tidy")
+    rows = module.depot("rows", "k long, v long", partitions=2)
+    mb = module.microbatch("mb", vnode_count=4, options=options)
+    sums = mb.pstate("sums", Map(int, int))
+    mb.source(rows).aggregate(sums["k"], agg.sum("v"))
+    app = cluster.deploy(module)
+    expected: dict[int, int] = {}
+    for number in range(40):
+        app.depot("rows").append([{"k": number % 9, "v": number}])
+        expected[number % 9] = expected.get(number % 9, 0) + number
+        app.topology("mb").wait_processed(number + 1)
+    folder = cluster.root / "tidy" / "mb"
+    app.topology("mb").pause()
+    assert len(list((folder / "commits").iterdir())) <= 15
+    assert len(list((folder / "plans").iterdir())) <= 15
+    assert len(list((folder / "logs").rglob("*.arrow"))) <= 30
+    assert {k: app.pstate("sums").get(k) for k in expected} == expected
