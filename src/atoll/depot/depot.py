@@ -321,7 +321,7 @@ class Depot:
     def _refused(self, refusals: Refusals) -> RecordsRefusedError:
         first = refusals.kept[0]
         return RecordsRefusedError(
-            f"{refusals.count} records do not fit the schema; "
+            f"{_counted(refusals.count)} not fit the schema; "
             f"the first is line {first.line}: {first.reason}",
             hint="correct them, or append with on_invalid='keep' to store the others",
             depot=self.spec.name,
@@ -336,3 +336,7 @@ class Depot:
 
 
 _ROWS_PER_CHECK = 4 * BLOCK_ROWS_MAX
+
+
+def _counted(count: int) -> str:
+    return "1 record does" if count == 1 else f"{count} records do"

@@ -27,7 +27,7 @@ class Options:
     """The most records that one microbatch takes from one depot partition."""
 
     phase_timeout_seconds: int = _option("topology.microbatch.phase.timeout.seconds", 600, 1)
-    """How long steps 1 to 3 of an attempt may take before it is ended and tried again."""
+    """How long the jobs of an attempt (step 2) may take before they are ended and tried again."""
 
     empty_sleep_millis: int = _option("topology.microbatch.empty.sleep.time.millis", 100, 1)
     """How long to wait after finding nothing new; an append in this process ends the wait."""

@@ -72,9 +72,10 @@ def _after(operator: op.ColumnOperator, frames: list[DataFrame]) -> pa.Schema:
         raise
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        columns = ", ".join(name for frame in frames for name in frame.columns)
+        columns = "; and ".join(", ".join(frame.columns) for frame in frames)
+        message, _, _ = " ".join(lines[:_MESSAGE_LINES_MAX]).partition(" SQLSTATE: ")
         raise DeclarationError(
-            f"{operator.title}: {' '.join(lines[:_MESSAGE_LINES_MAX])}",
+            f"{operator.title}: {message}",
             hint=f"the rows before it have the columns {columns}",
             declared=operator.place,
         ) from error

@@ -16,9 +16,9 @@ from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.objects import Plan
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome
 from atoll.pstate.history import Prior
+from atoll.spark.failures import job_failure
 from atoll.spark.frames import JobFrames, Numbers
 from atoll.spark.shipping import ship
-from atoll.spark.tasks import StepFailureError
 from atoll.tasks.program import ChangesTerminal, JobProgram, JobSpec, Program
 from atoll.tasks.splits import cut_blocks, divide, join_splits
 from atoll.tasks.staging import staging_folder
@@ -238,23 +238,7 @@ class _Limit:
                 f"the attempt took longer than {self.timeout_seconds:g} s",
                 "raise topology.microbatch.phase.timeout.seconds, or take fewer records at once",
             )
-        told = StepFailureError.found_in(str(error))
-        if told is not None:
-            return told
-        message = f"the Spark job failed: {_gist(error)}"
-        return ActorFailure("E-SPARK", message, None, {}, str(error))
-
-
-def _gist(error: Exception) -> str:
-    """The last line before the JVM's stack: a worker's own error, or Spark's reason."""
-    lines = []
-    for line in str(error).strip().splitlines():
-        text = line.strip()
-        if text.startswith(("at ", "SQLSTATE")):
-            break
-        if text:
-            lines.append(text)
-    return lines[-1] if lines else type(error).__name__
+        return job_failure(error)
 
 
 def _priors(

@@ -7,6 +7,7 @@ partitions it needs; Unix sockets between the JVM and Python save tens of millis
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
@@ -83,4 +84,12 @@ def local_session(parallelism: int) -> SparkSession:
         from atoll.spark.datasource import AtollDataSource
 
         session.dataSource.register(AtollDataSource)
+        _quieten()
         return session
+
+
+def _quieten() -> None:
+    """No log line of every analysis error with its JVM stack: the error itself says it all."""
+    from pyspark.logger import PySparkLogger
+
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)

@@ -6,10 +6,6 @@ does not repeat what would fail again. Only a lost process is left to Spark's ow
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import re
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,7 +13,8 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
-from atoll.microbatch.outcome import ActorFailure, Manifest, failure_of
+from atoll.microbatch.outcome import ActorFailure, Manifest
+from atoll.spark.failures import described, telling
 from atoll.spark.shipping import Shipped
 from atoll.tasks.actor import Blob, run_actor
 from atoll.tasks.chain import run_steps
@@ -32,7 +29,6 @@ __all__ = [
     "DirectTask",
     "PackTask",
     "ReadTask",
-    "StepFailureError",
     "StepTask",
 ]
 
@@ -65,7 +61,7 @@ class ReadTask(_Task):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """``batches`` hold the indices of the splits that this task reads."""
-        with _telling():
+        with telling():
             program, _ = self.parts()
             for index in _indices(batches):
                 for split in self.spec.splits[index]:
@@ -81,7 +77,7 @@ class StepTask(_Task):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows in, rows out."""
-        with _telling():
+        with telling():
             yield from run_steps(batches, self.chain.origin_schema, self.chain.steps)
 
 
@@ -156,34 +152,6 @@ class DirectTask(_Task):
             yield _manifest(_acted(self.shipped, self.spec, unit, blobs))
 
 
-class StepFailureError(Exception):
-    """A failure on its way through Spark, which passes on no more of an error than its text."""
-
-    _MARK = re.compile(r"<atoll-failure ([A-Za-z0-9+/=]*)>")
-
-    def __init__(self, failure: ActorFailure) -> None:
-        """The text holds all of it."""
-        packed = base64.b64encode(msgspec.msgpack.encode(failure)).decode("ascii")
-        super().__init__(f"{failure.message} <atoll-failure {packed}>")
-
-    @classmethod
-    def found_in(cls, text: str) -> ActorFailure | None:
-        """The failure in what Spark reports, or None when Spark itself is at fault."""
-        found = cls._MARK.search(text)
-        if found is None:
-            return None
-        return msgspec.msgpack.decode(base64.b64decode(found[1]), type=ActorFailure)
-
-
-@contextlib.contextmanager
-def _telling() -> Iterator[None]:
-    """Where only rows can come out of a task, an error carries its failure in its text."""
-    try:
-        yield
-    except Exception as error:
-        raise StepFailureError(_described(error)) from error
-
-
 def _acted(shipped: Shipped, spec: JobSpec, unit: int, blobs: list[Blob]) -> Manifest:
     for tag, _, payload in blobs:
         if tag == _FAILED:
@@ -192,7 +160,7 @@ def _acted(shipped: Shipped, spec: JobSpec, unit: int, blobs: list[Blob]) -> Man
     try:
         return run_actor(shipped.load(), spec, unit, blobs)
     except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
-        return Manifest("", unit, failure=_described(error))
+        return Manifest("", unit, failure=described(error))
 
 
 def _packers(program: Program, job: JobProgram) -> dict[int, Packer]:
@@ -253,9 +221,4 @@ def _manifest(manifest: Manifest) -> pa.RecordBatch:
 
 
 def _failure(error: Exception) -> bytes:
-    return msgspec.msgpack.encode(_described(error))
-
-
-def _described(error: Exception) -> ActorFailure:
-    trace = "".join(traceback.format_exception(error))
-    return msgspec.structs.replace(failure_of(error), trace=trace)
+    return msgspec.msgpack.encode(described(error))

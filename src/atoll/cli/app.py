@@ -1,0 +1,55 @@
+"""The ``atoll`` command: its subcommands, and how it ends.
+
+Each command is a file under ``commands/`` and imports what is heavy when it runs, so that
+``atoll --help`` answers at once.
+
+====  ==============================================================================
+exit  meaning
+====  ==============================================================================
+0     done
+1     an error; its message, place, remedy and code are on stderr
+2     wrong arguments; or an append of which nothing was kept
+3     an append of which the good records were kept and others refused
+130   interrupted
+====  ==============================================================================
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from atoll.cli.commands import append, demo, pause, query, resume, run, status, version
+from atoll.cli.output import print_error
+from atoll.errors import AtollError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="atoll",
+    help="Stateful event processing for Python on Apache Spark.",
+    epilog="Data goes to stdout, messages go to stderr. ATOLL_URL names the service to talk to.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for _command in (run, append, query, status, pause, resume, demo, version):
+    app.command()(getattr(_command, _command.__name__.rpartition(".")[2]))
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code; no error shows a traceback."""
+    try:
+        app()
+    except AtollError as error:
+        print_error(error)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output has enough (``atoll query ... | head``).
+        sys.stderr.close()
+        sys.exit(0)

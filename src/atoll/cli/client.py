@@ -1,0 +1,167 @@
+"""The service as the commands see it: paths in, plain data out, problems as errors.
+
+A problem that the service answers with becomes the error that it was there, with its hint and
+context, so that a command fails with the same words wherever the mistake was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
+
+from atoll import errors
+from atoll.errors import AtollError, UsageError
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Client", "ServiceError", "ServiceUnreachableError"]
+
+_CONNECT_SECONDS_MAX = 5.0
+_ANSWER_SECONDS_MAX = 600.0
+
+
+class ServiceUnreachableError(AtollError):
+    """Nothing answers at the service's address, or it went away in the middle."""
+
+    code = "E-UNREACHABLE"
+
+
+class ServiceError(AtollError):
+    """What answers is no Atoll, or it failed in a way that it has no words for."""
+
+    code = "E-SERVICE"
+
+
+class Client:
+    """One connection to one service.
+
+    Args:
+        url: Where it listens: ``http://127.0.0.1:7410``.
+
+    Raises:
+        UsageError: When that is no address.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Connects when it is first used."""
+        import httpx
+
+        self.url = url.rstrip("/")
+        timeout = httpx.Timeout(_ANSWER_SECONDS_MAX, connect=_CONNECT_SECONDS_MAX, write=None)
+        # Proxies of the environment are for the world outside, not for a service on this host.
+        self._http = httpx.Client(base_url=_address(url), timeout=timeout, trust_env=False)
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def get(self, *parts: str) -> Any:
+        """The data at ``/v1/part/part/...``."""
+        return self._data("GET", parts, {})
+
+    def post(self, *parts: str, data: Any = None) -> Any:
+        """Write plain data to ``/v1/part/part/...``; the data that it answers with."""
+        return self._data("POST", parts, {"json": {} if data is None else data})
+
+    def append(
+        self, module: str, depot: str, body: Iterable[bytes], media_type: str, on_invalid: str
+    ) -> Any:
+        """Send records piece by piece; what was kept and what was refused.
+
+        Raises:
+            RecordsRefusedError: When a record was refused and nothing is kept.
+        """
+        parts = ("modules", module, "depots", depot, "records")
+        return self._data(
+            "POST",
+            parts,
+            {
+                "content": iter(body),
+                "params": {"on_invalid": on_invalid},
+                "headers": {"content-type": media_type},
+            },
+        )
+
+    def _data(self, method: str, parts: tuple[str, ...], arguments: dict[str, Any]) -> Any:
+        import httpx
+
+        path = "/v1/" + "/".join(quote(part, safe="") for part in parts)
+        try:
+            response = self._http.request(method, path, **arguments)
+        except httpx.TimeoutException:
+            raise ServiceUnreachableError(
+                "the service does not answer in time",
+                hint="look into its log; atoll status shows whether it works",
+                url=self.url,
+            ) from None
+        except httpx.TransportError as error:
+            raise ServiceUnreachableError(
+                f"no service answers: {error}",
+                hint="start one with: atoll run FILE.py:module; or name it with --url",
+                url=self.url,
+            ) from None
+        return _checked(response, self.url)
+
+
+def _address(url: str) -> httpx.URL:
+    """The address in parts.
+
+    Raises:
+        UsageError: When it is none, or of another protocol.
+    """
+    import httpx
+
+    try:
+        address = httpx.URL(url)
+        reason = "" if address.scheme in {"http", "https"} and address.host else "no http address"
+    except httpx.InvalidURL as error:
+        reason = str(error)
+    if reason:
+        raise UsageError(
+            f"{url!r} is no address of a service: {reason}",
+            hint="write it as http://127.0.0.1:7410",
+            url=url,
+        )
+    return address
+
+
+def _checked(response: httpx.Response, url: str) -> Any:
+    """The answer's data, or the error that it tells of."""
+    try:
+        data = response.json()
+    except ValueError:
+        data = None
+    if response.is_success and data is not None:
+        return data
+    if isinstance(data, dict) and "code" in data:
+        raise _error_of(data)
+    raise ServiceError(
+        f"what answers is no Atoll: HTTP {response.status_code}",
+        hint="check the address with --url or ATOLL_URL",
+        url=url,
+    )
+
+
+def _error_of(problem: dict[str, Any]) -> AtollError:
+    """The error that a problem was made from; one of the same code where the kind is not known."""
+    code = str(problem["code"])
+    kinds = {kind.code: kind for kind in map(errors.__dict__.get, errors.__all__) if kind}
+    kind = kinds.get(code) or type("RemoteError", (AtollError,), {"code": code})
+    context = problem.get("context")
+    context = context if isinstance(context, dict) else {}
+    reserved = {"message", "hint", "self"}
+    context = {str(key): value for key, value in context.items() if key not in reserved}
+    error: AtollError = kind(str(problem.get("detail", "")), hint=problem.get("hint"), **context)
+    return error

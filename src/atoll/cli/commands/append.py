@@ -1,0 +1,148 @@
+"""``atoll append``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, UrlOption
+from atoll.cli.output import cell, note, print_json
+from atoll.cli.sources import Format, Source, argument_source, file_source, stdin_source
+from atoll.errors import RecordsRefusedError, UsageError
+
+if TYPE_CHECKING:
+    from atoll.cli.client import Client
+
+__all__ = ["append"]
+
+EXIT_NOTHING_KEPT = 2
+EXIT_SOME_REFUSED = 3
+_REFUSALS_SHOWN_MAX = 20
+_PROGRESS_BYTES_MIN = 1 << 20
+
+
+def append(
+    module: ModuleName,
+    depot: Annotated[str, typer.Argument(help="Name of the depot.", show_default=False)],
+    records: Annotated[
+        list[str] | None,
+        typer.Argument(help="Records as JSON objects; - reads stdin.", show_default=False),
+    ] = None,
+    file: Annotated[
+        list[Path] | None,
+        typer.Option("--file", "-f", help="A file of records; may be given again."),
+    ] = None,
+    format_: Annotated[
+        Format | None,
+        typer.Option("--format", help="Format of files or stdin; else by the file's name."),
+    ] = None,
+    on_invalid: Annotated[
+        str,
+        typer.Option(
+            help="When a record does not fit the schema: 'none' keeps no record of its file, "
+            "'keep' keeps the good ones."
+        ),
+    ] = "none",
+    url: UrlOption = DEFAULT_URL,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Append records to a depot: from files, stdin or arguments.
+
+    They are on disk when the command ends. Refused records are listed with line and reason.
+    Exit code 0: all kept. 3: some refused, the good ones kept. 2: nothing kept.
+    """
+    from atoll.cli.client import Client
+
+    if on_invalid not in ("none", "keep"):
+        raise UsageError(f"--on-invalid cannot be {on_invalid!r}", hint="write none or keep")
+    sources = _sources(records or [], file or [], format_)
+    with Client(url) as client:
+        client.get("modules", module, "depots", depot)  # a wrong name shows before a byte is sent
+        results = [_send(client, (module, depot), source, on_invalid) for source in sources]
+    _report(results, output)
+    kept = sum(result["appended"] for result in results)
+    if any(result["refused"] for result in results):
+        raise typer.Exit(EXIT_SOME_REFUSED if kept else EXIT_NOTHING_KEPT)
+
+
+def _sources(records: list[str], files: list[Path], kind: Format | None) -> list[Source]:
+    if not records and not files:
+        raise UsageError(
+            "nothing to append",
+            hint="give records as JSON arguments, files with --file, or - to read stdin",
+        )
+    sources = [file_source(each, kind) for each in files]
+    if records == ["-"]:
+        sources.append(stdin_source(kind))
+    elif records:
+        sources.append(argument_source(records))
+    return sources
+
+
+def _send(
+    client: Client, names: tuple[str, str], source: Source, on_invalid: str
+) -> dict[str, Any]:
+    """Append one source; what came of it, refusals included."""
+    with _progress(source) as progress:
+        try:
+            answer = client.append(*names, source.read(progress), source.media_type, on_invalid)
+        except RecordsRefusedError as error:
+            answer = {
+                "appended": error.context.get("appended", 0),
+                "refused": error.context.get("refused", 0),
+                "refusals": error.context.get("refusals", []),
+            }
+    return {"source": source.name, **answer}
+
+
+@contextmanager
+def _progress(source: Source) -> Iterator[Any]:
+    """A bar on stderr, for a person who waits; silent otherwise."""
+    small = source.size_bytes is not None and source.size_bytes < _PROGRESS_BYTES_MIN
+    if small or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(Path(source.name).name, total=source.size_bytes)
+        yield lambda position: bar.update(task, completed=position)
+
+
+def _report(results: list[dict[str, Any]], output: Output) -> None:
+    for result in results:
+        refusals = result["refusals"][:_REFUSALS_SHOWN_MAX]
+        for refusal in refusals:
+            note(f"{result['source']}, line {refusal['line']}: {cell(refusal['reason'])}")
+        if result["refused"] > len(refusals):
+            note(f"{result['source']}: {result['refused'] - len(refusals):,} more refused")
+    if output is Output.JSON:
+        print_json(results)
+        return
+    for result in results:
+        kept, refused = result["appended"], result["refused"]
+        text = f"{result['source']}: {kept:,} appended"
+        sys.stdout.write(text + (f", {refused:,} refused\n" if refused else "\n"))
+    sys.stdout.flush()

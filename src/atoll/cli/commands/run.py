@@ -1,0 +1,87 @@
+"""``atoll run``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from atoll.cli.options import DEFAULT_PORT
+from atoll.cli.output import note
+
+if TYPE_CHECKING:
+    from atoll.module import Module
+
+__all__ = ["run"]
+
+
+def run(
+    target: Annotated[
+        str,
+        typer.Argument(help="FILE.py:NAME or PACKAGE.MODULE:NAME of the module."),
+    ],
+    root: Annotated[
+        Path, typer.Option(help="Folder of depots, commits and state; kept between runs.")
+    ] = Path(".atoll"),
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; others than this machine's need care.")
+    ] = "127.0.0.1",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A further name by which clients reach it; may be given again.", show_default=False
+        ),
+    ] = None,
+    port: Annotated[
+        int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)
+    ] = DEFAULT_PORT,
+    parallelism: Annotated[
+        int, typer.Option(help="How many cores Spark uses.", min=1, max=1024)
+    ] = 2,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every event.")] = False,
+) -> None:
+    """Deploy a module, run its topologies and serve its depots and PStates over HTTP.
+
+    Goes on where the last run's last commit ended. Ctrl-C or SIGTERM stops it cleanly.
+    """
+    from atoll.cli.logs import configure_logs
+    from atoll.cli.signals import stopping
+    from atoll.cli.target import load_module
+    from atoll.server.serve import bind
+
+    configure_logs(verbose=verbose)
+    module = load_module(target)
+    with bind(host, port) as listener, stopping() as stop:
+        note(f"starting Spark with {parallelism} cores ...")
+        from atoll.cluster.local import LocalCluster
+        from atoll.server import ServerSettings, create_app, serve
+        from atoll.spark.shutdown import ending_spark
+
+        with ending_spark(), LocalCluster(root, parallelism=parallelism) as cluster:
+            app = cluster.deploy(module)
+            names = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
+            settings = ServerSettings(hosts=names)
+            with serve(create_app(app, settings=settings), listener) as address:
+                stop.listen()
+                if not stop.event.is_set():
+                    _greet(module, root, address.url, loopback=address.loopback)
+                stop.event.wait()
+    note("stopped")
+
+
+def _greet(module: Module, root: Path, url: str, *, loopback: bool) -> None:
+    """Say where it is and what can be done; the address alone goes to stdout, for scripts."""
+    depots, pstates = list(module.depots), list(module.pstates())
+    note(f"{module.name} runs at {url}, kept in {root}")
+    if not loopback:
+        note("warning: other machines can reach it, and it asks nobody for a password")
+    if depots:
+        note(f"  atoll append {module.name} {depots[0]} --file FILE.jsonl")
+    if pstates:
+        note(f"  atoll query {module.name} {pstates[0]}")
+    note("  atoll status")
+    note("Ctrl-C stops it; the next run goes on where this one ends")
+    sys.stdout.write(url + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,85 @@
+"""``atoll status``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from atoll.cli.options import DEFAULT_URL, Output, OutputOption, UrlOption
+from atoll.cli.output import cell, note, print_json, print_table
+from atoll.errors import NotFoundError
+
+__all__ = ["status"]
+
+_COLUMNS = (
+    "module",
+    "topology",
+    "state",
+    "id",
+    "version",
+    "step",
+    "processed",
+    "lag",
+    "records/s",
+    "duration ms",
+)
+
+
+def status(
+    module: Annotated[
+        str | None, typer.Argument(help="Only this module.", show_default=False)
+    ] = None,
+    url: UrlOption = DEFAULT_URL,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show each topology's state, microbatch, lag and durations."""
+    from atoll.cli.client import Client
+
+    with Client(url) as client:
+        answer = client.get("status")
+    modules: dict[str, Any] = answer["modules"]
+    if module is not None:
+        if module not in modules:
+            raise NotFoundError(
+                f"no module {module!r} runs there",
+                hint=f"running: {', '.join(modules) or 'none'}",
+                url=url,
+            )
+        modules = {module: modules[module]}
+    if output is Output.JSON:
+        print_json({**answer, "modules": modules})
+        return
+    print_table(_COLUMNS, [row for name, one in modules.items() for row in _rows(name, one)])
+    for name, one in modules.items():
+        for topology, details in one["topologies"].items():
+            if details["error"]:
+                note(_failure(f"{name}/{topology}", details["error"]))
+
+
+def _rows(module: str, status: dict[str, Any]) -> list[list[Any]]:
+    """One row per topology; its lag is over all depot partitions."""
+    return [
+        [
+            module,
+            topology,
+            details["state"],
+            details["id"],
+            details["version"],
+            details["step"],
+            details["processed"],
+            sum(sum(lags) for lags in details["lag"].values()),
+            round(details["records_per_second"] or 0),
+            round(details["durations_ms"].get("total", 0)),
+        ]
+        for topology, details in status["topologies"].items()
+    ]
+
+
+def _failure(name: str, error: dict[str, Any]) -> str:
+    """Why a topology does not go on, on as many lines as an error of a command has."""
+    lines = [f"{name}: {error['message']}"]
+    lines += [f"where: {key}={cell(value)}" for key, value in (error.get("context") or {}).items()]
+    if error.get("hint"):
+        lines.append(f"to do: {error['hint']}")
+    return "\n".join([*lines, f" code: {error['code']}"])

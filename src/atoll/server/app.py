@@ -1,0 +1,50 @@
+"""The application: routers behind the guard, and one shape for all errors."""
+
+from __future__ import annotations
+
+import anyio
+from fastapi import FastAPI
+
+import atoll
+from atoll.errors import UsageError
+from atoll.server.context import Context
+from atoll.server.guard import Guard
+from atoll.server.metrics import Metrics, RequestMetrics
+from atoll.server.ports import AppPort
+from atoll.server.problems import install_problems
+from atoll.server.routes import depots, modules, operations, pstates, topologies
+from atoll.server.settings import ServerSettings
+
+__all__ = ["create_app"]
+
+
+def create_app(*apps: AppPort, settings: ServerSettings | None = None) -> FastAPI:
+    """The service over the given deployed modules.
+
+    It owns none of them: closing is for whoever deployed them, after the service has stopped.
+
+    Raises:
+        UsageError: When two modules have one name.
+    """
+    by_name = {app.name: app for app in apps}
+    if len(by_name) < len(apps):
+        raise UsageError("two modules have one name", hint="serve them from two processes")
+    chosen = settings or ServerSettings()
+    metrics = Metrics(by_name)
+    application = FastAPI(
+        title="Atoll",
+        version=atoll.__version__,
+        summary="Append to depots, select from PStates, watch topologies.",
+        docs_url=None,  # the pages load scripts from other sites; /openapi.json is enough
+        redoc_url=None,
+        redirect_slashes=False,  # one address per thing; a redirect would drop bodies
+    )
+    application.state.context = Context(
+        by_name, chosen, metrics, anyio.CapacityLimiter(chosen.stream_count_max)
+    )
+    install_problems(application)
+    for part in (modules, depots, pstates, topologies, operations):
+        application.include_router(part.router)
+    application.add_middleware(RequestMetrics, metrics=metrics)
+    application.add_middleware(Guard, settings=chosen)  # added last, so it sees requests first
+    return application

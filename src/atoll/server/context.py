@@ -1,0 +1,69 @@
+"""What every route needs: the modules by name, the settings, and the threads to block in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, TypeVar
+
+import anyio
+import anyio.to_thread
+from fastapi import Depends, Path, Request, Response
+
+from atoll.errors import NotFoundError
+from atoll.server.metrics import Metrics
+from atoll.server.ports import AppPort
+from atoll.server.render import render_json
+from atoll.server.settings import ServerSettings
+
+__all__ = ["Context", "ContextOf", "Name", "answer"]
+
+_Result = TypeVar("_Result")
+
+Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
+"""A name in a URL: what a module may call its parts, so never a path and never a pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Made once per application; shared by all requests."""
+
+    apps: Mapping[str, AppPort]
+    settings: ServerSettings
+    metrics: Metrics
+    stream_limiter: anyio.CapacityLimiter
+    """Threads for streamed bodies: apart, so that slow senders never hold up the readers."""
+
+    def app(self, module: str) -> AppPort:
+        """The deployed module of that name.
+
+        Raises:
+            NotFoundError: When there is none.
+        """
+        try:
+            return self.apps[module]
+        except KeyError:
+            raise NotFoundError(
+                f"no module {module!r} runs here",
+                hint=f"running: {', '.join(sorted(self.apps)) or 'none'}",
+                module=module,
+            ) from None
+
+    async def in_thread(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
+        """Call what may block, off the event loop."""
+        return await anyio.to_thread.run_sync(partial(function, *arguments))
+
+
+def _context(request: Request) -> Context:
+    context: Context = request.app.state.context
+    return context
+
+
+ContextOf = Annotated[Context, Depends(_context)]
+"""Declares that a route wants the context."""
+
+
+def answer(data: Any, status: int = 200) -> Response:
+    """Data as a JSON answer, rendered as ``render`` documents."""
+    return Response(render_json(data), status_code=status, media_type="application/json")

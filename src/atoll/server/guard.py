@@ -1,0 +1,206 @@
+"""The door: what every request must satisfy before any route sees it.
+
+The service has no passwords and listens on the loopback address, which keeps other machines out
+but not the browser of the person at this one: any web page may send requests to 127.0.0.1. Three
+checks keep those pages out:
+
+- the ``Host`` header must name this service (a page that rebinds its own name to 127.0.0.1 fails);
+- an ``Origin`` header, which browsers send and other clients do not, must be the service's own;
+- a write must carry a content type that a page cannot send without asking first (and the asking,
+  a CORS preflight, is never answered with a yes).
+
+A body that is not streamed is limited, by its announced length and by counting what arrives.
+Every answer carries a request id and headers that forbid sniffing, framing and caching.
+"""
+
+from __future__ import annotations
+
+import secrets
+import traceback
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from atoll.logs import get_logger
+from atoll.server.problems import problem_of, problem_response
+from atoll.server.settings import ServerSettings
+
+__all__ = ["ARROW_STREAM", "CSV", "JSON", "NDJSON", "Guard", "media_type"]
+
+_log = get_logger(__name__)
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+ARROW_STREAM = "application/vnd.apache.arrow.stream"
+CSV = "text/csv"
+STREAMED = frozenset({NDJSON, ARROW_STREAM, CSV})
+"""The content types whose bodies are read piece by piece, and so have no limit."""
+
+_LENGTH_DIGITS_MAX = 18
+"""More digits than any real length has; what is longer is cut, and is too large all the same."""
+
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+def media_type(headers: Headers) -> str:
+    """The content type without its parameters, in lower case."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class Guard:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
+        """Keep the application and what it allows."""
+        self._app = app
+        self._settings = settings
+        self._hosts = settings.hosts_allowed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check the request, then pass it on with a counted body and a decorated answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = secrets.token_hex(8)
+        scope["atoll.request_id"] = request_id
+
+        started = False
+
+        async def decorated_send(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(scope=message)
+                headers["x-request-id"] = request_id
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        headers = Headers(scope=scope)
+        problem = self._refusal(scope["method"], headers)
+        if problem is not None:
+            await problem_response(problem)(scope, receive, decorated_send)
+            return
+        if scope["method"] not in _READING and media_type(headers) not in STREAMED:
+            receive = _limited(receive, self._settings.body_bytes_max)
+        try:
+            await self._app(scope, receive, decorated_send)
+        except ClientDisconnect:
+            _log.info("client-disconnected", path=scope["path"], request_id=request_id)
+        except Exception:
+            _log.error(
+                "request-crashed",
+                path=scope["path"],
+                request_id=request_id,
+                trace=traceback.format_exc(),
+            )
+            if started:
+                raise  # the server closes the connection: half an answer must not look whole
+            failed = problem_of(
+                500,
+                "E-INTERNAL",
+                "the service failed on this request",
+                "look into the log of the service for the request id",
+                {"request_id": request_id},
+            )
+            await problem_response(failed)(scope, receive, decorated_send)
+
+    def _refusal(self, method: str, headers: Headers) -> dict[str, Any] | None:
+        """The problem with this request, or None."""
+        host = headers.get("host", "")
+        if _host_name(host) not in self._hosts:
+            return problem_of(
+                403,
+                "E-HOST",
+                "the Host header names another service",
+                "use the address that the service was started for, or start it with --host NAME",
+            )
+        origin = headers.get("origin")
+        if origin is not None and not _same_origin(origin, host):
+            return problem_of(
+                403, "E-ORIGIN", "the request comes from another site", "call from the same origin"
+            )
+        if method in _READING:
+            return None
+        return self._write_refusal(headers)
+
+    def _write_refusal(self, headers: Headers) -> dict[str, Any] | None:
+        kind = media_type(headers)
+        if kind != JSON and kind not in STREAMED:
+            return problem_of(
+                415,
+                "E-MEDIA-TYPE",
+                "a write needs a content type of JSON or of records",
+                f"set Content-Type to {JSON}; appends also take {', '.join(sorted(STREAMED))}",
+            )
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            return problem_of(
+                415, "E-MEDIA-TYPE", "compressed bodies are not read", "send it uncompressed"
+            )
+        if kind not in STREAMED and _announced_bytes(headers) > self._settings.body_bytes_max:
+            return _too_large(self._settings.body_bytes_max)
+        return None
+
+
+def _announced_bytes(headers: Headers) -> int:
+    """The length that the sender announces; 0 for none, or for one that is no number."""
+    length = headers.get("content-length", "")
+    return int(length[:_LENGTH_DIGITS_MAX]) if length.isascii() and length.isdigit() else 0
+
+
+def _too_large(limit: int) -> dict[str, Any]:
+    return problem_of(
+        413,
+        "E-TOO-LARGE",
+        f"the body is larger than {limit} bytes",
+        f"send many records as {NDJSON}, which is streamed and has no limit",
+    )
+
+
+def _limited(receive: Receive, limit: int) -> Receive:
+    """Count what arrives, for bodies that announce no length or a false one."""
+    received = 0
+
+    async def counted() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > limit:
+            raise HTTPException(413, f"the body is larger than {limit} bytes")
+        return message
+
+    return counted
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header: without the port, in lower case; empty when it is none."""
+    if host.startswith("["):
+        name, bracket, rest = host.partition("]")
+        good = bracket and (not rest or (rest.startswith(":") and rest[1:].isdecimal()))
+        return (name + bracket).lower() if good else ""
+    name, colon, port = host.partition(":")
+    if colon and not port.isdecimal():
+        return ""
+    return name.lower().removesuffix(".")
+
+
+def _same_origin(origin: str, host: str) -> bool:
+    """Whether an Origin header is this service itself, name and port."""
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and parts.netloc.lower() == host.lower()

@@ -1,0 +1,197 @@
+"""Metrics for Prometheus: the topologies' at the moment of asking, and the service's own.
+
+Nothing is pushed and nothing is kept in step: a scrape asks each module for its status.
+
+=======================================  =========  ==============================================
+metric                                   type       labels
+=======================================  =========  ==============================================
+atoll_microbatch_id                      gauge      module, topology
+atoll_microbatch_version                 gauge      module, topology
+atoll_topology_state                     gauge      module, topology, state (1 for the present one)
+atoll_topology_processed_records_total   counter    module, topology
+atoll_topology_records_per_second        gauge      module, topology
+atoll_step_duration_seconds              gauge      module, topology, step (the last microbatch's)
+atoll_depot_lag_records                  gauge      module, topology, depot, depot_partition
+atoll_depot_end_offset                   gauge      module, depot, depot_partition
+atoll_http_requests_total                counter    route, method, status
+atoll_http_request_duration_seconds      histogram  route
+=======================================  =========  ==============================================
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from atoll.errors import AtollError
+from atoll.logs import get_logger
+from atoll.server.ports import AppPort
+
+__all__ = ["Metrics", "RequestMetrics"]
+
+_log = get_logger(__name__)
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+
+
+class Metrics:
+    """The registry of one application."""
+
+    def __init__(self, apps: Mapping[str, AppPort]) -> None:
+        """Register what is asked for at each scrape, and the request metrics."""
+        self._registry = CollectorRegistry()
+        self._registry.register(_ModuleCollector(apps))
+        self.requests = Counter(
+            "atoll_http_requests",
+            "Requests answered.",
+            ("route", "method", "status"),
+            registry=self._registry,
+        )
+        self.seconds = Histogram(
+            "atoll_http_request_duration_seconds",
+            "From the head of the request to the end of the answer.",
+            ("route",),
+            registry=self._registry,
+            buckets=_SECONDS,
+        )
+
+    def text(self) -> bytes:
+        """Everything in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+
+class RequestMetrics:
+    """ASGI middleware that counts and times requests by route, never by path."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        """Keep where to count."""
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on and note its status when it is answered."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 500
+        started_at = time.perf_counter()
+
+        async def noting_send(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting_send)
+        finally:
+            route = getattr(scope.get("route"), "path", "none")
+            seconds = time.perf_counter() - started_at
+            self._metrics.requests.labels(route, _method(scope["method"]), str(status)).inc()
+            self._metrics.seconds.labels(route).observe(seconds)
+
+
+def _method(method: str) -> str:
+    """Known methods only: a label must not be what a client makes up."""
+    return method if method in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} else "other"
+
+
+class _ModuleCollector(Collector):
+    """Asks the modules for their status at each scrape."""
+
+    def __init__(self, apps: Mapping[str, AppPort]) -> None:
+        self._apps = apps
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing in advance, so that registering asks no module."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """One family per metric, with all modules in it."""
+        families = _Families()
+        for name, app in self._apps.items():
+            try:
+                for topology in app.topologies():
+                    families.add_topology(name, topology, app.topology(topology).status())
+                for depot in app.depots():
+                    families.add_depot(name, depot, app.depot(depot).end_offsets())
+            except AtollError as error:  # one broken module must not hide the others
+                _log.warning("metrics-incomplete", module=name, error=str(error))
+        return families.all()
+
+
+class _Families:
+    """The metric families of one scrape."""
+
+    def __init__(self) -> None:
+        topology = ("module", "topology")
+        partition = ("module", "depot", "depot_partition")
+        self.id = GaugeMetricFamily(
+            "atoll_microbatch_id", "The last committed microbatch.", labels=topology
+        )
+        self.version = GaugeMetricFamily(
+            "atoll_microbatch_version",
+            "Attempts at the present microbatch.",
+            labels=topology,
+        )
+        self.state = GaugeMetricFamily(
+            "atoll_topology_state", "1 for the state it is in.", labels=(*topology, "state")
+        )
+        self.processed = CounterMetricFamily(
+            "atoll_topology_processed_records", "Records committed.", labels=topology
+        )
+        self.rate = GaugeMetricFamily(
+            "atoll_topology_records_per_second", "Records committed lately.", labels=topology
+        )
+        self.seconds = GaugeMetricFamily(
+            "atoll_step_duration_seconds",
+            "How long each step of the last microbatch took.",
+            labels=(*topology, "step"),
+        )
+        self.lag = GaugeMetricFamily(
+            "atoll_depot_lag_records",
+            "Records appended and not yet committed.",
+            labels=(*topology, "depot", "depot_partition"),
+        )
+        self.end = GaugeMetricFamily(
+            "atoll_depot_end_offset", "The offset after the last record.", labels=partition
+        )
+
+    def add_topology(self, module: str, topology: str, status: Mapping[str, Any]) -> None:
+        """Take over one topology's status."""
+        labels = (module, topology)
+        self.id.add_metric(labels, status.get("id") or 0)
+        self.version.add_metric(labels, status.get("version") or 0)
+        self.state.add_metric((*labels, str(status.get("state"))), 1)
+        self.processed.add_metric(labels, status.get("processed") or 0)
+        self.rate.add_metric(labels, status.get("records_per_second") or 0.0)
+        for step, millis in (status.get("durations_ms") or {}).items():
+            self.seconds.add_metric((*labels, step), (millis or 0) / 1000)
+        for depot, lags in (status.get("lag") or {}).items():
+            for partition, lag in enumerate(lags):
+                self.lag.add_metric((*labels, depot, str(partition)), lag)
+
+    def add_depot(self, module: str, depot: str, end_offsets: Iterable[int]) -> None:
+        """Take over one depot's end offsets."""
+        for partition, offset in enumerate(end_offsets):
+            self.end.add_metric((module, depot, str(partition)), offset)
+
+    def all(self) -> list[Metric]:
+        """The families in the order of the module's docstring."""
+        return [
+            self.id,
+            self.version,
+            self.state,
+            self.processed,
+            self.rate,
+            self.seconds,
+            self.lag,
+            self.end,
+        ]

@@ -1,0 +1,202 @@
+"""What the service needs of a deployed module, as protocols.
+
+The cluster's ``App`` satisfies them; the tests' small one does too, around real depots. Everything
+here may be called from any thread, and may block: routes call it off the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from atoll.codec.records import Checked, RecordCodec, Refusal
+from atoll.path import Path
+from atoll.schema import Node
+
+__all__ = [
+    "AppPort",
+    "AppendedPort",
+    "DepotPort",
+    "DepotSpecPort",
+    "OnInvalid",
+    "PStatePort",
+    "PStateSpecPort",
+    "TopologyPort",
+]
+
+
+OnInvalid = Literal["none", "keep"]
+"""What is kept of a call in which a record is refused: nothing, or the good ones."""
+
+
+class AppendedPort(Protocol):
+    """What one append did."""
+
+    @property
+    def count(self) -> int:
+        """The records kept."""
+        ...
+
+    @property
+    def offsets(self) -> Mapping[int, tuple[int, int]]:
+        """Per depot partition the first offset given and the one after the last."""
+        ...
+
+    @property
+    def refusals(self) -> Sequence[Refusal]:
+        """The first refused records."""
+        ...
+
+    @property
+    def refused_count(self) -> int:
+        """All refused records."""
+        ...
+
+
+class DepotSpecPort(Protocol):
+    """What a depot was declared as."""
+
+    @property
+    def name(self) -> str:
+        """Its name within the module."""
+        ...
+
+    @property
+    def schema(self) -> Any:
+        """Its records' Arrow schema."""
+        ...
+
+    @property
+    def partitions(self) -> int:
+        """How many depot partitions it has."""
+        ...
+
+
+class DepotPort(Protocol):
+    """A depot to append to."""
+
+    @property
+    def spec(self) -> DepotSpecPort:
+        """Its declaration."""
+        ...
+
+    @property
+    def codec(self) -> RecordCodec:
+        """What checks its records."""
+        ...
+
+    def append_stream(
+        self, batches: Iterable[Checked], on_invalid: OnInvalid = "none"
+    ) -> AppendedPort:
+        """Append all batches as one call, in bounded memory.
+
+        Raises:
+            RecordsRefusedError: With ``on_invalid="none"``, when any record was refused; nothing
+                of the call is kept then.
+        """
+        ...
+
+    def start_offsets(self) -> Sequence[int]:
+        """Per depot partition the first offset still kept."""
+        ...
+
+    def end_offsets(self) -> Sequence[int]:
+        """Per depot partition the offset after the last record."""
+        ...
+
+
+class PStateSpecPort(Protocol):
+    """What a PState was declared as."""
+
+    @property
+    def node(self) -> Node:
+        """Its schema."""
+        ...
+
+    @property
+    def topology(self) -> str:
+        """The one topology that writes it."""
+        ...
+
+    @property
+    def vnode_count(self) -> int:
+        """Into how many vnodes it is divided."""
+        ...
+
+
+class PStatePort(Protocol):
+    """A PState to read: always its external view, the state at the last commit."""
+
+    @property
+    def spec(self) -> PStateSpecPort:
+        """Its declaration."""
+        ...
+
+    def select(self, path: Path) -> list[Any]:
+        """Every value that the path navigates to.
+
+        Raises:
+            PathError: When the path does not fit the schema.
+        """
+        ...
+
+    def select_one(self, path: Path) -> Any:
+        """The one value that the path navigates to.
+
+        Raises:
+            PathError: When it navigates to none or to several.
+        """
+        ...
+
+
+class TopologyPort(Protocol):
+    """A topology to watch, pause and resume."""
+
+    def pause(self) -> None:
+        """Finish the microbatch that runs and start no other; returns when it is done."""
+        ...
+
+    def resume(self) -> None:
+        """Go on, also after a failure."""
+        ...
+
+    def status(self) -> dict[str, Any]:
+        """Id, version, step, state, processed, lag, durations, rate and error, JSON-able."""
+        ...
+
+
+class AppPort(Protocol):
+    """A deployed module. Looking up a name that it lacks raises ``NotFoundError``."""
+
+    @property
+    def name(self) -> str:
+        """The module's name."""
+        ...
+
+    def depots(self) -> Sequence[str]:
+        """The names of its depots."""
+        ...
+
+    def pstates(self) -> Sequence[str]:
+        """The names of its PStates."""
+        ...
+
+    def topologies(self) -> Sequence[str]:
+        """The names of its topologies."""
+        ...
+
+    def depot(self, name: str) -> DepotPort:
+        """The depot of that name."""
+        ...
+
+    def pstate(self, name: str) -> PStatePort:
+        """The PState of that name."""
+        ...
+
+    def topology(self, name: str) -> TopologyPort:
+        """The topology of that name."""
+        ...
+
+    def status(self) -> dict[str, Any]:
+        """Everything about the module that changes, JSON-able."""
+        ...

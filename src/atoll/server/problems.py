@@ -1,0 +1,140 @@
+"""Errors as problem details (RFC 9457): every answer that is no success has this one shape.
+
+``type`` names the kind of error, ``code`` is Atoll's own stable code, ``detail`` says what was
+wrong, ``hint`` what to do next, ``context`` where it was wrong. A fault of the service itself is
+caught by the guard around the application, logged with its request id and answered without any
+detail: a stack trace never leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from atoll import errors
+from atoll.errors import AtollError
+from atoll.logs import get_logger
+from atoll.server.render import render_json
+
+__all__ = ["MEDIA_TYPE", "install_problems", "problem_of", "problem_response"]
+
+MEDIA_TYPE = "application/problem+json"
+
+_log = get_logger(__name__)
+
+_STATUS: tuple[tuple[type[AtollError], HTTPStatus], ...] = (
+    (errors.RecordsRefusedError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (errors.NotFoundError, HTTPStatus.NOT_FOUND),
+    (errors.PathError, HTTPStatus.BAD_REQUEST),
+    (errors.UsageError, HTTPStatus.BAD_REQUEST),
+    (errors.DeclarationError, HTTPStatus.BAD_REQUEST),
+    (errors.DepotError, HTTPStatus.CONFLICT),
+    (errors.StateError, HTTPStatus.CONFLICT),
+    (errors.DeployError, HTTPStatus.CONFLICT),
+    (errors.TopologyFailedError, HTTPStatus.CONFLICT),
+    (errors.FencedError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (errors.StorageError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (errors.WaitTimeoutError, HTTPStatus.GATEWAY_TIMEOUT),
+)
+"""The status of each kind, most special first; every other kind is a 500."""
+
+_HTTP_CODES = {
+    HTTPStatus.BAD_REQUEST: ("E-USAGE", "look at /openapi.json for what the route takes"),
+    HTTPStatus.FORBIDDEN: ("E-FORBIDDEN", "use the address that the service was started for"),
+    HTTPStatus.NOT_FOUND: ("E-NOT-FOUND", "look at /openapi.json for the routes"),
+    HTTPStatus.METHOD_NOT_ALLOWED: ("E-USAGE", "the Allow header lists the methods"),
+    HTTPStatus.REQUEST_TIMEOUT: ("E-TIMEOUT", "send the body without long pauses"),
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: (
+        "E-TOO-LARGE",
+        "send many records as application/x-ndjson, which is streamed and has no limit",
+    ),
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: (
+        "E-MEDIA-TYPE",
+        "set Content-Type to application/json; /openapi.json lists what else a route takes",
+    ),
+}
+
+
+def problem_of(
+    status: int, code: str, detail: str, hint: str | None = None, context: Any = None
+) -> dict[str, Any]:
+    """The members of one problem, absent ones left out."""
+    problem: dict[str, Any] = {
+        "type": f"urn:atoll:error:{code.lower()}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+    }
+    if hint:
+        problem["hint"] = hint
+    if context:
+        problem["context"] = context
+    return problem
+
+
+def problem_response(problem: dict[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    """The problem as an answer."""
+    return Response(
+        render_json(problem),
+        status_code=problem["status"],
+        media_type=MEDIA_TYPE,
+        headers=dict(headers or {}),
+    )
+
+
+def install_problems(app: FastAPI) -> None:
+    """Make every error that a route raises on purpose leave it as a problem."""
+    app.add_exception_handler(AtollError, _on_atoll_error)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+
+
+def _status_of(error: AtollError) -> HTTPStatus:
+    for kind, status in _STATUS:
+        if isinstance(error, kind):
+            return status
+    return HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _on_atoll_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, AtollError)
+    status = _status_of(error)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.error("request-failed", path=request.url.path, error=str(error))
+    return problem_response(
+        problem_of(status, error.code, error.message, error.hint, error.context)
+    )
+
+
+def _on_http_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code, hint = _HTTP_CODES.get(HTTPStatus(error.status_code), ("E-USAGE", ""))
+    return problem_response(
+        problem_of(error.status_code, code, str(error.detail), hint), error.headers
+    )
+
+
+def _on_invalid_request(_request: Request, error: Exception) -> Response:
+    """Name each wrong part of the request, without echoing what was sent."""
+    assert isinstance(error, RequestValidationError)
+    wrong = [
+        {"at": ".".join(str(part) for part in item["loc"]), "problem": item["msg"]}
+        for item in error.errors()
+    ]
+    first = wrong[0] if wrong else {"at": "body", "problem": "cannot be read"}
+    return problem_response(
+        problem_of(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "E-USAGE",
+            f"{first['at']}: {first['problem']}",
+            "look at /openapi.json for what the route takes",
+            {"wrong": wrong},
+        )
+    )

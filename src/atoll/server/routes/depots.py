@@ -1,0 +1,119 @@
+"""Depots: what they are, and appending to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+from fastapi import APIRouter, Request, Response
+from starlette.exceptions import HTTPException
+
+from atoll.codec.records import Checked
+from atoll.ddl import to_ddl
+from atoll.server.body import BodyFile, drain
+from atoll.server.context import Context, ContextOf, Name, answer
+from atoll.server.guard import ARROW_STREAM, CSV, JSON, NDJSON, media_type
+from atoll.server.intake import BATCHES_OF, batches_of_json
+from atoll.server.ports import AppendedPort, DepotPort, OnInvalid
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/modules/{module}/depots", tags=["depots"])
+
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {"schema": {"oneOf": [{"type": "object"}, {"type": "array"}]}},
+            NDJSON: {"schema": {"type": "string"}},
+            CSV: {"schema": {"type": "string"}},
+            ARROW_STREAM: {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+
+
+@router.get("")
+async def list_depots(context: ContextOf, module: Name) -> Response:
+    """The names of the module's depots."""
+    return answer({"depots": list(context.app(module).depots())})
+
+
+@router.get("/{depot}")
+async def get_depot(context: ContextOf, module: Name, depot: Name) -> Response:
+    """One depot: its schema as Spark DDL, its depot partitions and their offsets."""
+    found = context.app(module).depot(depot)
+    return answer(await context.in_thread(_describe, found))
+
+
+@router.post("/{depot}/records", openapi_extra=_BODY)
+async def append_records(
+    context: ContextOf,
+    request: Request,
+    module: Name,
+    depot: Name,
+    on_invalid: OnInvalid = "none",
+) -> Response:
+    """Append records; answered when they are on disk.
+
+    A JSON body is one record or an array. NDJSON, CSV
+    (with a header line) and Arrow streams may be of any size. With
+    ``on_invalid=none`` one refused record refuses the whole call; with ``keep`` the good ones
+    are kept. Refused records are listed with their line and reason.
+    """
+    found = context.app(module).depot(depot)
+    kind = media_type(request.headers)
+    if kind == JSON:
+        batches = batches_of_json(found.codec, await request.body())
+        appended = await context.in_thread(found.append_stream, batches, on_invalid)
+    elif kind in BATCHES_OF:
+        appended = await _append_streamed(context, request, found, on_invalid)
+    else:
+        raise HTTPException(415, f"records cannot be read from {kind}")
+    return answer(_appended(appended, context.settings.refusals_max))
+
+
+async def _append_streamed(
+    context: Context, request: Request, depot: DepotPort, on_invalid: OnInvalid
+) -> AppendedPort:
+    chunks = request.stream()
+    body = BodyFile(
+        chunks,
+        chunk_timeout_seconds=context.settings.chunk_timeout_seconds,
+        read_bytes_max=context.settings.message_bytes_max,
+    )
+    read = BATCHES_OF[media_type(request.headers)]
+    batches: Iterable[Checked] = read(depot.codec, body, context.settings.line_bytes_max)
+    try:
+        return await anyio.to_thread.run_sync(
+            partial(depot.append_stream, batches, on_invalid), limiter=context.stream_limiter
+        )
+    except Exception:
+        await drain(chunks)
+        raise
+
+
+def _appended(appended: AppendedPort, refusals_max: int) -> dict[str, Any]:
+    return {
+        "appended": appended.count,
+        "offsets": {str(part): list(span) for part, span in appended.offsets.items()},
+        "refused": appended.refused_count,
+        "refusals": [
+            {"line": refusal.line, "reason": refusal.reason}
+            for refusal in appended.refusals[:refusals_max]
+        ],
+    }
+
+
+def _describe(depot: DepotPort) -> dict[str, Any]:
+    start, end = list(depot.start_offsets()), list(depot.end_offsets())
+    return {
+        "name": depot.spec.name,
+        "ddl": to_ddl(depot.spec.schema),
+        "partitions": depot.spec.partitions,
+        "start_offsets": start,
+        "end_offsets": end,
+        "records": sum(end) - sum(start),
+    }

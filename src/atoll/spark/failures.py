@@ -1,0 +1,85 @@
+"""From what Spark raises on the driver to the failure that a topology's status shows.
+
+Spark passes on no more of an error in a Python worker than its text. Where a task has no other
+way out than rows, its error therefore carries the whole failure in that text.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import re
+import traceback
+from collections.abc import Iterator
+
+import msgspec
+
+from atoll.microbatch.outcome import ActorFailure, failure_of
+
+__all__ = ["StepFailureError", "described", "job_failure", "telling"]
+
+_CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] ")
+_STATE = " SQLSTATE: "
+
+
+class StepFailureError(Exception):
+    """A failure on its way through Spark."""
+
+    _MARK = re.compile(r"<atoll-failure ([A-Za-z0-9+/=]*)>")
+
+    def __init__(self, failure: ActorFailure) -> None:
+        """The text holds all of it."""
+        packed = base64.b64encode(msgspec.msgpack.encode(failure)).decode("ascii")
+        super().__init__(f"{failure.message} <atoll-failure {packed}>")
+
+    @classmethod
+    def found_in(cls, text: str) -> ActorFailure | None:
+        """The failure in what Spark reports, or None when there is none."""
+        found = cls._MARK.search(text)
+        if found is None:
+            return None
+        return msgspec.msgpack.decode(base64.b64decode(found[1]), type=ActorFailure)
+
+
+@contextlib.contextmanager
+def telling() -> Iterator[None]:
+    """Let what is raised inside reach the driver whole."""
+    try:
+        yield
+    except Exception as error:
+        raise StepFailureError(described(error)) from error
+
+
+def described(error: Exception) -> ActorFailure:
+    """An error in a task as data, with its trace."""
+    trace = "".join(traceback.format_exception(error))
+    return msgspec.structs.replace(failure_of(error), trace=trace)
+
+
+def job_failure(error: Exception) -> ActorFailure:
+    """The failure of a job that Spark gave up."""
+    text = str(error).strip()
+    told = StepFailureError.found_in(text)
+    if told is not None:
+        return told
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    hint = None
+    if lines and _CONDITION.match(lines[0]):  # an expression failed on a value
+        gist, _, _ = lines[0].partition(_STATE)
+        marks = [at for at, line in enumerate(lines[:-1]) if line.startswith("== SQL")]
+        if marks:
+            gist = f"{gist} (in {lines[marks[0] + 1]})"
+        hint = "mend the expression or filter such rows out, deploy again and resume the topology"
+    else:
+        gist = _last_before_stack(lines) or type(error).__name__
+    return ActorFailure("E-SPARK", f"the Spark job failed: {gist}", hint, {}, text)
+
+
+def _last_before_stack(lines: list[str]) -> str:
+    """The last line before the JVM's stack: a worker's own error, or Spark's reason."""
+    last = ""
+    for line in lines:
+        if line.startswith(("at ", "SQLSTATE")):
+            break
+        last = line
+    return last

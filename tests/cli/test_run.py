@@ -1,0 +1,168 @@
+"""``atoll run`` for real: Spark, HTTP, signals, a restart; driven by the other commands."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+MODULE = """
+import atoll
+from atoll import Map, agg
+
+module = atoll.Module("key-pairs")
+pairs = module.depot("pairs", "k string, k2 string", partition_by="k")
+numbers = module.depot("numbers", "v long NOT NULL")
+mb = module.microbatch("mb", vnode_count=16)
+pair_counts = mb.pstate("pair_counts", Map(str, Map(str, int)))
+global_sum = mb.pstate("global_sum", int, initial=0)
+mb.source(pairs).aggregate(pair_counts["k"]["k2"], agg.count())
+mb.source(numbers).aggregate(global_sum, agg.sum("v"))
+"""
+
+
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+"""127.0.0.1, the same as an IPv6 address, and ::1."""
+
+
+class Running:
+    """An ``atoll run`` in a process of its own."""
+
+    def __init__(self, folder):
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "atoll", "run", "pairs.py:module", "--port", "0"],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.url = self.process.stdout.readline().strip()
+        assert self.url, self.process.communicate()[1]
+
+    def stop(self, number):
+        """Send a signal; what was said, and how it ended."""
+        self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=60)
+        assert "Traceback" not in said
+        return self.process.returncode, said
+
+
+def listening(session):
+    """The addresses on which the processes of a session listen, as the kernel writes them."""
+    sockets = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.getsid(int(folder.name)) == session:
+                sockets |= {file.readlink().name for file in (folder / "fd").iterdir()}
+    addresses = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            _, local, _, state, *rest = line.split()
+            if state == "0A" and f"socket:[{rest[5]}]" in sockets:
+                addresses.add(local.partition(":")[0])
+    return addresses
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Start ``atoll run``; nothing of it is left behind."""
+    (tmp_path / "pairs.py").write_text(MODULE)
+    started = []
+
+    def start():
+        started.append(Running(tmp_path))
+        monkeypatch.setenv("ATOLL_URL", started[-1].url)
+        return started[-1]
+
+    yield start
+    for running in started:
+        if running.process.poll() is None:
+            running.process.kill()
+            running.process.communicate()
+
+
+def wait_processed(atoll, count):
+    """Until the topology has processed so many records."""
+    ends_at = time.monotonic() + 120
+    while True:
+        status = json.loads(atoll("status", "-o", "json").out)
+        topology = status["modules"]["key-pairs"]["topologies"]["mb"]
+        assert topology["error"] is None
+        if topology["processed"] >= count:
+            return topology
+        assert time.monotonic() < ends_at, topology
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopping_while_it_starts(tmp_path, number):
+    """A signal while Spark starts stops it as soon as it can be; no Java process stays."""
+    (tmp_path / "pairs.py").write_text(MODULE)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "atoll", "run", "pairs.py:module", "--port", "0"],
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr.readline().startswith("starting Spark")
+    time.sleep(1.0)  # somewhere in the middle of it
+    process.send_signal(number)
+    _, said = process.communicate(timeout=120)  # ends when the last process of it has ended
+    assert (process.returncode, said) == (0, "stopping ...\nstopped\n")
+
+
+@pytest.mark.slow
+def test_a_whole_life(run, atoll, tmp_path):
+    """Append, query, stop by SIGTERM, go on after a restart, pause, resume, stop by Ctrl-C."""
+    running = run()
+    rows = "".join(f'{{"v": {number}}}\n' for number in range(1, 1_001))
+    (tmp_path / "numbers.jsonl").write_text(rows)
+    done = atoll("append", "key-pairs", "numbers", "--file", tmp_path / "numbers.jsonl")
+    assert done.code == 0, done.err
+    atoll("append", "key-pairs", "pairs", '{"k": "a", "k2": "x"}', '{"k": "a", "k2": "y"}')
+    assert sum(wait_processed(atoll, 1_002)["lag"]["numbers"]) == 0
+    assert atoll("query", "key-pairs", "global_sum").out == "500500\n"
+    assert json.loads(atoll("query", "key-pairs", "pair_counts", "-o", "json").out) == {
+        "a": {"x": 1, "y": 1}
+    }
+    assert atoll("query", "key-pairs", "pair_counts", "a", "y").out == "1\n"
+    assert atoll("query", "key-pairs", "pair_counts", "zz").out.split() == [
+        "key",
+        "value",
+        "---",
+        "-----",
+    ]
+    path = '[["key", "a"], ["sorted_range", {"start": "y"}]]'
+    done = atoll("query", "key-pairs", "pair_counts", "--path", path, "-o", "json")
+    assert json.loads(done.out) == [{"y": 1}]
+    done = atoll("append", "key-pairs", "numbers", '{"v": "x"}', '{"v": 2}')
+    assert (done.code, "line 1" in done.err) == (2, True)
+    assert "records/s" in atoll("status").out
+    if Path("/proc/net/tcp").exists():
+        assert listening(running.process.pid) <= LOOPBACK
+    code, said = running.stop(signal.SIGTERM)
+    assert code == 0
+    assert said.endswith("stopping ...\nstopped\n")
+    assert atoll("status").code == 1
+
+    running = run()
+    assert atoll("query", "key-pairs", "global_sum").out == "500500\n"
+    assert "paused" in atoll("pause", "key-pairs", "mb").err
+    assert atoll("append", "key-pairs", "numbers", '{"v": 500}').code == 0
+    assert atoll("query", "key-pairs", "global_sum").out == "500500\n"
+    assert atoll("resume", "key-pairs", "mb").code == 0
+    wait_processed(atoll, 1_003)
+    assert atoll("query", "key-pairs", "global_sum").out == "501000\n"
+    assert running.stop(signal.SIGINT)[0] == 0

@@ -1,0 +1,188 @@
+"""A small deployed module for the service's tests: real record checking, canned state."""
+
+import threading
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pyarrow as pa
+
+from atoll.codec.records import RecordCodec
+from atoll.codec.refusals import Refusals
+from atoll.ddl import parse_ddl
+from atoll.errors import NotFoundError, PathError, RecordsRefusedError
+from atoll.schema import Map, as_node
+
+
+@dataclass
+class FakeDepot:
+    """Keeps batches in memory; one call is kept as a whole or not at all."""
+
+    name: str
+    ddl: str
+    batches: list = field(default_factory=list)
+    calls: list = field(default_factory=list)
+
+    def __post_init__(self):
+        """Derive what a depot has."""
+        schema = parse_ddl(self.ddl)
+        self.codec = RecordCodec(schema)
+        self.spec = SimpleNamespace(name=self.name, schema=schema, partitions=1)
+
+    @property
+    def rows(self):
+        """Everything kept."""
+        return [row for batch in self.batches for row in self.codec.to_rows(batch)]
+
+    def append_stream(self, batches, on_invalid="none"):
+        """As the real one: reads all, then keeps or refuses."""
+        self.calls.append(threading.current_thread().name)
+        refusals, kept = Refusals(), []
+        for checked in batches:
+            refusals.extend(checked.refusals, checked.refused_count)
+            kept.append(checked.batch)
+        start = self.end_offsets()[0]
+        count = sum(batch.num_rows for batch in kept)
+        if refusals.count and on_invalid == "none":
+            listed = [{"line": each.line, "reason": each.reason} for each in refusals.kept[:20]]
+            raise RecordsRefusedError(
+                f"{refusals.count} records do not fit the schema of depot {self.name!r}",
+                hint="mend them, or keep the good ones",
+                refused=refusals.count,
+                refusals=listed,
+                appended=0,
+            )
+        self.batches += kept
+        return SimpleNamespace(
+            count=count,
+            offsets={0: (start, start + count)},
+            refusals=refusals.kept,
+            refused_count=refusals.count,
+        )
+
+    def start_offsets(self):
+        """Nothing is ever dropped."""
+        return (0,)
+
+    def end_offsets(self):
+        """One depot partition."""
+        return (sum(batch.num_rows for batch in self.batches),)
+
+
+class FakePState:
+    """Answers every path with its canned values."""
+
+    def __init__(self, node, values):
+        self.spec = SimpleNamespace(node=as_node(node), topology="mb", vnode_count=16)
+        self.values = values
+        self.paths = []
+
+    def select(self, path):
+        """Note the path; the canned values, or their error."""
+        self.paths.append(path)
+        if isinstance(self.values, Exception):
+            raise self.values
+        return self.values
+
+    def select_one(self, path):
+        """The only canned value."""
+        values = self.select(path)
+        if len(values) != 1:
+            raise PathError(f"the path leads to {len(values)} values", hint="use select")
+        return values[0]
+
+
+class FakeTopology:
+    """Remembers whether it is paused."""
+
+    def __init__(self):
+        self.state = "running"
+
+    def pause(self):
+        """Stop."""
+        self.state = "paused"
+
+    def resume(self):
+        """Go on."""
+        self.state = "running"
+
+    def status(self):
+        """As documented for topologies."""
+        return {
+            "id": 7,
+            "version": 1,
+            "step": "process",
+            "state": self.state,
+            "processed": 1_234,
+            "lag": {"numbers": [5, 0]},
+            "durations_ms": {"prime": 1.5, "process": 90.0, "total": 92.0},
+            "records_per_second": 12.5,
+            "error": None,
+        }
+
+
+class FakeApp:
+    """A module with two depots, a few PStates and a topology."""
+
+    def __init__(self, name="key-pairs"):
+        self.name = name
+        self._depots = {
+            "numbers": FakeDepot("numbers", "v long NOT NULL"),
+            "pairs": FakeDepot("pairs", "k string NOT NULL, k2 string, at timestamp"),
+        }
+        self._pstates = {
+            "global_sum": FakePState(int, [11]),
+            "pair_counts": FakePState(Map(str, Map(str, int)), [{"a": {"b": 1}}]),
+        }
+        self._topologies = {"mb": FakeTopology()}
+
+    def depots(self):
+        """Names."""
+        return list(self._depots)
+
+    def pstates(self):
+        """Names."""
+        return list(self._pstates)
+
+    def topologies(self):
+        """Names."""
+        return list(self._topologies)
+
+    def depot(self, name):
+        """By name."""
+        return self._find("depot", self._depots, name)
+
+    def pstate(self, name):
+        """By name."""
+        return self._find("PState", self._pstates, name)
+
+    def topology(self, name):
+        """By name."""
+        return self._find("topology", self._topologies, name)
+
+    def status(self):
+        """As documented for modules."""
+        return {
+            "topologies": {name: each.status() for name, each in self._topologies.items()},
+            "depots": {
+                name: {
+                    "start_offsets": list(each.start_offsets()),
+                    "end_offsets": list(each.end_offsets()),
+                }
+                for name, each in self._depots.items()
+            },
+        }
+
+    @staticmethod
+    def _find(kind, found, name):
+        if name not in found:
+            raise NotFoundError(f"no {kind} {name!r}", hint=f"there is: {', '.join(found)}")
+        return found[name]
+
+
+def arrow_stream(*batches: pa.RecordBatch) -> bytes:
+    """The batches as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()

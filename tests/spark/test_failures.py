@@ -1,0 +1,50 @@
+"""What Spark raises, as the status shows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from atoll.errors import UserCodeError
+from atoll.spark.failures import StepFailureError, job_failure, telling
+
+DIVISION = """[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`. SQLSTATE: 22012
+== SQL (line 1, position 1) ==
+id div 0 AS x
+^^^^^^^^
+"""
+LOST = """An error occurred while calling o1.collectToPython.
+: org.apache.spark.SparkException: Job aborted: the worker exited unexpectedly
+\tat org.apache.spark.api.python.BasePythonRunner
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+Caused by: java.io.EOFException
+"""
+
+
+def test_a_failure_survives_the_way_through_text():
+    """Code, hint, context and trace come out as they went in."""
+    with pytest.raises(StepFailureError) as caught, telling():
+        raise UserCodeError("it broke", hint="mend it", row="Row(k='é')", line="shop.py:3")
+    report = f"Traceback\n  File x\nStepFailureError: {caught.value}\n\tat java\n"
+    failure = job_failure(RuntimeError(report))
+    assert (failure.code, failure.message, failure.hint) == ("E-USER-CODE", "it broke", "mend it")
+    assert failure.context == {"row": "Row(k='é')", "line": "shop.py:3"}
+    assert "UserCodeError" in failure.trace
+
+
+def test_an_expression_that_fails_on_a_value():
+    """Spark's condition and the expression, without the drawing."""
+    failure = job_failure(RuntimeError(DIVISION))
+    assert failure.code == "E-SPARK"
+    assert failure.message == (
+        "the Spark job failed: [DIVIDE_BY_ZERO] Division by zero. Use `try_divide`. "
+        "(in id div 0 AS x)"
+    )
+    assert "mend the expression" in failure.hint
+
+
+def test_anything_else_keeps_its_last_line():
+    """Before the JVM's stack; the whole text stays as the trace."""
+    failure = job_failure(RuntimeError(LOST))
+    assert failure.message.endswith("Job aborted: the worker exited unexpectedly")
+    assert "EOFException" in failure.trace
+    assert job_failure(RuntimeError("")).message == "the Spark job failed: RuntimeError"
