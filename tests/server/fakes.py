@@ -109,6 +109,7 @@ class FakeTopology:
         """As documented for topologies."""
         return {
             "id": 7,
+            "committed": 7,
             "version": 1,
             "step": "process",
             "state": self.state,

@@ -8,7 +8,7 @@ exit  meaning
 ====  ==============================================================================
 0     done
 1     an error; its message, place, remedy and code are on stderr
-2     wrong arguments; or an append of which nothing was kept
+2     a command line that does not parse; or an append of which nothing was kept
 3     an append of which the good records were kept and others refused
 130   interrupted
 ====  ==============================================================================

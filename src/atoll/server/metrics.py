@@ -167,7 +167,7 @@ class _Families:
     def add_topology(self, module: str, topology: str, status: Mapping[str, Any]) -> None:
         """Take over one topology's status."""
         labels = (module, topology)
-        self.id.add_metric(labels, status.get("id") or 0)
+        self.id.add_metric(labels, status.get("committed") or 0)
         self.version.add_metric(labels, status.get("version") or 0)
         self.state.add_metric((*labels, str(status.get("state"))), 1)
         self.processed.add_metric(labels, status.get("processed") or 0)

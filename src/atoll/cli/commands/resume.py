@@ -22,4 +22,4 @@ def resume(
     if output is Output.JSON:
         print_json(status)
     else:
-        note(f"{topology} of {module} is {status['state']} after microbatch {status['id']}")
+        note(f"{topology} of {module} is {status['state']} after microbatch {status['committed']}")

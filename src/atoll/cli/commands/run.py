@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atoll.cli.options import DEFAULT_PORT
+from atoll.cli.options import DEFAULT_PORT, DEFAULT_URL
 from atoll.cli.output import note
 
 if TYPE_CHECKING:
@@ -77,11 +77,12 @@ def _greet(module: Module, root: Path, url: str, *, loopback: bool) -> None:
     note(f"{module.name} runs at {url}, kept in {root}")
     if not loopback:
         note("warning: other machines can reach it, and it asks nobody for a password")
+    where = "" if url == DEFAULT_URL else f" --url {url}"
     if depots:
-        note(f"  atoll append {module.name} {depots[0]} --file FILE.jsonl")
+        note(f"  atoll append {module.name} {depots[0]} --file FILE.jsonl{where}")
     if pstates:
-        note(f"  atoll query {module.name} {pstates[0]}")
-    note("  atoll status")
+        note(f"  atoll query {module.name} {pstates[0]}{where}")
+    note(f"  atoll status{where}")
     note("Ctrl-C stops it; the next run goes on where this one ends")
     sys.stdout.write(url + "\n")
     sys.stdout.flush()
