@@ -1,7 +1,6 @@
 """The committed log of a topology as stores and readers ask for it, as of one commit.
 
-Commits never change once made, so they are kept in memory after the first read; a process keeps
-the last few hundred of each topology it works with.
+Commits never change once made, so a process keeps the last few hundred that it read.
 """
 
 from __future__ import annotations
@@ -32,7 +31,12 @@ def plan_objects(store: LocalStore, module: str, topology: str) -> NumberedObjec
 
 
 @functools.lru_cache(maxsize=_COMMITS_KEPT)
-def _cached_commit(root: Path, prefix: str, commit_id: int) -> Commit:
+def _commit_in(
+    root: Path,
+    prefix: str,
+    commit_id: int,
+    stamp: tuple[int, int],  # noqa: ARG001 - tells apart roots that stood at one path in turn
+) -> Commit:
     return decode_commit(NumberedObjects(LocalStore(root), prefix).read(commit_id))
 
 
@@ -50,7 +54,13 @@ def read_commit(store: LocalStore, module: str, topology: str, commit_id: int) -
     """
     if commit_id == 0:
         return GENESIS
-    return _cached_commit(store.root, commit_objects(store, module, topology).prefix, commit_id)
+    objects = commit_objects(store, module, topology)
+    name = objects.name(commit_id)
+    try:
+        found = store.path(name).stat()
+    except OSError as error:
+        raise NotFoundError(f"there is no commit {commit_id}", file=name) from error
+    return _commit_in(store.root, objects.prefix, commit_id, (found.st_ino, found.st_mtime_ns))
 
 
 class CommitHistory:
@@ -62,6 +72,7 @@ class CommitHistory:
         self.module = module
         self.topology = topology
         self.commit = commit
+        self._known: dict[tuple[str, int], _Winners] = {}
 
     @classmethod
     def open(cls, store: LocalStore, module: str, topology: str, commit_id: int) -> CommitHistory:
@@ -82,13 +93,13 @@ class CommitHistory:
         """The winning task runs of a microbatch; none when it is not committed."""
         if commit_id > self.commit.id:
             return frozenset()
-        return _winners(self._read(commit_id), pstate).tokens
+        return self._winners(pstate, commit_id).tokens
 
     def committed_steps(self, pstate: str, vnode: int, commit_id: int) -> tuple[int, ...]:
         """The jobs of a committed microbatch that changed the vnode, ascending."""
         if commit_id > self.commit.id:
             return ()
-        return _winners(self._read(commit_id), pstate).steps.get(vnode, ())
+        return self._winners(pstate, commit_id).steps.get(vnode, ())
 
     def rebuild(self, pstate: str, vnode: int) -> Rebuild:
         """The vnode's newest checkpoint and the logs after it, as of this commit.
@@ -116,6 +127,13 @@ class CommitHistory:
         """Where the file lies."""
         return self.store.path(ref.name)
 
+    def _winners(self, pstate: str, commit_id: int) -> _Winners:
+        known = self._known.get((pstate, commit_id))
+        if known is None:
+            known = _winners(self._read(commit_id), pstate)
+            self._known[pstate, commit_id] = known
+        return known
+
     def _read(self, commit_id: int) -> Commit:
         if commit_id == self.commit.id:
             return self.commit
@@ -137,33 +155,13 @@ class _Winners:
     steps: dict[int, tuple[int, ...]]
 
 
-@functools.lru_cache(maxsize=64)
-def _winners_of(commit: _ById, pstate: str) -> _Winners:
-    part = commit.commit.pstates.get(pstate)
+def _winners(commit: Commit, pstate: str) -> _Winners:
+    part = commit.pstates.get(pstate)
     steps: dict[int, tuple[int, ...]] = {}
     for step, logs in enumerate(part.logs if part is not None else []):
         for vnode in {vnode for log in logs for vnode in log.vnodes}:
             steps[vnode] = (*steps.get(vnode, ()), step)
-    return _Winners(frozenset(commit.commit.tokens), steps)
-
-
-class _ById:
-    """A commit as a cache key: commits are immutable, so identity of the object is enough."""
-
-    __slots__ = ("commit",)
-
-    def __init__(self, commit: Commit) -> None:
-        self.commit = commit
-
-    def __hash__(self) -> int:
-        return hash((self.commit.id, self.commit.epoch, self.commit.committed_at_ms))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and self.commit is other.commit
-
-
-def _winners(commit: Commit, pstate: str) -> _Winners:
-    return _winners_of(_ById(commit), pstate)
+    return _Winners(frozenset(commit.tokens), steps)
 
 
 def _checkpoint_of(part: PStateCommit, vnode: int, commit_id: int) -> tuple[FileRef, int] | None:

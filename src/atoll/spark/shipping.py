@@ -6,10 +6,10 @@ file was loaded as.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import sys
 import sysconfig
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,29 +52,17 @@ def ship(program: Program, graph: Graph) -> Shipped:
     return Shipped(hashlib.blake2b(data, digest_size=16).hexdigest(), data)
 
 
-class _Load:
-    """The unpacked programs by digest; the data is looked at only when one is missing."""
-
-    def __init__(self) -> None:
-        self.data: dict[str, bytes] = {}
-
-    @functools.lru_cache(maxsize=_PROGRAMS_KEPT)  # noqa: B019  # lives as long as the process
-    def by_digest(self, digest: str) -> Any:
-        from pyspark import cloudpickle
-
-        return cloudpickle.loads(self.data.pop(digest))
-
-
-_LOADED = _Load()
+_loaded: OrderedDict[str, Program] = OrderedDict()
 
 
 def _load(digest: str, data: bytes) -> Program:
-    _LOADED.data[digest] = data
-    try:
-        program: Program = _LOADED.by_digest(digest)
-        return program
-    finally:
-        _LOADED.data.pop(digest, None)
+    from pyspark import cloudpickle
+
+    if digest not in _loaded:
+        _loaded[digest] = cloudpickle.loads(data)
+        while len(_loaded) > _PROGRAMS_KEPT:
+            _loaded.popitem(last=False)
+    return _loaded[digest]
 
 
 def _user_modules(graph: Graph) -> Iterator[ModuleType]:
