@@ -60,6 +60,7 @@ def local_session(parallelism: int) -> SparkSession:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        _let_workers_import_atoll()
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
@@ -93,3 +94,11 @@ def _quieten() -> None:
     from pyspark.logger import PySparkLogger
 
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+
+
+def _let_workers_import_atoll() -> None:
+    """Spark starts Python anew: name this package's folder, however this process found it."""
+    folder = str(Path(__file__).resolve().parents[2])
+    known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if folder not in known:
+        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *known])

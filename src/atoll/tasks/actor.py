@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.errors import AtollError
 from atoll.microbatch.history import CommitHistory
 from atoll.microbatch.objects import CheckpointFile, LogFile
 from atoll.microbatch.outcome import Manifest, StagedFile
@@ -125,12 +124,8 @@ class _Actor:
         self, terminal: Terminal, tables: dict[int, list[pa.Table]], sessions: Sessions
     ) -> None:
         rows = tables.get(terminal.tag, [])
-        try:
+        with terminal.blamed():
             self._run(terminal, rows, sessions)
-        except AtollError as error:
-            error.context.setdefault("operator", terminal.title)
-            error.context.setdefault("declared", terminal.place)
-            raise
 
     def _run(self, terminal: Terminal, rows: list[pa.Table], sessions: Sessions) -> None:
         match terminal:

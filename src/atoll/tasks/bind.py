@@ -21,6 +21,7 @@ from atoll.dataflow import operators as op
 from atoll.dataflow.declared import PStateDeclaration, Target
 from atoll.dataflow.fragments import Fragments, Job
 from atoll.dataflow.graph import Graph
+from atoll.dataflow.usercode import placed
 from atoll.errors import DeclarationError
 from atoll.module import entry_keys
 from atoll.placement.mapping import Mapping as VnodeMapping
@@ -88,10 +89,10 @@ def bind(graph: Graph, cut: Fragments, schemas: Schemas, places: Places) -> Prog
         DeclarationError: When a key or an aggregate does not fit the types that reach it.
     """
     bound = _bind_aggregates(graph, schemas)
-    specs = {
-        name: pstate_spec(declared, bound.codecs.get(name, {}))
-        for name, declared in graph.pstates.items()
-    }
+    specs = {}
+    for name, declared in graph.pstates.items():
+        with placed(declared.place):
+            specs[name] = pstate_spec(declared, bound.codecs.get(name, {}))
     mappings = {
         name: VnodeMapping.even(
             declared.vnode_count, places.units[: min(len(places.units), declared.vnode_count)]

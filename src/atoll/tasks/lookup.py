@@ -24,7 +24,7 @@ def look_up(
     table = pa.concat_tables(tables).combine_chunks()
     vnodes = table.column(VNODE).to_numpy()
     rows = table.drop_columns([VNODE])
-    arrays = key_arrays(terminal.elements, rows, terminal)
+    arrays = key_arrays(terminal.elements, rows)
     keys = encoded_keys(terminal, arrays, rows.num_rows)
     order = keys.sort_order()
     order = order[np.argsort(vnodes[order], kind="stable")]

@@ -64,7 +64,8 @@ class Packer:
         """
         if not self.batches:
             return
-        table = self._prepared(pa.Table.from_batches(self.batches).combine_chunks())
+        with self.terminal.blamed():
+            table = self._prepared(pa.Table.from_batches(self.batches).combine_chunks())
         owners = self.owners[table.column(VNODE).to_numpy()]
         for unit in np.unique(owners) if only is None else (only,):
             mine = np.flatnonzero(owners == unit)
@@ -92,9 +93,7 @@ def unpack(blob: pa.Buffer | bytes) -> pa.Table:
     return pa.ipc.open_stream(blob).read_all()
 
 
-def key_arrays(
-    elements: tuple[KeyElement, ...], rows: pa.Table, terminal: Terminal
-) -> list[pa.Array]:
+def key_arrays(elements: tuple[KeyElement, ...], rows: pa.Table) -> list[pa.Array]:
     """The key columns of the rows, in the Arrow types of their kinds.
 
     Raises:
@@ -112,8 +111,7 @@ def key_arrays(
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise StateError(
                 f"column {element.column!r} does not fit the key's type: {error}",
-                operator=terminal.title,
-                declared=terminal.place,
+                hint="cast the column so that every value of it fits",
             ) from error
     return arrays
 
@@ -147,7 +145,7 @@ def encoded_keys(terminal: Terminal, arrays: Sequence[pa.Array], rows: int) -> K
         raise StateError(
             f"{error.message}; the key columns are {', '.join(names)}",
             hint="filter such rows out with where(...), or declare the key as X | None",
-            **{**error.context, "operator": terminal.title, "declared": terminal.place},
+            **error.context,
         ) from error
 
 
@@ -162,7 +160,7 @@ def _elements_of(terminal: Terminal) -> tuple[KeyElement, ...]:
 
 def _folded(terminal: AggregateTerminal, rows: pa.Table, vnode_count: int) -> pa.Table:
     """Partial aggregates by key (or the lifted rows, where keys hardly repeat)."""
-    keys = key_arrays(terminal.elements, rows, terminal)
+    keys = key_arrays(terminal.elements, rows)
     inputs = [[_input(rows, name) for name in each.columns] for each in terminal.fields]
     states: list[pa.Array] = []
     combines = all(each.aggregator.combines for each in terminal.fields)
@@ -190,7 +188,7 @@ def _input(rows: pa.Table, column: str | None) -> pa.Array:
 def _vnodes(
     terminal: Terminal, elements: tuple[KeyElement, ...], rows: pa.Table, vnode_count: int
 ) -> pa.Array:
-    arrays = key_arrays(elements, rows, terminal)
+    arrays = key_arrays(elements, rows)
     return _vnodes_of_arrays(terminal, arrays, rows.num_rows, vnode_count)
 
 

@@ -7,10 +7,13 @@ with the user's functions in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from atoll.errors import AtollError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,6 +59,16 @@ class Terminal:
     tag: int
     title: str
     place: str
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Let errors raised inside name this step, where they name none yet."""
+        try:
+            yield
+        except AtollError as error:
+            error.context.setdefault("operator", self.title)
+            error.context.setdefault("declared", self.place)
+            raise
 
 
 @dataclass(frozen=True)
