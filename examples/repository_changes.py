@@ -27,13 +27,9 @@ dated = rows.with_columns(
     folder="if(instr(path, '/') > 0, substring_index(path, '/', 1), '')",
     month="date_format(timestamp_millis(at), 'yyyy-MM')",
 )
-dated.aggregate(
-    lines["folder"]["author"], added=agg.sum("added"), deleted=agg.sum("deleted")
-)
+dated.aggregate(lines["folder"]["author"], added=agg.sum("added"), deleted=agg.sum("deleted"))
 dated.aggregate(by_month["path"]["month"], agg.count())
-rows.aggregate(
-    latest["path"], commit=agg.last("commit", by="at"), at=agg.max("at")
-)
+rows.aggregate(latest["path"], commit=agg.last("commit", by="at"), at=agg.max("at"))
 counted = rows.aggregate(path_changes["path"], agg.count())
 counted.changes().aggregate(
     most_changed,

@@ -108,7 +108,8 @@ def _recount(records):
 @pytest.mark.skipif(not HISTORY.exists(), reason=f"no {HISTORY.name} beside the project")
 def test_a_repository_history_counts_as_a_recount_does_also_after_a_kill(tmp_path, serve):
     """Half the history, SIGKILL while it is processed, the other half: every number is right."""
-    records = [json.loads(line) for line in gzip.open(HISTORY, "rt")]
+    with gzip.open(HISTORY, "rt") as lines:
+        records = [json.loads(line) for line in lines]
     half = len(records) // 2
     for name, part in (("first", records[:half]), ("second", records[half:])):
         with gzip.open(tmp_path / f"{name}.jsonl.gz", "wt") as file:
@@ -153,7 +154,8 @@ def test_a_repository_history_counts_as_a_recount_does_also_after_a_kill(tmp_pat
 
 MEASURED = """
 import resource, subprocess, sys
-subprocess.run([sys.executable, "-m", "atoll", *sys.argv[1:]], check=True, stdout=subprocess.DEVNULL)
+command = [sys.executable, "-m", "atoll", *sys.argv[1:]]
+subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-import atoll
 import pytest
+
+import atoll
 from atoll import Map, agg, start
 from atoll.cluster.local import LocalCluster
 from atoll.errors import FencedError, WaitTimeoutError
@@ -26,7 +27,12 @@ def _append(app, values):
 
 @pytest.mark.parametrize(
     ("start_from", "expected"),
-    [(None, 0), (start.beginning(), 55), (start.ago(1, "records"), None), (start.ago(1, "days"), 55)],
+    [
+        (None, 0),
+        (start.beginning(), 55),
+        (start.ago(1, "records"), None),
+        (start.ago(1, "days"), 55),
+    ],
 )
 def test_a_new_topology_starts_where_it_says_and_later_goes_on(tmp_path, start_from, expected):
     """The start counts at the first encounter alone; a restart goes on from the last commit."""

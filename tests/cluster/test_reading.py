@@ -9,8 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import atoll
 import pytest
+
+import atoll
 from atoll import List, Map, Set, Struct, agg, path
 from atoll.cluster.local import LocalCluster
 from atoll.errors import NotFoundError

@@ -285,9 +285,7 @@ def test_every_aggregate(tmp_path, small, partitions, vnodes, parallelism):  # n
         only_extra = read["grouped"].get("z")
         assert (only_extra["extra"], only_extra["total"], only_extra["mean"]) == (7, None, None)
         assert read["nested"].select(path.key("a", -1)) == [6]
-        assert read["all_h"].select_one(path.size()) == len(
-            {row["h"] for row in rows}
-        )
+        assert read["all_h"].select_one(path.size()) == len({row["h"] for row in rows})
 
 
 def _spend(row, funds, seen, note, log):
@@ -344,8 +342,10 @@ def test_state_steps(cluster, small):  # noqa: PLR0915  # deploys are dear
 
     hops = mb.pstate("hops", Map(int, int))
     hop_row = "at long, start long"
-    first = mb.source(starts).with_columns(start="at").process(
-        _hop, key="at", states=[hops], emits=hop_row
+    first = (
+        mb.source(starts)
+        .with_columns(start="at")
+        .process(_hop, key="at", states=[hops], emits=hop_row)
     )
     second = first.process(_hop, key="at + 0", states=[hops], emits=hop_row)
     second.process(_last_hop, key="at", states=[hops])

@@ -91,9 +91,7 @@ def test_rows_make_the_batch_they_came_from(pairs):
 
 def test_missing_columns_are_null():
     """A row may leave columns out."""
-    assert batch_from_rows([{"v": 1}], SCHEMA, "map", "x.py:1").to_pylist() == [
-        {"k": None, "v": 1}
-    ]
+    assert batch_from_rows([{"v": 1}], SCHEMA, "map", "x.py:1").to_pylist() == [{"k": None, "v": 1}]
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ class App:
         self._depots = dict(depots)
         self._loops: dict[str, TopologyLoop] = {}
         self._pstates: dict[str, ReadablePState] = {}
+        self._histories: dict[str, CommitHistory] = {}
 
     # What users call ----------------------------------------------------------------------------
 
@@ -198,7 +199,13 @@ class App:
             depot.trim(protected)
 
     def _history(self, loop: TopologyLoop) -> CommitHistory:
-        return CommitHistory(self.store, self.name, loop.topology, loop.published)
+        """The log as of the published commit; the same object while there is no new one."""
+        published = loop.published
+        known = self._histories.get(loop.topology)
+        if known is None or known.commit is not published:
+            known = CommitHistory(self.store, self.name, loop.topology, published)
+            self._histories[loop.topology] = known
+        return known
 
 
 def _with_starts(

@@ -59,7 +59,7 @@ def _thaw(node: Node, plain: Any) -> Any:
     return plain if thawer is None else thawer(plain)
 
 
-def arrow_ready(node: Node, value: Any) -> Any:  # noqa: PLR0911 - one return for each node
+def arrow_ready(node: Node, value: Any) -> Any:
     """The value as Arrow builds a column of ``value_type(node)`` from it.
 
     Sets become sorted lists, maps lists of pairs sorted by key, tuples dicts of ``f0``, ``f1``.
@@ -193,7 +193,7 @@ def _shape_error(value: object, wanted: str) -> StateError:
 
 
 @lru_cache(maxsize=1024)
-def _thawer(node: Node) -> _Step | None:  # noqa: PLR0911 - one return for each node
+def _thawer(node: Node) -> _Step | None:
     """None where the plain form is the value already."""
     match node:
         case Scalar("tuple", _, items):

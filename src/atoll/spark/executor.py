@@ -19,6 +19,7 @@ from atoll.pstate.history import Prior
 from atoll.spark.failures import job_failure
 from atoll.spark.frames import JobFrames, Numbers
 from atoll.spark.shipping import ship
+from atoll.tasks import exchange
 from atoll.tasks.program import ChangesTerminal, JobProgram, JobSpec, Program
 from atoll.tasks.splits import cut_blocks, divide, join_splits
 from atoll.tasks.staging import staging_folder
@@ -101,6 +102,7 @@ class SparkExecutor:
         """Drop the rows staged by attempts at a microbatch."""
         folder = staging_folder(self.program.module, self.program.topology, microbatch)
         shutil.rmtree(self.program.root / folder, ignore_errors=True)
+        exchange.clear(self.program, microbatch)
 
     # Inside ---------------------------------------------------------------------------------------
 

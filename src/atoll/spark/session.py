@@ -71,7 +71,7 @@ def local_session(parallelism: int) -> SparkSession:
             "spark.sql.shuffle.partitions": str(parallelism),
             "spark.default.parallelism": str(parallelism),
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_SETTINGS}",
+            "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOG_SETTINGS}",
         }
         for name, value in settings.items():
             builder = builder.config(name, value)

@@ -18,6 +18,7 @@ from atoll.spark.failures import described, telling
 from atoll.spark.shipping import Shipped
 from atoll.tasks.actor import Blob, run_actor
 from atoll.tasks.chain import run_steps
+from atoll.tasks.exchange import INLINE_BYTES_MAX, park
 from atoll.tasks.packing import Packer
 from atoll.tasks.program import ChangesTerminal, JobProgram, JobSpec, Program, TaskChain
 from atoll.tasks.reading import read_split
@@ -33,7 +34,13 @@ __all__ = [
 ]
 
 BLOB_SCHEMA = pa.schema(
-    [("unit", pa.int32()), ("tag", pa.int32()), ("sequence", pa.int64()), ("rows", pa.binary())]
+    [
+        ("unit", pa.int32()),
+        ("tag", pa.int32()),
+        ("sequence", pa.int64()),
+        ("rows", pa.binary()),
+        ("file", pa.string()),
+    ]
 )
 MANIFEST_SCHEMA = pa.schema([("manifest", pa.binary())])
 
@@ -105,7 +112,11 @@ class PackTask(_Task):
                 _run_over(list(batches), chains, packers)
             for tag, packer in packers.items():
                 for unit, rows in packer.finish():
-                    yield _blob(unit, tag, sequence, rows)
+                    if rows.size <= INLINE_BYTES_MAX:
+                        yield _blob(unit, tag, sequence, rows)
+                    else:
+                        file = park(program, self.spec.id, rows)
+                        yield _blob(unit, tag, sequence, None, file)
         except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
             yield _blob(0, _FAILED, sequence, pa.py_buffer(_failure(error)))
 
@@ -119,9 +130,9 @@ class ActorTask(_Task):
         unit = TaskContext.get().partitionId()  # type: ignore[union-attr]  # in a task
         blobs: list[Blob] = []
         for batch in batches:
-            _, tags, sequences, rows = batch.columns
+            _, tags, sequences, rows, files = batch.columns
             blobs.extend(
-                (tags[at].as_py(), sequences[at].as_py(), rows[at].as_buffer())
+                (tags[at].as_py(), sequences[at].as_py(), files[at].as_py() or rows[at].as_buffer())
                 for at in range(batch.num_rows)
             )
         yield _manifest(_acted(self.shipped, self.spec, unit, blobs))
@@ -142,7 +153,7 @@ class DirectTask(_Task):
                 packers = _packers(program, job)
                 for index in range(len(self.spec.splits)):
                     _run_reading(program, self.spec, job.chains, index, packers)
-                blobs = [
+                blobs: list[Blob] = [
                     (tag, 0, rows)
                     for tag, packer in packers.items()
                     for _, rows in packer.finish(only=unit)
@@ -154,7 +165,7 @@ class DirectTask(_Task):
 
 def _acted(shipped: Shipped, spec: JobSpec, unit: int, blobs: list[Blob]) -> Manifest:
     for tag, _, payload in blobs:
-        if tag == _FAILED:
+        if tag == _FAILED and not isinstance(payload, str):
             failure = msgspec.msgpack.decode(payload, type=ActorFailure)
             return Manifest("", unit, failure=failure)
     try:
@@ -200,19 +211,17 @@ def _indices(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column(0).to_pylist()
 
 
-def _blob(unit: int, tag: int, sequence: int, rows: pa.Buffer) -> pa.RecordBatch:
-    payload = pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(_offsets(rows.size)), rows])
+def _blob(
+    unit: int, tag: int, sequence: int, rows: pa.Buffer | None, file: str | None = None
+) -> pa.RecordBatch:
     columns = [
         pa.array([unit], pa.int32()),
         pa.array([tag], pa.int32()),
         pa.array([sequence], pa.int64()),
-        payload,
+        pa.array([None if rows is None else rows.to_pybytes()], pa.binary()),
+        pa.array([file], pa.string()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=BLOB_SCHEMA)
-
-
-def _offsets(size: int) -> bytes:
-    return (0).to_bytes(4, "little") + size.to_bytes(4, "little")
 
 
 def _manifest(manifest: Manifest) -> pa.RecordBatch:

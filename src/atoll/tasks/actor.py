@@ -22,6 +22,7 @@ from atoll.microbatch.outcome import Manifest, StagedFile
 from atoll.pstate.changefile import Part, write_change_file
 from atoll.storage.local import LocalStore
 from atoll.tasks import aggregate, changes, lookup, process
+from atoll.tasks.exchange import fetch
 from atoll.tasks.packing import VNODE, unpack
 from atoll.tasks.program import (
     AggregateTerminal,
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Blob", "run_actor"]
 
-Blob = tuple[int, int, pa.Buffer]
-"""A terminal's tag, the sequence number of the task that packed it, the rows."""
+Blob = tuple[int, int, pa.Buffer | str]
+"""A terminal's tag, the sequence number of the task that packed it, the rows or their file."""
 
 
 def run_actor(program: Program, spec: JobSpec, unit: int, blobs: Iterable[Blob]) -> Manifest:
@@ -193,7 +194,8 @@ def _tables(blobs: Iterable[Blob]) -> dict[int, list[pa.Table]]:
     """The rows by terminal, in the order of the tasks that packed them."""
     by_tag: dict[int, list[tuple[int, pa.Table]]] = defaultdict(list)
     for tag, sequence, payload in blobs:
-        by_tag[tag].append((sequence, unpack(payload)))
+        rows = fetch(payload) if isinstance(payload, str) else payload
+        by_tag[tag].append((sequence, unpack(rows)))
     return {
         tag: [table for _, table in sorted(parts, key=lambda part: part[0])]
         for tag, parts in by_tag.items()

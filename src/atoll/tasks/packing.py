@@ -67,7 +67,8 @@ class Packer:
         with self.terminal.blamed():
             table = self._prepared(pa.Table.from_batches(self.batches).combine_chunks())
         owners = self.owners[table.column(VNODE).to_numpy()]
-        for unit in np.unique(owners) if only is None else (only,):
+        units = np.flatnonzero(np.bincount(owners)) if only is None else (only,)
+        for unit in units:
             mine = np.flatnonzero(owners == unit)
             if len(mine) == len(owners):
                 yield int(unit), _stream(table)

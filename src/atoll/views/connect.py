@@ -7,6 +7,7 @@ is never seen.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from atoll.errors import NotFoundError
@@ -68,17 +69,16 @@ class _Follower:
         self.store = store
         self.module = module
         self.topology = topology
-        self.commits = commit_objects(store, module, topology)
-        self.known = self._read(latest_commit(store, module, topology))
+        self._follow(latest_commit(store, module, topology))
 
     def history(self) -> CommitHistory:
-        """The log as of the last commit."""
-        known = self.known
-        if self.commits.exists(known.commit_id + 1):
-            hint = known.commit_id
-            known = self._read(latest_commit(self.store, self.module, self.topology, hint))
-            self.known = known
-        return known
+        """The log as of the last commit; the same object while there is no new one."""
+        if os.access(self._next, os.F_OK):
+            known = self._known.commit_id
+            self._follow(latest_commit(self.store, self.module, self.topology, known))
+        return self._known
 
-    def _read(self, commit: Commit) -> CommitHistory:
-        return CommitHistory(self.store, self.module, self.topology, commit)
+    def _follow(self, commit: Commit) -> None:
+        self._known = CommitHistory(self.store, self.module, self.topology, commit)
+        objects = commit_objects(self.store, self.module, self.topology)
+        self._next = str(self.store.path(objects.name(commit.id + 1)))

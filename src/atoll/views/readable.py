@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from atoll.codec.keys import encode_element, encode_key
+from atoll.codec.keys import EMPTY_KEY, encode_element
 from atoll.codec.values import LeafCodec
 from atoll.errors import PathError
 from atoll.microbatch.history import CommitHistory
 from atoll.path import Path as StatePath
-from atoll.placement.vnodes import vnode_of
 from atoll.pstate.select import select
 from atoll.pstate.stores import module_stores
 from atoll.pstate.view import PStateView
@@ -34,7 +33,7 @@ class ReadablePState:
         spec: What the PState is.
         store: The root.
         local: The folder of this host's vnode stores.
-        history: Gives the log as of the last commit.
+        history: Gives the log as of the last commit; the same object while there is no new one.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class ReadablePState:
         self._history = history
         self._stores = module_stores(str(local), spec.module)
         self._leaves = _leaves(spec)
-        self._current: PStateView | None = None
+        self._current: tuple[CommitHistory, PStateView] | None = None
 
     def get(self, *keys: object, default: Any = None) -> Any:
         """The value at the keys, one per map on the way; no keys: the whole of it.
@@ -72,11 +71,13 @@ class ReadablePState:
             found = self.select_one(StatePath().key(*keys) if keys else StatePath())
             return default if found is None else found
         kinds, codec = leaf
-        view = self.view()
-        if not keys:
-            data = view.get(0, encode_key((), ()))
-        else:
-            data = view.get(self._vnode(keys[0], kinds[0]), encode_key(keys, kinds))
+        vnode, key = 0, EMPTY_KEY
+        if keys:
+            key = encode_element(keys[0], kinds[0])
+            vnode = self.spec.vnode_of(key)
+            if len(keys) > 1:
+                key += b"".join(map(encode_element, keys[1:], kinds[1:]))
+        data = self.view().vnode(vnode).get(key)
         if data is not None:
             return codec.decode(data)
         return default if default is not None else self.spec.initial
@@ -107,11 +108,11 @@ class ReadablePState:
     def view(self) -> PStateView:
         """The PState as of the last commit; several reads through one view see one commit."""
         history = self._history()
-        current = self._current
-        if current is None or current.commit_id != history.commit_id:
-            current = PStateView(self._stores, self.name, self.spec.vnode_count, history)
-            self._current = current
-        return current
+        known = self._current
+        if known is None or known[0] is not history:
+            view = PStateView(self._stores, self.name, self.spec.vnode_count, history)
+            known = self._current = (history, view)
+        return known[1]
 
     def view_at(self, commit_id: int) -> PStateView:
         """The PState as of an earlier commit that is still kept.
@@ -121,11 +122,6 @@ class ReadablePState:
         """
         history = CommitHistory.open(self.store, self.spec.module, self.spec.topology, commit_id)
         return PStateView(self._stores, self.name, self.spec.vnode_count, history)
-
-    def _vnode(self, key: object, kind: Scalar) -> int:
-        if self.spec.vnode_count == 1:
-            return 0
-        return vnode_of(encode_element(key, kind), self.spec.vnode_count)
 
 
 def _leaves(spec: PStateSpec) -> dict[int, tuple[tuple[Scalar, ...], LeafCodec]]:

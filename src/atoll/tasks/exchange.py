@@ -1,0 +1,63 @@
+"""Moves packed rows from the task that packed them to the actor that owns them.
+
+Small blobs travel inside the engine's exchange. Large ones are parked in a file of the worker's
+local folder and travel by name, which spares the engine from copying them several times. Such a
+file lives as long as the attempt and is not made durable: an attempt that lost one is run again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from atoll.errors import StorageError
+from atoll.storage.local import storage_errors
+
+if TYPE_CHECKING:
+    from atoll.tasks.program import Program
+
+__all__ = ["INLINE_BYTES_MAX", "clear", "fetch", "park"]
+
+INLINE_BYTES_MAX = 64 * 1024
+"""Blobs up to this size travel inside the exchange."""
+
+
+def park(program: Program, microbatch: int, rows: pa.Buffer) -> str:
+    """Write a blob to a file that nobody else uses; its name."""
+    folder = _folder(program, microbatch)
+    path = folder / f"{uuid.uuid4().hex}.arrows"
+    with storage_errors(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            file.write(rows)
+    return str(path)
+
+
+def fetch(path: str) -> pa.Buffer:
+    """The blob of that name, without copying it.
+
+    Raises:
+        StorageError: When the file is gone: the attempt is over, or its worker's disk is lost.
+    """
+    try:
+        with pa.memory_map(path) as file:
+            return file.read_buffer()
+    except OSError as error:
+        raise StorageError(
+            "packed rows are gone from the local folder",
+            hint="the microbatch is tried again; when it stays so, look at the disk",
+            file=path,
+        ) from error
+
+
+def clear(program: Program, microbatch: int) -> None:
+    """Drop what attempts at a microbatch parked: it has committed."""
+    shutil.rmtree(_folder(program, microbatch), ignore_errors=True)
+
+
+def _folder(program: Program, microbatch: int) -> Path:
+    return program.local / "exchange" / program.module / program.topology / f"{microbatch:020d}"
