@@ -31,9 +31,10 @@ class Service:
     """An ``atoll run`` of an example over a root, and the other commands against it."""
 
     def __init__(self, example, root):
+        target = f"{PROJECT}/examples/{example}:module"
+        options = ["--root", str(root), "--port", "0"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "atoll", "run", f"{PROJECT}/examples/{example}:module"]
-            + ["--root", str(root), "--port", "0"],
+            [sys.executable, "-m", "atoll", "run", target, *options],
             env=ENVIRONMENT,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -166,9 +167,9 @@ def test_a_million_records_from_a_file_in_bounded_memory(tmp_path, serve):
     file = tmp_path / "numbers.jsonl"
     file.write_text("".join(f'{{"v": {value}}}\n' for value in values))
     service = serve("key_pairs.py", tmp_path / "root")
+    arguments = ["append", "key-pairs", "numbers", "-f", str(file), "--url", service.url]
     measured = subprocess.run(
-        [sys.executable, "-c", MEASURED, "append", "key-pairs", "numbers", "-f", str(file)]
-        + ["--url", service.url],
+        [sys.executable, "-c", MEASURED, *arguments],
         env=ENVIRONMENT,
         capture_output=True,
         text=True,

@@ -25,6 +25,8 @@ __all__ = ["local_session"]
 
 _LOCK = threading.Lock()
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+_JAVA_OPTIONS = f"-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOG_SETTINGS}"
+"""The parallel collector does not choke on the few large buffers of an exchange, as G1 does."""
 
 _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
@@ -71,7 +73,7 @@ def local_session(parallelism: int) -> SparkSession:
             "spark.sql.shuffle.partitions": str(parallelism),
             "spark.default.parallelism": str(parallelism),
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-            "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOG_SETTINGS}",
+            "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
         }
         for name, value in settings.items():
             builder = builder.config(name, value)
