@@ -16,9 +16,9 @@ from pyspark import TaskContext
 from atoll.microbatch.outcome import ActorFailure, Manifest
 from atoll.spark.failures import described, telling
 from atoll.spark.shipping import Shipped
-from atoll.tasks.actor import Blob, run_actor
+from atoll.tasks.actor import run_actor
 from atoll.tasks.chain import run_steps
-from atoll.tasks.exchange import INLINE_BYTES_MAX, park
+from atoll.tasks.exchange import INLINE_BYTES_MAX, Blob, park, unwrap, wrap
 from atoll.tasks.packing import Packer
 from atoll.tasks.program import ChangesTerminal, JobProgram, JobSpec, Program, TaskChain
 from atoll.tasks.reading import read_split
@@ -33,15 +33,9 @@ __all__ = [
     "StepTask",
 ]
 
-BLOB_SCHEMA = pa.schema(
-    [
-        ("unit", pa.int32()),
-        ("tag", pa.int32()),
-        ("sequence", pa.int64()),
-        ("rows", pa.binary()),
-        ("file", pa.string()),
-    ]
-)
+BLOB_SCHEMA = pa.schema([("unit", pa.int32()), ("blob", pa.binary())])
+"""As few columns as can be: Spark resolves each of them anew in every microbatch."""
+
 MANIFEST_SCHEMA = pa.schema([("manifest", pa.binary())])
 
 _FAILED = -1
@@ -112,13 +106,11 @@ class PackTask(_Task):
                 _run_over(list(batches), chains, packers)
             for tag, packer in packers.items():
                 for unit, rows in packer.finish():
-                    if rows.size <= INLINE_BYTES_MAX:
-                        yield _blob(unit, tag, sequence, rows)
-                    else:
-                        file = park(program, self.spec.id, rows)
-                        yield _blob(unit, tag, sequence, None, file)
+                    parked = rows.size > INLINE_BYTES_MAX
+                    payload = park(program, self.spec.id, rows) if parked else rows
+                    yield _placed(unit, wrap(tag, sequence, payload))
         except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
-            yield _blob(0, _FAILED, sequence, pa.py_buffer(_failure(error)))
+            yield _placed(0, wrap(_FAILED, sequence, pa.py_buffer(_failure(error))))
 
 
 @dataclass(frozen=True)
@@ -130,11 +122,7 @@ class ActorTask(_Task):
         unit = TaskContext.get().partitionId()  # type: ignore[union-attr]  # in a task
         blobs: list[Blob] = []
         for batch in batches:
-            _, tags, sequences, rows, files = batch.columns
-            blobs.extend(
-                (tags[at].as_py(), sequences[at].as_py(), files[at].as_py() or rows[at].as_buffer())
-                for at in range(batch.num_rows)
-            )
+            blobs.extend(unwrap(blob.as_buffer()) for blob in batch.column(1))
         yield _manifest(_acted(self.shipped, self.spec, unit, blobs))
 
 
@@ -211,16 +199,8 @@ def _indices(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column(0).to_pylist()
 
 
-def _blob(
-    unit: int, tag: int, sequence: int, rows: pa.Buffer | None, file: str | None = None
-) -> pa.RecordBatch:
-    columns = [
-        pa.array([unit], pa.int32()),
-        pa.array([tag], pa.int32()),
-        pa.array([sequence], pa.int64()),
-        pa.array([None if rows is None else rows.to_pybytes()], pa.binary()),
-        pa.array([file], pa.string()),
-    ]
+def _placed(unit: int, blob: bytes) -> pa.RecordBatch:
+    columns = [pa.array([unit], pa.int32()), pa.array([blob], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=BLOB_SCHEMA)
 
 

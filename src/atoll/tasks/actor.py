@@ -22,7 +22,7 @@ from atoll.microbatch.outcome import Manifest, StagedFile
 from atoll.pstate.changefile import Part, write_change_file
 from atoll.storage.local import LocalStore
 from atoll.tasks import aggregate, changes, lookup, process
-from atoll.tasks.exchange import fetch
+from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.packing import VNODE, unpack
 from atoll.tasks.program import (
     AggregateTerminal,
@@ -37,10 +37,7 @@ from atoll.tasks.staging import stage, staging_folder
 if TYPE_CHECKING:
     from atoll.tasks.program import JobProgram, JobSpec, Program
 
-__all__ = ["Blob", "run_actor"]
-
-Blob = tuple[int, int, pa.Buffer | str]
-"""A terminal's tag, the sequence number of the task that packed it, the rows or their file."""
+__all__ = ["run_actor"]
 
 
 def run_actor(program: Program, spec: JobSpec, unit: int, blobs: Iterable[Blob]) -> Manifest:

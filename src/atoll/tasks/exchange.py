@@ -8,6 +8,7 @@ file lives as long as the attempt and is not made durable: an attempt that lost 
 from __future__ import annotations
 
 import shutil
+import struct
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,10 +21,32 @@ from atoll.storage.local import storage_errors
 if TYPE_CHECKING:
     from atoll.tasks.program import Program
 
-__all__ = ["INLINE_BYTES_MAX", "clear", "fetch", "park"]
+__all__ = ["INLINE_BYTES_MAX", "Blob", "clear", "fetch", "park", "unwrap", "wrap"]
+
+Blob = tuple[int, int, pa.Buffer | str]
+"""A terminal's tag, the sequence number of the task that packed it, the rows or their file."""
+
 
 INLINE_BYTES_MAX = 64 * 1024
 """Blobs up to this size travel inside the exchange."""
+
+
+_HEADER = struct.Struct("<iq?51x")
+"""Tag, sequence, whether a file's name follows; 64 bytes, so that the rows stay aligned."""
+
+
+def wrap(tag: int, sequence: int, payload: pa.Buffer | str) -> bytes:
+    """A blob as one binary value; :func:`unwrap` reads it."""
+    named = isinstance(payload, str)
+    body = payload.encode() if isinstance(payload, str) else payload.to_pybytes()
+    return _HEADER.pack(tag, sequence, named) + body
+
+
+def unwrap(data: pa.Buffer) -> Blob:
+    """What :func:`wrap` wrote; rows are not copied."""
+    tag, sequence, named = _HEADER.unpack_from(data)
+    body = data.slice(_HEADER.size)
+    return tag, sequence, body.to_pybytes().decode() if named else body
 
 
 def park(program: Program, microbatch: int, rows: pa.Buffer) -> str:
