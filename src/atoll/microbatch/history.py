@@ -90,14 +90,18 @@ class CommitHistory:
         return 0 if part is None else _touched(part.touched)[vnode]
 
     def committed_tokens(self, pstate: str, vnode: int, commit_id: int) -> frozenset[str]:  # noqa: ARG002 - a finer log may ask per vnode
-        """The winning task runs of a microbatch; none when it is not committed."""
-        if commit_id > self.commit.id:
+        """The winning task runs of a microbatch; none when it is not known to be committed.
+
+        Commits below the floor are gone. Work of theirs that a store still holds as pending (it
+        was checkpointed in that microbatch and stayed clean) is undone and read back from there.
+        """
+        if not self.commit.floor <= commit_id <= self.commit.id:
             return frozenset()
         return self._winners(pstate, commit_id).tokens
 
     def committed_steps(self, pstate: str, vnode: int, commit_id: int) -> tuple[int, ...]:
         """The jobs of a committed microbatch that changed the vnode, ascending."""
-        if commit_id > self.commit.id:
+        if not self.commit.floor <= commit_id <= self.commit.id:
             return ()
         return self._winners(pstate, commit_id).steps.get(vnode, ())
 
