@@ -134,7 +134,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--batch", type=int, default=1_000_000, help="records of a microbatch")
     parser.add_argument("--batches", type=int, default=10, help="microbatches after the warm-up")
-    parser.add_argument("--warmup", type=int, default=3, help="microbatches that do not count")
+    parser.add_argument("--warmup", type=int, default=20, help="microbatches that do not count")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--only", choices=["atoll", "peer"], help="run one side alone")
     parser.add_argument("--side", type=Path, help=argparse.SUPPRESS)
