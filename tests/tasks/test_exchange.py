@@ -27,7 +27,7 @@ def test_a_parked_blob_is_there_until_its_microbatch_is_cleared(tmp_path):
     first = park(program, 1, pa.py_buffer(b"one"))
     second = park(program, 1, pa.py_buffer(b"two"))
     other = park(program, 2, pa.py_buffer(b"three"))
-    assert [b"one", b"two"] == [fetch(each).to_pybytes() for each in (first, second)]
+    assert [fetch(each).to_pybytes() for each in (first, second)] == [b"one", b"two"]
     clear(program, 1)
     with pytest.raises(StorageError):
         fetch(first)
