@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import atoll
 from atoll import Map, agg, start
 from atoll.cluster.local import LocalCluster
-from atoll.errors import FencedError, WaitTimeoutError
+from atoll.errors import FencedError, TopologyFailedError, WaitTimeoutError
 
 
 def _module(name="life", *, start_from=None, options=None, **depot):
@@ -114,6 +115,32 @@ def test_a_microbatch_takes_no_more_than_the_limit(cluster):
     assert all(each["records"] <= 6 for each in batches)
     assert len(batches) == max(-(-end // 3) for end in ends)
     assert app.pstate("total").get() == sum(range(20))
+
+
+def test_an_attempt_that_takes_too_long_is_ended_and_said_so(cluster):
+    """The phase timeout ends the Spark job; the topology fails with its code and can go on."""
+    options = {
+        "topology.microbatch.phase.timeout.seconds": 3,
+        "topology.microbatch.retry.max.attempts": 1,
+    }
+    module = atoll.Module("slow")
+    rows = module.depot("rows", "v long", partitions=1)
+    mb = module.microbatch("mb", vnode_count=4, options=options)
+    total = mb.pstate("total", int, initial=0)
+
+    def hang(row):
+        threading.Event().wait(60)
+        return row
+
+    mb.source(rows).map(hang, emits="v long").aggregate(total, agg.sum("v"))
+    app = cluster.deploy(module)
+    _append(app, [1])
+    with pytest.raises(TopologyFailedError):
+        app.topology("mb").wait_processed(1, timeout_seconds=30)
+    status = app.topology("mb").status()
+    assert status["error"]["code"] == "E-PHASE-TIMEOUT"
+    assert (status["state"], status["committed"]) == ("failed", 0)
+    assert app.pstate("total").get() == 0
 
 
 def test_a_second_cluster_on_the_root_fences_the_first(tmp_path):

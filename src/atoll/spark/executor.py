@@ -206,7 +206,7 @@ class _Limit:
         self.timeout_seconds = timeout_seconds
         self.expired = False
         self.tag = f"atoll-{uuid.uuid4().hex}"
-        session.addTag(self.tag)
+        session.sparkContext.addJobTag(self.tag)  # a session's own tags end no job here
         self.timer = threading.Timer(timeout_seconds, self._expire)
         self.timer.daemon = True
         self.timer.start()
@@ -227,11 +227,11 @@ class _Limit:
     def end(self) -> None:
         """Stop the clock."""
         self.timer.cancel()
-        self.session.removeTag(self.tag)
+        self.session.sparkContext.removeJobTag(self.tag)
 
     def _expire(self) -> None:
         self.expired = True
-        self.session.interruptTag(self.tag)
+        self.session.sparkContext.cancelJobsWithTag(self.tag)
 
     def _failure(self, error: Exception) -> ActorFailure:
         if self.expired:
