@@ -44,6 +44,5 @@ def bind_topology(session: SparkSession, topology: Microbatch, places: Places) -
         options = Options().with_values(topology.options)
     cut = fragments(topology.graph)
     schemas = resolve(session, topology.graph)
-    with_history = Places(places.root, places.local, places.units, options.history_microbatches)
-    program = bind(topology.graph, cut, schemas, with_history)
+    program = bind(topology.graph, cut, schemas, places, options.history_microbatches)
     return BoundTopology(topology, options, cut, schemas, program)

@@ -90,7 +90,7 @@ class LocalCluster:
         self._session = self._session or local_session(self.parallelism)
         units = tuple(range(self.parallelism))
         bound = [
-            bind_topology(self._session, topology, Places(self.root, self.local, units, 2))
+            bind_topology(self._session, topology, Places(self.root, self.local, units))
             for topology in module.topologies.values()
         ]
         specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}

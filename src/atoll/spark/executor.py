@@ -78,6 +78,8 @@ class SparkExecutor:
         self.shipped = ship(program, graph)
         self.numbers = Numbers(session)
         self.last_writing = {name: cut.last_writing_job(name) for name in graph.pstates}
+        self.roots = {job.index: sorted(_roots(job, cut)) for job in program.jobs}
+        self.plain = {job.index: self._is_plain(job) for job in program.jobs}
 
     def run(self, plan: Plan, epoch: int, version: int, timeout_seconds: float) -> Outcome:
         """Run the jobs one after the other; each needs to know what the earlier ones wrote.
@@ -111,18 +113,22 @@ class SparkExecutor:
         units = len(self.program.units)
         return frames.direct(units) if self._is_direct(job, spec) else frames.exchanged(units)
 
-    def _is_direct(self, job: JobProgram, spec: JobSpec) -> bool:
-        """Whether the job may do without an exchange: few rows, and no step of the user's.
+    def _is_plain(self, job: JobProgram) -> bool:
+        """Whether nothing of the user's stands between what the job reads and its state steps.
 
-        Every actor would run such a step over all rows, where the user expects it once per row.
+        Without an exchange every actor would run such a step over all rows, where the user
+        expects it once per row.
         """
-        plain = all(
+        return all(
             not chain.steps
             and isinstance(self.operators[chain.origin], op.RootOperator | op.StateOperator)
             for chain in job.chains
         )
+
+    def _is_direct(self, job: JobProgram, spec: JobSpec) -> bool:
+        """Whether the job may do without an exchange: few rows, and no step of the user's."""
         rows = _rows(spec)
-        return rows == 0 or (plain and rows <= self.small_records_max)
+        return rows == 0 or (self.plain[job.index] and rows <= self.small_records_max)
 
     def _spec(
         self,
@@ -160,7 +166,7 @@ class SparkExecutor:
         """What the job reads: blocks of depots and staged files, by origin."""
         blocks: dict[int, list[BlockRef]] = {}
         files: dict[int, list] = {}  # type: ignore[type-arg]
-        for number in sorted(self._roots(job)):
+        for number in self.roots[job.index]:
             operator = self.operators[number]
             if isinstance(operator, op.Source):
                 depot = self.depots[operator.depot.name]
@@ -173,21 +179,6 @@ class SparkExecutor:
             else:
                 files[number] = [file for each in done for file in each.staged(number)]
         return blocks, files
-
-    def _roots(self, job: JobProgram) -> set[int]:
-        """The sources and emitting steps that the job's rows come from."""
-        found: set[int] = set()
-
-        def climb(operator: op.Operator) -> None:
-            if isinstance(operator, op.RootOperator | op.StateOperator):
-                found.add(next(n for n, each in self.operators.items() if each is operator))
-                return
-            for each in operator.inputs:
-                climb(each)
-
-        for chain in job.chains:
-            climb(self.operators[chain.origin])
-        return found
 
     @contextlib.contextmanager
     def _limited(self, timeout_seconds: float) -> Iterator[_Limit]:
@@ -241,6 +232,22 @@ class _Limit:
                 "raise topology.microbatch.phase.timeout.seconds, or take fewer records at once",
             )
         return job_failure(error)
+
+
+def _roots(job: JobProgram, cut: Fragments) -> set[int]:
+    """The sources and emitting steps that a job's rows come from."""
+    found: set[int] = set()
+
+    def climb(operator: op.Operator) -> None:
+        if isinstance(operator, op.RootOperator | op.StateOperator):
+            found.add(cut.number[operator])
+            return
+        for each in operator.inputs:
+            climb(each)
+
+    for chain in cut.jobs[job.index].chains:
+        climb(chain.origin)
+    return found
 
 
 def _priors(

@@ -60,7 +60,6 @@ class Places:
     root: Path
     local: Path
     units: tuple[int, ...]
-    history_microbatches: int
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,9 @@ class _Bound:
         return known or leaf_codec(target.node)
 
 
-def bind(graph: Graph, cut: Fragments, schemas: Schemas, places: Places) -> Program:
+def bind(
+    graph: Graph, cut: Fragments, schemas: Schemas, places: Places, history_microbatches: int
+) -> Program:
     """The program of a topology.
 
     Args:
@@ -84,6 +85,7 @@ def bind(graph: Graph, cut: Fragments, schemas: Schemas, places: Places) -> Prog
         cut: Its jobs.
         schemas: The columns after every operator.
         places: Folders and units.
+        history_microbatches: How many microbatches back its state stays readable directly.
 
     Raises:
         DeclarationError: When a key or an aggregate does not fit the types that reach it.
@@ -112,7 +114,7 @@ def bind(graph: Graph, cut: Fragments, schemas: Schemas, places: Places) -> Prog
         mappings,
         jobs,
         depots,
-        places.history_microbatches,
+        history_microbatches,
         places.units,
     )
 

@@ -44,11 +44,6 @@ class Aggregate(StateOperator):
     fields: tuple[AggregateField, ...]
 
     @property
-    def reads(self) -> tuple[PStateDeclaration, ...]:
-        """The PState that it merges into."""
-        return (self.target.pstate,)
-
-    @property
     def writes(self) -> tuple[PStateDeclaration, ...]:
         """The PState that it merges into."""
         return (self.target.pstate,)

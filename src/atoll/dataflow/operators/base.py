@@ -84,11 +84,6 @@ class StateOperator(Operator):
 
     @property
     @abstractmethod
-    def reads(self) -> tuple[PStateDeclaration, ...]:
-        """The PStates that the step reads, those that it writes too included."""
-
-    @property
-    @abstractmethod
     def writes(self) -> tuple[PStateDeclaration, ...]:
         """The PStates that the step writes."""
 

@@ -24,11 +24,6 @@ class Changes(StateOperator):
     key_names: tuple[str, ...]
 
     @property
-    def reads(self) -> tuple[PStateDeclaration, ...]:
-        """The PState whose changes it emits."""
-        return (self.pstate,)
-
-    @property
     def writes(self) -> tuple[PStateDeclaration, ...]:
         """Nothing."""
         return ()

@@ -26,11 +26,6 @@ class Lookup(StateOperator):
     column: str
 
     @property
-    def reads(self) -> tuple[PStateDeclaration, ...]:
-        """The PState that it reads."""
-        return (self.target.pstate,)
-
-    @property
     def writes(self) -> tuple[PStateDeclaration, ...]:
         """Nothing."""
         return ()

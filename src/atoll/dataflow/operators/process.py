@@ -36,11 +36,6 @@ class Process(StateOperator):
     """Columns made only to hold the key; the function does not see them."""
 
     @property
-    def reads(self) -> tuple[PStateDeclaration, ...]:
-        """All its states."""
-        return self.states
-
-    @property
     def writes(self) -> tuple[PStateDeclaration, ...]:
         """The states of its own topology: it may write any of them."""
         return self.states
