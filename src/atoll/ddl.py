@@ -173,7 +173,7 @@ class _Parser:
         kind, text, position = self._next("a field's name")
         if kind == "quoted":
             name = text[1:-1].replace("``", "`")
-        elif kind == "word" and not text[0].isdigit():
+        elif kind == "word" and not text[0].isdecimal():
             name = text
         else:
             self._fail(f"{text!r} is no field name", position)

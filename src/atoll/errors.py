@@ -19,6 +19,7 @@ __all__ = [
     "FencedError",
     "NotFoundError",
     "PathError",
+    "ProducerError",
     "RecordsRefusedError",
     "StateError",
     "StorageError",
@@ -95,6 +96,16 @@ class RecordsRefusedError(DepotError):
     """
 
     code = "E-RECORDS-REFUSED"
+
+
+class ProducerError(DepotError):
+    """A producer's append fits neither as its next one nor as one sent again.
+
+    ``context["problem"]`` says why: ``gap``, ``conflict`` or ``stale epoch``;
+    ``context["last_sequence"]`` is the last number that the depot holds of that producer.
+    """
+
+    code = "E-PRODUCER"
 
 
 class DamageError(AtollError):

@@ -10,10 +10,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from atoll.dataflow import operators as op
-from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration
+from atoll.dataflow.declared import REJECTED_DDL, DepotDeclaration, PStateDeclaration
 from atoll.dataflow.graph import Graph
 from atoll.dataflow.stream import Stream
-from atoll.dataflow.usercode import declared_at, placed
+from atoll.dataflow.usercode import check_columns, declared_at, placed
 from atoll.errors import DeclarationError
 from atoll.schema import Map, Node, Scalar, Set, as_node
 
@@ -73,15 +73,10 @@ class Module:
         from atoll.ddl import parse_ddl
 
         place = declared_at(1)
-        _checked_name(name, "depot", place)
-        if name in self.depots:
-            raise DeclarationError(
-                f"depot {name!r} is declared twice",
-                hint="choose another name, or use the first one",
-                declared=place,
-            )
+        _new_name(name, "depot", self.depots, place, "choose another name, or use the first one")
         with placed(place):
             parsed = parse_ddl(schema)
+            check_columns(parsed.names)
             _check_partitioner(name, parsed.names, partition_by)
             _check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
         count = 1 if is_global else partitions
@@ -90,8 +85,37 @@ class Module:
         )
         return self.depots[name]
 
+    def dead_letter_depot(self, name: str, *, partitions: int = 1) -> DepotDeclaration:
+        """Declare a depot for records that a topology's functions reject.
+
+        Its schema is fixed: ``topology``, ``operator``, ``microbatch``, the record's ``depot``,
+        ``depot_partition`` and ``record_offset`` (null where unknown), ``error``, ``line``, and
+        the ``row`` that the function was given, as JSON.
+
+        Args:
+            name: Unique among the module's depots.
+            partitions: How many depot partitions; fixed for the depot's life.
+
+        Raises:
+            DeclarationError: When the name is taken or cannot be.
+        """
+        from atoll.ddl import parse_ddl
+
+        place = declared_at(1)
+        _new_name(name, "depot", self.depots, place, "choose another name, or use the first one")
+        with placed(place):
+            _check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
+        schema = parse_ddl(REJECTED_DDL)
+        self.depots[name] = DepotDeclaration(self.name, name, schema, None, partitions)
+        return self.depots[name]
+
     def microbatch(
-        self, name: str, *, vnode_count: int = 256, options: Mapping[str, int] | None = None
+        self,
+        name: str,
+        *,
+        vnode_count: int = 256,
+        options: Mapping[str, int] | None = None,
+        dead_letter: DepotDeclaration | None = None,
     ) -> Microbatch:
         """Declare a microbatch topology.
 
@@ -99,19 +123,36 @@ class Module:
             name: Unique among the module's topologies.
             vnode_count: Into how many vnodes its PStates are divided; fixed for their life.
             options: Options by name, such as ``{"depot.microbatch.max.records": 1000}``.
+            dead_letter: What ``dead_letter_depot`` returned: rows on which a Python function of
+                the topology raises go there, and the others go on. Without it such a row fails
+                the microbatch.
         """
         place = declared_at(1)
-        _checked_name(name, "topology", place)
-        if name in self.topologies:
-            raise DeclarationError(
-                f"topology {name!r} is declared twice",
-                hint="choose another name, or go on with the first one",
-                declared=place,
-            )
+        _new_name(
+            name,
+            "topology",
+            self.topologies,
+            place,
+            "choose another name, or go on with the first one",
+        )
         with placed(place):
             _check_count(f"topology {name!r}", "vnodes", vnode_count, _VNODE_COUNT_MAX)
         self.topologies[name] = Microbatch(self, name, vnode_count, dict(options or {}), place)
+        if dead_letter is not None:
+            self._check_dead_letter(dead_letter, place)
+            self.topologies[name].graph.dead_letter = dead_letter
         return self.topologies[name]
+
+    def _check_dead_letter(self, depot: object, place: str) -> None:
+        from atoll.ddl import parse_ddl
+
+        own = isinstance(depot, DepotDeclaration) and self.depots.get(depot.name) is depot
+        if not own or depot.schema != parse_ddl(REJECTED_DDL):  # type: ignore[attr-defined]
+            raise DeclarationError(
+                f"rejected records cannot go to {getattr(depot, 'name', depot)!r}",
+                hint="give what module.dead_letter_depot(...) of this module returned",
+                declared=place,
+            )
 
     def pstates(self) -> dict[str, PStateDeclaration]:
         """All PStates of the module, by name."""
@@ -199,6 +240,12 @@ class Microbatch:
                 hint=f"declare it in module {self.module.name!r}",
                 declared=place,
             )
+        if depot is self.graph.dead_letter:
+            raise DeclarationError(
+                f"topology {self.name!r} would read its own rejected records from {depot.name!r}",
+                hint="read them in another topology",
+                declared=place,
+            )
         step = op.Source((), place, depot, start_from)
         self.graph.add(step)
         return Stream(self.graph, step)
@@ -234,6 +281,13 @@ def entry_keys(node: Node, place: str) -> tuple[Scalar, ...]:
             declared=place,
         )
     return tuple(keys)
+
+
+def _new_name(name: str, kind: str, known: Mapping[str, object], place: str, hint: str) -> None:
+    """Hold that the name can be given and is not yet."""
+    _checked_name(name, kind, place)
+    if name in known:
+        raise DeclarationError(f"{kind} {name!r} is declared twice", hint=hint, declared=place)
 
 
 def _checked_name(name: str, kind: str, place: str) -> str:

@@ -163,3 +163,37 @@ def test_files_that_cannot_be_read(atoll, url, app, tmp_path, name, content, wor
     assert done.code == 1
     assert words in done.err
     assert app.depot("numbers").rows == []
+
+
+def test_a_producer(atoll, url, app, tmp_path):
+    """Each source is sent under the next number; half a producer is refused."""
+    file = tmp_path / "more.jsonl"
+    file.write_bytes(b'{"v": 2}\n')
+    named = ["--producer-id", "p", "--sequence", "4", "--producer-epoch", "2"]
+    done = atoll("append", "key-pairs", "numbers", '{"v": 1}', "--file", file, *named)
+    assert done.code == 0, done.err
+    sent = [(each.id, each.sequence, each.epoch) for each in app.depot("numbers").producers]
+    assert sent == [("p", 4, 2), ("p", 5, 2)]
+    assert atoll("append", "key-pairs", "numbers", '{"v": 1}', "--sequence", "1").code == 1
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_lost_answer(atoll, url, app, monkeypatch, named):
+    """With a producer the append is sent again; without one it fails, as it may be stored."""
+    import httpx
+
+    request, calls = httpx.Client.request, []
+
+    def losing(self, method, path, **arguments):
+        answer = request(self, method, path, **arguments)
+        if method == "POST":
+            calls.append(arguments["headers"])
+            if len(calls) <= 2:
+                raise httpx.ReadError("connection reset")
+        return answer
+
+    monkeypatch.setattr(httpx.Client, "request", losing)
+    options = ["--producer-id", "p", "--sequence", "1"] if named else []
+    done = atoll("append", "key-pairs", "numbers", '{"v": 1}', *options)
+    assert (done.code, len(calls)) == ((0, 3) if named else (1, 1))
+    assert len({str(each) for each in calls}) == 1

@@ -149,6 +149,39 @@ class TestStatus:
         assert json.loads(done.out)["state"] == "running"
         assert atoll("pause", "key-pairs", "other").code == 1
 
+    def test_checkpoint(self, atoll, url, app):
+        """It says which microbatch it is as of."""
+        done = atoll("checkpoint", "key-pairs", "mb")
+        said = "mb of key-pairs is in checkpoints as of microbatch 8\n"
+        assert (done.code, done.err) == (0, said)
+        done = atoll("checkpoint", "key-pairs", "mb", "-o", "json")
+        assert json.loads(done.out)["checkpoint"] == 8
+
+    def test_rollback(self, atoll, url, app):
+        """It acts, says what is now and how to go on; a refusal names what is possible."""
+        done = atoll("rollback", "key-pairs", "mb", "--to-microbatch", "5")
+        assert (done.code, done.out) == (0, "")
+        assert "mb of key-pairs is paused" in done.err
+        assert "atoll resume key-pairs mb" in done.err
+        assert app.topology("mb").rolled_back == (5, False)
+        atoll("rollback", "key-pairs", "mb", "--to-microbatch", "6", "--keep-appended")
+        assert app.topology("mb").rolled_back == (6, True)
+        done = atoll("rollback", "key-pairs", "mb", "--to-microbatch", "2")
+        assert done.code == 1
+        assert "possible are 3 to 7" in done.err
+        assert atoll("rollback", "key-pairs", "mb").code == 2
+
+    def test_query_as_of(self, atoll, url, app):
+        """The state after an earlier microbatch, by keys and by a path."""
+        app.pstate("global_sum").earlier[5] = type(app.pstate("global_sum"))(int, [3])
+        done = atoll("query", "key-pairs", "global_sum", "--as-of", "5")
+        assert (done.code, done.out) == (0, "3\n")
+        done = atoll("query", "key-pairs", "global_sum", "--as-of", "5", "--path", "[]")
+        assert (done.code, "3" in done.out) == (0, True)
+        done = atoll("query", "key-pairs", "global_sum", "--as-of", "4")
+        assert (done.code, done.out) == (1, "")
+        assert "it can be read as of [5]" in done.err
+
 
 class TestFailures:
     """A service that is not there, is no Atoll, or breaks."""
@@ -159,6 +192,8 @@ class TestFailures:
         ["append", "m", "d", '{"v": 1}'],
         ["pause", "m", "t"],
         ["resume", "m", "t"],
+        ["checkpoint", "m", "t"],
+        ["rollback", "m", "t", "--to-microbatch", "3"],
     )
 
     @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])

@@ -166,3 +166,27 @@ def test_a_whole_life(run, atoll, tmp_path):
     wait_processed(atoll, 1_003)
     assert atoll("query", "key-pairs", "global_sum").out == "501000\n"
     assert running.stop(signal.SIGINT)[0] == 0
+
+
+@pytest.mark.slow
+def test_a_run_that_was_stopped_while_another_took_over_ends_by_itself(run, atoll, tmp_path):
+    """After SIGCONT it is over within 5 seconds: exit code 3, and a sentence about who it was."""
+    (tmp_path / "numbers.jsonl").write_text('{"v": 1}\n{"v": 2}\n')
+    first = run()
+    assert atoll("append", "key-pairs", "numbers", "-f", str(tmp_path / "numbers.jsonl")).code == 0
+    wait_processed(atoll, 2)
+    first.process.send_signal(signal.SIGSTOP)
+    second = run()
+    for commit in (2, 3, 4):
+        assert atoll("append", "key-pairs", "numbers", '{"v": 10}').code == 0
+        assert wait_processed(atoll, commit + 1)["committed"] == commit
+    began = time.monotonic()
+    first.process.send_signal(signal.SIGCONT)
+    _, said = first.process.communicate(timeout=30)
+    assert time.monotonic() - began < 5
+    assert first.process.returncode == 3
+    last = said.strip().splitlines()[-1]
+    assert last.startswith(f"stopped: epoch 1 was fenced by process {second.process.pid} on ")
+    assert "Traceback" not in said
+    assert json.loads(atoll("query", "key-pairs", "global_sum", "-o", "json").out) == 33
+    assert second.stop(signal.SIGTERM)[0] == 0

@@ -27,13 +27,13 @@ def main() -> None:
     def observer(step: Step, microbatch: int) -> None:
         seen.add(microbatch)
         if crash != "never" and len(seen) >= commits_before_crash and step.name.lower() == crash:
-            print(f"crashing after {crash} of {microbatch}", flush=True)
+            say(f"crashing after {crash} of {microbatch}")
             os.kill(os.getpid(), signal.SIGKILL)
 
     with LocalCluster(root, observer=observer) as cluster:
         app = cluster.deploy(build())
         depot = app.depot("transfers")
-        print(f"found {app.topology('bank').status()['processed']}", flush=True)
+        say(f"found {app.topology('bank').status()['processed']}")
         for number in range(sum(depot.end_offsets()), total):
             depot.append([record_of(number)])
         app.topology("bank").wait_processed(total, timeout_seconds=120)
@@ -44,7 +44,12 @@ def main() -> None:
             "processed": app.topology("bank").status()["processed"],
             "committed": app.topology("bank").status()["committed"],
         }
-        print("final " + json.dumps(state), flush=True)
+        say("final " + json.dumps(state))
+
+
+def say(line: str) -> None:
+    """A line in one write: the microbatch loop's thread speaks at the same time."""
+    print(f"{line}\n", end="", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -141,6 +144,95 @@ def test_an_attempt_that_takes_too_long_is_ended_and_said_so(cluster):
     assert status["error"]["code"] == "E-PHASE-TIMEOUT"
     assert (status["state"], status["committed"]) == ("failed", 0)
     assert app.pstate("total").get() == 0
+
+
+def test_the_next_attempt_begins_when_the_workers_of_the_last_are_gone(cluster, tmp_path):
+    """An attempt that hung is over when nothing of it runs: its Python workers have ended."""
+    module = atoll.Module("hung")
+    rows = module.depot("rows", "v long", partitions=1)
+    options = {"topology.microbatch.phase.timeout.seconds": 5}
+    mb = module.microbatch("mb", vnode_count=4, options=options)
+    total = mb.pstate("total", int, initial=0)
+    hung, notes = tmp_path / "hung", tmp_path / "notes"
+
+    def hang_once(row):
+        if not hung.exists():
+            hung.write_text(str(os.getpid()))
+            threading.Event().wait(120)
+        alive = Path("/proc", hung.read_text()).exists()
+        with notes.open("a") as file:
+            file.write(f"{alive}\n")
+        return row
+
+    mb.source(rows).map(hang_once, emits="v long").aggregate(total, agg.sum("v"))
+    app = cluster.deploy(module)
+    _append(app, [7])
+    app.topology("mb").wait_processed(1, timeout_seconds=90)
+    assert hung.exists(), "no attempt hung"
+    assert set(notes.read_text().split()) == {"False"}, "its worker was alive in a later attempt"
+    assert app.pstate("total").get() == 7
+
+
+def test_a_checkpoint_on_request(cluster):
+    """It holds all that changed, without a new record; what is there already is not written."""
+    app = cluster.deploy(_module("asked"))
+    topology = app.topology("mb")
+    _append(app, [1, 2])
+    topology.wait_processed(2)
+    before = topology.status()["committed"]
+    assert topology.checkpoint() == before + 1
+    folder = cluster.root / "asked" / "mb" / "checkpoints"
+    files = sorted(folder.rglob("*.arrow"))
+    assert files
+    assert topology.checkpoint() == before + 1
+    assert sorted(folder.rglob("*.arrow")) == files
+    topology.pause()
+    shutil.rmtree(cluster.root / "local")
+    topology.resume()
+    _append(app, [4])
+    topology.wait_processed(3)
+    assert app.pstate("total").get() == 7
+
+
+def test_a_hung_attempt_is_ended_when_a_second_cluster_takes_over(tmp_path):
+    """Fenced in the middle of an attempt: over within 5 seconds; the new life does the work."""
+    root = tmp_path / "root"
+    flag = tmp_path / "hangs"
+    flag.touch()
+
+    def hang(row):
+        while flag.exists():
+            threading.Event().wait(0.05)
+        return row
+
+    def module():
+        made = atoll.Module("doubled")
+        rows = made.depot("rows", "v long", partitions=1)
+        mb = made.microbatch("mb", vnode_count=4)
+        total = mb.pstate("total", int, initial=0)
+        mb.source(rows).map(hang, emits="v long").aggregate(total, agg.sum("v"))
+        return made
+
+    with LocalCluster(root) as old, LocalCluster(root) as new:
+        first = old.deploy(module())
+        _append(first, [5])
+        ends_at = time.monotonic() + 60
+        while first.topology("mb").status()["step"] != "process":
+            assert time.monotonic() < ends_at
+        told = threading.Event()
+        first.on_fenced(lambda _reason: told.set())
+        began = time.monotonic()
+        second = new.deploy(module())
+        assert told.wait(10)
+        assert time.monotonic() - began < 5
+        with pytest.raises(FencedError) as raised:
+            first.topology("mb").wait_processed(1)
+        assert "process" in raised.value.message
+        assert first.fenced is not None
+        flag.unlink()
+        second.topology("mb").wait_processed(1)
+        assert second.pstate("total").get() == 5
+        assert first.topology("mb").status()["committed"] == 0
 
 
 def test_a_second_cluster_on_the_root_fences_the_first(tmp_path):

@@ -26,7 +26,7 @@ def test_it_ends_by_itself():
     assert process.returncode == 0, said
     assert "equals an independent recount" in said
     assert "atoll run atoll.demo.auctions:module" in said
-    assert "Traceback" not in said
+    assert "Traceback" not in said, said
 
 
 def test_it_ends_on_ctrl_c():
@@ -40,4 +40,4 @@ def test_it_ends_on_ctrl_c():
     _, said = process.communicate(timeout=180)
     assert process.returncode == 0, said
     assert "equals an independent recount" in said
-    assert "Traceback" not in said
+    assert "Traceback" not in said, said

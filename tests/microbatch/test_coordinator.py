@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from atoll.microbatch import events as ev
 from atoll.microbatch.checkpoints import Checkpoints
 from atoll.microbatch.coordinator import decide
-from atoll.microbatch.objects import GENESIS, unpack_ids
+from atoll.microbatch.objects import GENESIS, AppendedRows, CheckpointFile, Plan, unpack_ids
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, LogFile, Manifest, Outcome
 from atoll.pstate.history import FileRef
@@ -166,3 +166,277 @@ def test_an_event_out_of_turn_is_a_defect():
     """Going on from the wrong step would break the protocol."""
     with pytest.raises(AssertionError):
         decide(_state(), ev.Published())
+
+
+# Delivery -----------------------------------------------------------------------------------------
+
+
+def _appending(commit_id=1, **changes):
+    """A commit that appends rows to another depot."""
+    rows = [AppendedRows("out", FileRef(f"rows-{commit_id}", 1, 2, 3))]
+    base = msgspec.structs.replace(GENESIS, id=commit_id, appends=rows, ranges={"d": [(0, 3)] * 2})
+    return msgspec.structs.replace(base, **changes)
+
+
+def _appending_outcome():
+    rows = [AppendedRows("out", FileRef("rows", 1, 2, 3))]
+    return Outcome([JobOutcome(0, [Manifest("token", 0, appends=rows)])])
+
+
+def _to_delivery(state):
+    state, _ = _to_attempt(state)
+    state, create = decide(state, ev.AttemptSucceeded(_appending_outcome(), 11))
+    state, deliver = decide(state, ev.CommitCreated(create.commit))
+    assert deliver == ev.Deliver(create.commit)
+    return state, create.commit
+
+
+def test_rows_for_other_depots_are_delivered_before_readers_see_the_commit():
+    """Step 4 begins with the delivery; a commit without such rows is published at once."""
+    state, commit = _to_delivery(_state())
+    assert state.step == ev.Step.PUBLISH
+    state, publish = decide(state, ev.Delivered())
+    assert publish == ev.Publish(commit)
+    state, tidy = decide(state, ev.Published())
+    assert tidy == ev.Tidy(commit)
+    assert state.owed == ()
+
+
+def test_a_delivery_that_fails_is_tried_until_it_works():
+    """However often it fails, the commit stands: no new attempt, no failed topology."""
+    state, commit = _to_delivery(_state())
+    delays = []
+    for count in range(1, 200):
+        state, wait = decide(state, ev.DeliveryFailed(FAILURE))
+        assert state.condition == ev.Condition.RUNNING
+        assert (state.failures, state.failure) == (count, FAILURE)
+        delays.append(wait.delay_ms)
+        state, again = decide(state, ev.Retry())
+        assert again == ev.Deliver(commit)
+    assert delays[:3] == [50, 100, 200]
+    assert max(delays) == 5_000
+    state, publish = decide(state, ev.Delivered())
+    assert publish == ev.Publish(commit)
+    assert (state.failures, state.failure) == (0, None)
+
+
+def test_a_pause_while_a_delivery_fails_holds_after_it():
+    """The commit stands, so its rows are delivered; then nothing else begins."""
+    state, commit = _to_delivery(_state())
+    state, _ = decide(state, ev.DeliveryFailed(FAILURE))
+    state, again = decide(state, ev.Pause())
+    assert again == ev.Deliver(commit)
+    state, _ = decide(state, ev.DeliveryFailed(FAILURE))
+    state, again = decide(state, ev.Retry())
+    assert again == ev.Deliver(commit)
+    state, publish = decide(state, ev.Delivered())
+    assert publish == ev.Publish(commit)
+    state, _ = decide(state, ev.Published())
+    state, _ = decide(state, ev.Tidied())
+    state, command = decide(state, _wake(30, 30))
+    assert isinstance(command, ev.Wait)
+    assert state.condition == ev.Condition.PAUSED
+    state, _ = decide(state, ev.Resume())
+    _, command = decide(state, _wake(30, 30))
+    assert isinstance(command, ev.CreatePlan)
+
+
+def test_a_new_life_delivers_what_the_last_commits_may_owe_before_anything_else():
+    """Oldest first, only those with rows; then the plan left behind is tried, or it looks."""
+    owed = (_appending(1), _appending(2, appends=[]), _appending(3))
+    last = owed[-1]
+    plan = Plan(4, 1, 7, {"d": [(3, 5), (3, 3)]}, {})
+    for left in (None, plan):
+        state, command = decide(_state(last=last, epoch=2), ev.Begin(left, owed))
+        assert command == ev.Deliver(owed[0])
+        state, wait = decide(state, ev.DeliveryFailed(FAILURE))
+        assert isinstance(wait, ev.Wait)
+        state, command = decide(state, ev.Retry())
+        assert command == ev.Deliver(owed[0])
+        state, command = decide(state, ev.Delivered())
+        assert command == ev.Deliver(owed[2])
+        state, command = decide(state, ev.Delivered())
+        assert command == (ev.Wait(0) if left is None else ev.RunAttempt(plan, 1))
+        assert state.step == (ev.Step.IDLE if left is None else ev.Step.PROCESS)
+
+
+def test_a_new_life_that_owes_nothing_begins_at_once():
+    """With the plan left to it, or with a look at the depots."""
+    state, command = decide(_state(), ev.Begin(None, ()))
+    assert (state.step, command) == (ev.Step.IDLE, ev.Wait(0))
+    plan = Plan(1, 1, 7, {"d": [(0, 3), (5, 5)]}, {})
+    state, command = decide(_state(), ev.Begin(plan, (_appending(0, appends=[]),)))
+    assert command == ev.RunAttempt(plan, 1)
+
+
+def test_a_pause_while_a_new_life_still_owes_holds_its_first_attempt():
+    """The plan waits for the resume."""
+    plan = Plan(2, 1, 7, {"d": [(3, 5), (3, 3)]}, {})
+    state = _state(last=_appending(1), epoch=2)
+    state, _ = decide(state, ev.Begin(plan, (_appending(1),)))
+    state, _ = decide(state, ev.DeliveryFailed(FAILURE))
+    state, _ = decide(state, ev.Pause())
+    state, command = decide(state, ev.Delivered())
+    assert (state.step, command) == (ev.Step.PROCESS, ev.Wait(None))
+    _, command = decide(state, ev.Resume())
+    assert command == ev.RunAttempt(plan, 1)
+
+
+def test_fenced_while_delivering_is_fenced():
+    """The newer life delivers it; this one does nothing more."""
+    state, _ = _to_delivery(_state())
+    state, halt = decide(state, ev.CommitRefused(FAILURE))
+    assert isinstance(halt, ev.Halt)
+    for event in (ev.Retry(), ev.Resume(), ev.AskCheckpoint(), ev.CommitRefused(FAILURE)):
+        state, command = decide(state, event)
+        assert command == ev.Wait(None)
+        assert state.condition == ev.Condition.FENCED
+
+
+# Failures -----------------------------------------------------------------------------------------
+
+
+def test_a_failure_of_the_environment_is_waited_out():
+    """A full disk is nobody's fault: it never fails the topology, and other failures still do."""
+    options = Options().with_values(
+        {
+            "topology.microbatch.retry.max.attempts": 3,
+            "topology.microbatch.retry.delay.max.millis": 60_000,
+        }
+    )
+    state, run = _to_attempt(_state(options=options))
+    full = ActorFailure("E-STORAGE", "the disk refused")
+    for _ in range(500):
+        state, wait = decide(state, ev.AttemptFailed(full))
+        assert 50 <= wait.delay_ms <= 5_000
+        assert (state.condition, state.failure) == (ev.Condition.RUNNING, full)
+        state, again = decide(state, ev.Retry())
+        assert again.plan is run.plan
+    for last in (False, False, True):
+        state, wait = decide(state, ev.AttemptFailed(FAILURE))
+        assert (state.condition == ev.Condition.FAILED) == last
+        if not last:
+            state, _ = decide(state, ev.AttemptFailed(full))
+            state, _ = decide(state, ev.Retry())
+    assert wait == ev.Wait(None)
+
+
+def test_a_plan_that_cannot_be_made_is_planned_again():
+    """Between the tries nothing is fixed yet: the depots are looked at anew."""
+    state, command = decide(_state(), _wake(3, 9))
+    assert isinstance(command, ev.CreatePlan)
+    for _ in range(50):
+        state, wait = decide(state, ev.AttemptFailed(ActorFailure("E-STORAGE", "full")))
+        assert wait.delay_ms >= 50
+        state, look = decide(state, ev.Retry())
+        assert (state.step, look) == (ev.Step.IDLE, ev.Wait(0))
+        state, command = decide(state, _wake(4, 9))
+        assert command.plan.ranges == {"d": [(0, 4), (5, 9)]}
+    state, run = decide(state, ev.PlanReady(command.plan))
+    assert run == ev.RunAttempt(command.plan, 1)
+    assert (state.failures, state.failure) == (0, None)
+
+
+def test_a_plan_that_is_damaged_fails_the_topology_and_resume_looks_again():
+    """Failures that blame something count before there is a plan as well."""
+    options = Options().with_values({"topology.microbatch.retry.max.attempts": 2})
+    state, _ = decide(_state(options=options), _wake(3, 9))
+    state, _ = decide(state, ev.AttemptFailed(FAILURE))
+    state, _ = decide(state, ev.Retry())
+    state, _ = decide(state, _wake(3, 9))
+    state, wait = decide(state, ev.AttemptFailed(FAILURE))
+    assert (state.condition, wait) == (ev.Condition.FAILED, ev.Wait(None))
+    state, command = decide(state, ev.Resume())
+    assert (state.step, command) == (ev.Step.IDLE, ev.Wait(0))
+
+
+def test_an_adopted_commit_is_the_one_that_counts():
+    """Another life's commit under the id stands: its tokens and records are carried on."""
+    state, _ = _to_attempt(_state(epoch=2))
+    state, create = decide(state, ev.AttemptSucceeded(_outcome(), 11))
+    theirs = msgspec.structs.replace(create.commit, epoch=1, version=4, tokens=["theirs"])
+    state, publish = decide(state, ev.CommitCreated(theirs))
+    assert publish == ev.Publish(theirs)
+    state, _ = decide(state, ev.Published())
+    assert state.last is theirs
+
+
+# Checkpoints on request ---------------------------------------------------------------------------
+
+
+def _committed_state():
+    """One microbatch committed, which changed vnodes 1 and 3 of four."""
+    state, _ = _to_attempt(_state())
+    state, create = decide(state, ev.AttemptSucceeded(_outcome(), 11))
+    for event in (ev.CommitCreated(create.commit), ev.Published(), ev.Tidied()):
+        state, _ = decide(state, event)
+    return state
+
+
+def _run(state, plan, outcome):
+    state, _ = decide(state, ev.PlanReady(plan))
+    state, create = decide(state, ev.AttemptSucceeded(outcome, 12))
+    for event in (ev.CommitCreated(create.commit), ev.Published(), ev.Tidied()):
+        state, _ = decide(state, event)
+    return state
+
+
+def _checkpointed(vnodes, commit_id):
+    file = CheckpointFile(FileRef("check", 1, 2, 3), vnodes, [commit_id] * len(vnodes))
+    return Outcome([JobOutcome(0, [Manifest("token", 0, checkpoints={"p": file})])])
+
+
+def test_a_checkpoint_is_planned_when_asked_for_even_without_records():
+    """All that changed is due at once; the answer is the commit that holds it."""
+    state = _committed_state()
+    state, look = decide(state, ev.AskCheckpoint())
+    assert look == ev.Wait(0)
+    state, command = decide(state, _wake(3, 9))
+    assert command.plan.records == 0
+    assert command.plan.checkpoint_vnodes == {"p": [1, 3]}
+    assert state.asked.answered == 0
+    state = _run(state, command.plan, _checkpointed([1, 3], 2))
+    assert (state.asked.answered, state.asked.commit) == (1, 2)
+    _, command = decide(state, _wake(3, 9))
+    assert isinstance(command, ev.Wait)
+
+
+def test_a_checkpoint_of_what_has_one_is_the_last_commit():
+    """Nothing is written; nothing is planned without records."""
+    state = _committed_state()
+    state, _ = decide(state, ev.AskCheckpoint())
+    state, command = decide(state, _wake(3, 9))
+    state = _run(state, command.plan, _checkpointed([1, 3], 2))
+    state, _ = decide(state, ev.AskCheckpoint())
+    state, command = decide(state, _wake(3, 9))
+    assert isinstance(command, ev.Wait)
+    assert (state.asked.answered, state.asked.commit) == (2, 2)
+
+
+def test_a_checkpoint_asked_for_while_an_older_plan_stands_comes_with_the_next():
+    """The plan object is what every attempt follows, so it cannot take on the request."""
+    state = _committed_state()
+    state, command = decide(state, _wake(5, 9))
+    state, _ = decide(state, ev.PlanReady(command.plan))
+    state, _ = decide(state, ev.AttemptFailed(FAILURE))
+    state, again = decide(state, ev.AskCheckpoint())
+    assert isinstance(again, ev.RunAttempt)
+    state, create = decide(state, ev.AttemptSucceeded(_outcome(), 12))
+    for event in (ev.CommitCreated(create.commit), ev.Published(), ev.Tidied()):
+        state, _ = decide(state, event)
+    assert state.asked.answered == 0
+    state, command = decide(state, _wake(5, 9))
+    assert command.plan.checkpoint_vnodes == {"p": [1, 3]}
+    state = _run(state, command.plan, _checkpointed([1, 3], 3))
+    assert (state.asked.answered, state.asked.commit) == (1, 3)
+
+
+def test_a_paused_topology_keeps_the_request():
+    """Nothing runs while paused; the checkpoint comes after the resume."""
+    state, _ = decide(_committed_state(), ev.Pause())
+    state, _ = decide(state, ev.AskCheckpoint())
+    state, command = decide(state, _wake(3, 9))
+    assert isinstance(command, ev.Wait)
+    state, _ = decide(state, ev.Resume())
+    _, command = decide(state, _wake(3, 9))
+    assert command.plan.checkpoint_vnodes == {"p": [1, 3]}

@@ -9,6 +9,7 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from atoll.pstate.attempt import Attempt
@@ -36,12 +37,23 @@ class FakeHistory:
     """The log as of one commit; implements ``History``."""
 
     def __init__(self, world, commit_id):
-        """Bind."""
+        """Bind to the timeline of now."""
         self.world = world
         self.commit_id = commit_id
+        self.branches = tuple(world.branches)
+        self.log = tuple(world.commits)
+
+    @property
+    def timeline(self):
+        """See the protocol."""
+        return len(self.branches)
+
+    def branch_since(self, timeline):
+        """See the protocol."""
+        return min(self.branches[timeline:], default=None)
 
     def _commits(self):
-        return [each for each in self.world.commits if each["id"] <= self.commit_id]
+        return [each for each in self.log if each["id"] <= self.commit_id]
 
     def last_touched(self, pstate, vnode):
         """See the protocol."""
@@ -85,6 +97,7 @@ class World:
         self.files = LocalStore(self.root)
         self.vnodes = vnodes
         self.commits = []
+        self.branches = []
         self.checkpoints = []
         self.models = {0: {vnode: {} for vnode in vnodes}}
         self.environments = EnvironmentCache(open_max, map_bytes)
@@ -117,7 +130,15 @@ class World:
         """A task run of the next microbatch."""
         self.tokens += 1
         name = token or f"run-{os.getpid()}-{self.tokens}"
-        return Attempt(epoch, self.last + 1 if id is None else id, version, step, name)
+        made = Attempt(epoch, self.last + 1 if id is None else id, version, step, name)
+        return msgspec.structs.replace(made, timeline=len(self.branches))
+
+    def roll_back(self, commit_id):
+        """Abandon every later commit."""
+        self.branches.append(commit_id)
+        self.commits = [each for each in self.commits if each["id"] <= commit_id]
+        self.checkpoints = [each for each in self.checkpoints if each[0] <= commit_id]
+        self.models = {number: m for number, m in self.models.items() if number <= commit_id}
 
     def open(self, attempt, vnode=0, priors=()):
         """A session."""

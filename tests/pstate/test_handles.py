@@ -281,3 +281,38 @@ def test_specs_survive_json_and_pickle(node, initial):
     ):
         assert copy == spec
         assert copy.initial_bytes == spec.initial_bytes
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.booleans(),
+            st.booleans(),
+            st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(0, 9)), max_size=5),
+        ),
+        max_size=8,
+    )
+)
+def test_what_a_row_wrote_can_be_taken_back(rows):  # fmt: skip
+    """Alone, also when it was flushed by a scan on the way; earlier and later rows stay."""
+    spec = pstate_spec(Declared(Map(str, int)), {})
+    session = Memory()
+    state = handle_for(spec, session, 0)
+    expected = {}
+    for bad, scans, writes in rows:
+        state.savepoint()
+        after = dict(expected)
+        for key, value in writes:
+            if value is not None:
+                state[key] = after[key] = value
+            elif key in after:
+                del state[key], after[key]
+            if scans:
+                assert dict(state.items()) == after
+        if bad:
+            state.roll_back()
+        else:
+            expected = after
+        assert {key: state.get(key) for key in "abc" if key in state} == expected
+    state.flush()
+    assert dict(handle_for(spec, session, 0).items()) == expected

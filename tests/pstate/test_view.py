@@ -190,6 +190,10 @@ class _Log:
     """A log of one vnode, for the pure decision."""
 
     commit_id = 5
+    timeline = 0
+
+    def branch_since(self, timeline):
+        return None
 
     def last_touched(self, pstate, vnode):
         return 4

@@ -9,7 +9,7 @@ import pyarrow as pa
 from atoll.codec.records import RecordCodec
 from atoll.codec.refusals import Refusals
 from atoll.ddl import parse_ddl
-from atoll.errors import NotFoundError, PathError, RecordsRefusedError
+from atoll.errors import NotFoundError, PathError, RecordsRefusedError, UsageError
 from atoll.schema import Map, as_node
 
 
@@ -21,6 +21,7 @@ class FakeDepot:
     ddl: str
     batches: list = field(default_factory=list)
     calls: list = field(default_factory=list)
+    producers: list = field(default_factory=list)
 
     def __post_init__(self):
         """Derive what a depot has."""
@@ -33,9 +34,10 @@ class FakeDepot:
         """Everything kept."""
         return [row for batch in self.batches for row in self.codec.to_rows(batch)]
 
-    def append_stream(self, batches, on_invalid="none"):
+    def append_stream(self, batches, on_invalid="none", *, producer=None):
         """As the real one: reads all, then keeps or refuses."""
         self.calls.append(threading.current_thread().name)
+        self.producers.append(producer)
         refusals, kept = Refusals(), []
         for checked in batches:
             refusals.extend(checked.refusals, checked.refused_count)
@@ -57,6 +59,7 @@ class FakeDepot:
             offsets={0: (start, start + count)},
             refusals=refusals.kept,
             refused_count=refusals.count,
+            duplicate=False,
         )
 
     def start_offsets(self):
@@ -75,6 +78,13 @@ class FakePState:
         self.spec = SimpleNamespace(node=as_node(node), topology="mb", vnode_count=16)
         self.values = values
         self.paths = []
+        self.earlier = {}
+
+    def as_of(self, microbatch):
+        """The canned reader of an earlier microbatch."""
+        if microbatch not in self.earlier:
+            raise UsageError("cannot be read", hint=f"it can be read as of {[*self.earlier]}")
+        return self.earlier[microbatch]
 
     def select(self, path):
         """Note the path; the canned values, or their error."""
@@ -104,6 +114,18 @@ class FakeTopology:
     def resume(self):
         """Go on."""
         self.state = "running"
+
+    def rollback(self, to_microbatch, *, keep_appended=False):
+        """Note it; the first three microbatches are too long ago."""
+        if to_microbatch < 3:
+            raise UsageError("cannot go back", hint="possible are 3 to 7")
+        self.rolled_back = (to_microbatch, keep_appended)
+        self.state = "paused"
+
+    def checkpoint(self):
+        """The commit after the last one."""
+        self.checkpointed = 8
+        return self.checkpointed
 
     def status(self):
         """As documented for topologies."""

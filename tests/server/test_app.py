@@ -5,7 +5,7 @@ import json
 import msgspec
 import pyarrow as pa
 import pytest
-from fakes import FakeApp, arrow_stream
+from fakes import FakeApp, FakePState, arrow_stream
 
 from atoll import errors
 from atoll.errors import AtollError, UsageError
@@ -67,6 +67,38 @@ class TestModules:
         assert client.post(f"{url}/resume", json={}).json()["state"] == "running"
         assert client.get(url).json() == app.topology("mb").status()
 
+    def test_checkpoint(self, client, app):
+        """It is written, and the answer says which commit holds it."""
+        answer = client.post("/v1/modules/key-pairs/topologies/mb/checkpoint", json={}).json()
+        assert answer == {**app.topology("mb").status(), "checkpoint": 8}
+        assert app.topology("mb").checkpointed == 8
+
+    def test_rollback(self, client, app):
+        """It acts and answers with the status; what is out of range or malformed is refused."""
+        url = "/v1/modules/key-pairs/topologies/mb/rollback"
+        assert client.post(url, json={"to_microbatch": 5}).json()["state"] == "paused"
+        assert app.topology("mb").rolled_back == (5, False)
+        client.post(url, json={"to_microbatch": 6, "keep_appended": True})
+        assert app.topology("mb").rolled_back == (6, True)
+        refused = client.post(url, json={"to_microbatch": 2})
+        assert refused.status_code == 400
+        assert "3 to 7" in refused.json()["hint"]
+        for wrong in ({}, {"to_microbatch": -1}, {"to_microbatch": "x"}, {"to": 5}):
+            assert client.post(url, json=wrong).status_code == 422
+        assert app.topology("mb").rolled_back == (6, True)
+
+    def test_select_as_of(self, client, app):
+        """The state after an earlier microbatch, when it can be read."""
+        pstate = app.pstate("global_sum")
+        pstate.earlier[5] = FakePState(int, [3])
+        url = "/v1/modules/key-pairs/pstates/global_sum/select"
+        wanted = {"path": [], "one": True}
+        assert client.post(url, json=wanted).json() == {"value": 11}
+        assert client.post(f"{url}?as_of=5", json=wanted).json() == {"value": 3}
+        refused = client.post(f"{url}?as_of=4", json=wanted)
+        assert refused.status_code == 400
+        assert client.post(f"{url}?as_of=-1", json=wanted).status_code == 422
+
     def test_health(self, client):
         """It answers."""
         assert client.get("/healthz").json() == {"status": "ok"}
@@ -97,6 +129,7 @@ class TestDepots:
         answer = client.post(f"{NUMBERS}/records", content=body, headers=headers)
         assert answer.json() == {
             "appended": len(expected),
+            "duplicate": False,
             "offsets": {"0": [0, len(expected)]},
             "refused": 0,
             "refusals": [],

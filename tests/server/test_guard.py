@@ -17,6 +17,8 @@ ROUTES = [
     ("POST", RECORDS),
     ("POST", "/v1/modules/key-pairs/pstates/global_sum/select"),
     ("POST", "/v1/modules/key-pairs/topologies/mb/pause"),
+    ("POST", "/v1/modules/key-pairs/topologies/mb/checkpoint"),
+    ("POST", "/v1/modules/key-pairs/topologies/mb/rollback"),
     ("GET", "/nothing-here"),
 ]
 

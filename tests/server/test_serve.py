@@ -29,10 +29,16 @@ def test_a_large_body_streams_through(address, app):
     """100 MB pass in a fraction of that memory: chunks are fetched only when they are wanted."""
     counted = []
 
-    def count(batches, on_invalid):
+    def count(batches, on_invalid, producer):
         total = sum(checked.batch.num_rows for checked in batches)
         counted.append(total)
-        return SimpleNamespace(count=total, offsets={0: (0, total)}, refusals=[], refused_count=0)
+        return SimpleNamespace(
+            count=total,
+            offsets={0: (0, total)},
+            refusals=[],
+            refused_count=0,
+            duplicate=False,
+        )
 
     app.depot("numbers").append_stream = count
     chunk = b'{"v": 1234567890}\n' * 10_000
@@ -51,9 +57,9 @@ def test_a_sender_that_goes_away_leaves_nothing(address, app):
     failed = threading.Event()
     append = app.depot("numbers").append_stream
 
-    def noticing(batches, on_invalid):
+    def noticing(batches, on_invalid, producer):
         try:
-            return append(batches, on_invalid)
+            return append(batches, on_invalid, producer=producer)
         except BaseException:
             failed.set()
             raise

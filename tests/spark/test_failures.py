@@ -20,15 +20,39 @@ Caused by: java.io.EOFException
 """
 
 
-def test_a_failure_survives_the_way_through_text():
+def test_a_failure_survives_the_way_through_text(tmp_path):
     """Code, hint, context and trace come out as they went in."""
-    with pytest.raises(StepFailureError) as caught, telling():
+    with pytest.raises(StepFailureError) as caught, telling(tmp_path / "known"):
         raise UserCodeError("it broke", hint="mend it", row="Row(k='é')", line="shop.py:3")
     report = f"Traceback\n  File x\nStepFailureError: {caught.value}\n\tat java\n"
     failure = job_failure(RuntimeError(report))
     assert (failure.code, failure.message, failure.hint) == ("E-USER-CODE", "it broke", "mend it")
     assert failure.context == {"row": "Row(k='é')", "line": "shop.py:3"}
     assert "UserCodeError" in failure.trace
+
+
+def test_what_failed_is_not_run_again(tmp_path):
+    """A task that Spark starts again fails as the first did, without running anything."""
+    known = tmp_path / "attempt" / "failure"
+    ran = []
+
+    def fail(error):
+        ran.append(1)
+        raise error
+
+    for _ in range(2):  # what is not Atoll's may be the machine's, and pass
+        with pytest.raises(StepFailureError), telling(known):
+            fail(EOFError())
+    assert len(ran) == 2
+    ran.clear()
+    for _ in range(3):
+        with pytest.raises(StepFailureError) as caught, telling(known):
+            fail(UserCodeError("it broke", row="Row()"))
+        assert StepFailureError.found_in(str(caught.value)).message == "it broke"
+    assert len(ran) == 1
+    with telling(tmp_path / "another"):
+        ran.append(2)
+    assert ran == [1, 2]
 
 
 def test_an_expression_that_fails_on_a_value():

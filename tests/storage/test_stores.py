@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import threading
 from pathlib import Path
@@ -117,8 +118,85 @@ def test_disk_errors_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_disk_that_cannot_say_whether_an_object_exists_raises(tmp_path, monkeypatch):
+    """Taken for absent, a rollback of another coordinator would be passed over."""
+    store = LocalStore(tmp_path)
+    store.create("a", b"x")
+
+    def refuse(path: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.stat", refuse)
+        with pytest.raises(StorageError, match="Input/output"):
+            store.exists("a")
+    assert store.exists("a")
+    assert not store.exists("a/b")
+    assert not store.exists("b")
+
+
 def test_file_in_the_way(tmp_path: Path) -> None:
     """A file where a folder should be is a StorageError."""
     (tmp_path / "a").write_bytes(b"")
     with pytest.raises(StorageError):
         LocalStore(tmp_path).create("a/1", b"x")
+
+
+def test_what_a_killed_creator_left_is_swept(tmp_path: Path) -> None:
+    """Only unfinished files, only below the folder named; objects stay."""
+    store = LocalStore(tmp_path)
+    store.create("module/plans/1", b"one")
+    for folder in ("module/plans", "module", "other"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / ".tmp-0123456789abcdef").write_bytes(b"half")
+    assert store.sweep("module") == 2
+    assert store.sweep("missing") == 0
+    assert store.read("module/plans/1") == b"one"
+    assert [path.parent.name for path in tmp_path.rglob(".tmp-*")] == ["other"]
+
+
+def test_a_creator_whose_unfinished_file_was_swept_writes_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sweep by another life takes no object from anybody."""
+    store = LocalStore(tmp_path)
+    link, sweeps = os.link, []
+
+    def swept_before(source: Path, target: Path) -> None:
+        if len(sweeps) < 2:
+            sweeps.append(store.sweep("plans"))
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", swept_before)
+    store.create("plans/1", b"one")
+    assert sweeps == [1, 1]
+    assert store.read("plans/1") == b"one"
+    assert not list(tmp_path.rglob(".tmp-*"))
+
+
+def test_settling_makes_durable_what_somebody_else_left(tmp_path, monkeypatch):
+    """The object and the folders above it are fsynced, each on a fresh descriptor."""
+    store = LocalStore(tmp_path / "root")
+    store.create("m/mb/commits/1", b"data")
+    synced = []
+    original = os.fsync
+
+    def fsync(descriptor):
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store.settle("m/mb/commits/1")
+    root = tmp_path.resolve() / "root"
+    folders = [root / "m/mb/commits", root / "m/mb", root / "m", root]
+    assert synced == [root / "m/mb/commits/1", *folders]
+
+
+@pytest.mark.parametrize("name", ["m/2", "n/1"])
+def test_settling_what_is_not_there(tmp_path, name):
+    """There is nothing to go on from."""
+    for store in (LocalStore(tmp_path), MemoryStore()):
+        store.create("m/1", b"data")
+        store.settle("m/1")
+        with pytest.raises(NotFoundError):
+            store.settle(name)

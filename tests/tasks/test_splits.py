@@ -41,6 +41,22 @@ def test_every_row_is_read_once_in_order_and_shares_are_even(sizes, tasks):
     assert all(str(split.origin) == ref.file for s in shares for split in s for ref in split.blocks)
 
 
+@given(blocks, st.integers(1, 6), st.integers(0, 99))
+def test_rows_are_numbered_by_origin(sizes, tasks, first):
+    """However the shares are cut, the n-th row of an origin has the n-th number."""
+    refs = {
+        origin: [BlockRef("f", index, 1, 1, rows, 0, rows) for index, rows in enumerate(counts)]
+        for origin, counts in sizes.items()
+    }
+    numbers = {origin: [] for origin in sizes}
+    for share in cut_blocks(refs, tasks, dict.fromkeys(sizes, first)):
+        for split in share:
+            rows = sum(ref.take for ref in split.blocks)
+            numbers[split.origin].extend(range(split.first, split.first + rows))
+    for origin, counts in sizes.items():
+        assert numbers[origin] == list(range(first, first + sum(counts)))
+
+
 @given(st.integers(0, 9), st.integers(1, 4))
 def test_staged_files_are_read_once_in_order(count, tasks):
     """Each file belongs to one task, and the tasks' order is the files' order."""

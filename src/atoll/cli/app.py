@@ -9,7 +9,8 @@ exit  meaning
 0     done
 1     an error; its message, place, remedy and code are on stderr
 2     a command line that does not parse; or an append of which nothing was kept
-3     an append of which the good records were kept and others refused
+3     an append of which the good records were kept and others refused; or a run that
+      ended because another process took its module over
 130   interrupted
 ====  ==============================================================================
 """
@@ -20,7 +21,19 @@ import sys
 
 import typer
 
-from atoll.cli.commands import append, demo, pause, query, resume, run, status, version
+from atoll.cli.commands import (
+    append,
+    checkpoint,
+    demo,
+    fsck,
+    pause,
+    query,
+    resume,
+    rollback,
+    run,
+    status,
+    version,
+)
 from atoll.cli.output import print_error
 from atoll.errors import AtollError
 
@@ -36,7 +49,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _command in (run, append, query, status, pause, resume, demo, version):
+for _command in (
+    run,
+    append,
+    query,
+    status,
+    pause,
+    resume,
+    checkpoint,
+    rollback,
+    fsck,
+    demo,
+    version,
+):
     app.command()(getattr(_command, _command.__name__.rpartition(".")[2]))
 
 

@@ -6,7 +6,8 @@ context, so that a command fails with the same words wherever the mistake was fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
@@ -21,6 +22,7 @@ __all__ = ["Client", "ServiceError", "ServiceUnreachableError"]
 
 _CONNECT_SECONDS_MAX = 5.0
 _ANSWER_SECONDS_MAX = 600.0
+_RETRY_SECONDS = 0.2
 
 
 class ServiceUnreachableError(AtollError):
@@ -71,28 +73,50 @@ class Client:
         """The data at ``/v1/part/part/...``."""
         return self._data("GET", parts, {})
 
-    def post(self, *parts: str, data: Any = None) -> Any:
+    def post(self, *parts: str, data: Any = None, params: Mapping[str, int] | None = None) -> Any:
         """Write plain data to ``/v1/part/part/...``; the data that it answers with."""
-        return self._data("POST", parts, {"json": {} if data is None else data})
+        arguments = {"json": {} if data is None else data, "params": params or {}}
+        return self._data("POST", parts, arguments)
 
-    def append(
-        self, module: str, depot: str, body: Iterable[bytes], media_type: str, on_invalid: str
+    def append(  # what one request says
+        self,
+        module: str,
+        depot: str,
+        body: Callable[[], Iterable[bytes]],
+        media_type: str,
+        on_invalid: str,
+        producer: Mapping[str, str] | None = None,
+        retries: int = 0,
     ) -> Any:
         """Send records piece by piece; what was kept and what was refused.
+
+        Args:
+            module: The module's name.
+            depot: The depot's name.
+            body: Begins reading the records; called again for each time that they are sent.
+            media_type: What the body is.
+            on_invalid: ``none`` or ``keep``.
+            producer: The headers that name a producer. An append with one whose answer is lost
+                is sent again, and stored once.
+            retries: How often that may happen; 0 when the body can be read only once.
 
         Raises:
             RecordsRefusedError: When a record was refused and nothing is kept.
         """
         parts = ("modules", module, "depots", depot, "records")
-        return self._data(
-            "POST",
-            parts,
-            {
-                "content": iter(body),
+        for attempt in range(retries + 1):
+            arguments = {
+                "content": iter(body()),
                 "params": {"on_invalid": on_invalid},
-                "headers": {"content-type": media_type},
-            },
-        )
+                "headers": {"content-type": media_type, **(producer or {})},
+            }
+            try:
+                return self._data("POST", parts, arguments)
+            except ServiceUnreachableError:
+                if not producer or attempt == retries:
+                    raise
+                time.sleep(_RETRY_SECONDS * 2**attempt)
+        return None
 
     def _data(self, method: str, parts: tuple[str, ...], arguments: dict[str, Any]) -> Any:
         import httpx

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
-
 from atoll.cluster.catalog import BoundTopology
+from atoll.cluster.delivery import Delivery
 from atoll.cluster.topologies import RunningTopology
 from atoll.depot.depot import Depot
-from atoll.errors import NotFoundError
+from atoll.errors import FencedError, NotFoundError
 from atoll.microbatch import events as ev
+from atoll.microbatch.actions import Actions
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.history import CommitHistory
 from atoll.microbatch.loop import Observer, TopologyLoop
-from atoll.microbatch.objects import GENESIS, Commit
-from atoll.microbatch.progress import known_checkpoints, latest_commit, pending_plan
+from atoll.microbatch.objects import Commit
+from atoll.microbatch.progress import (
+    known_checkpoints,
+    latest_commit,
+    pending_plan,
+    settle_commit,
+    with_starts,
+)
+from atoll.microbatch.rollback import complete_rollback
 from atoll.microbatch.tidy import drop_orphans
-from atoll.spark.executor import SparkExecutor
 from atoll.views.readable import ReadablePState
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
+    from atoll.cluster.engines import Engine
     from atoll.storage.local import LocalStore
 
 __all__ = ["App"]
@@ -45,7 +53,7 @@ class App:
         *,
         store: LocalStore,
         local: Path,
-        session: SparkSession,
+        engine: Engine,
         epoch: Epoch,
         depots: Mapping[str, Depot],
         parallelism: int,
@@ -54,7 +62,7 @@ class App:
         self.name = name
         self.store = store
         self.local = local
-        self.session = session
+        self.engine = engine
         self.epoch = epoch
         self.parallelism = parallelism
         self._trim_after = 0.0
@@ -62,6 +70,9 @@ class App:
         self._loops: dict[str, TopologyLoop] = {}
         self._pstates: dict[str, ReadablePState] = {}
         self._histories: dict[str, CommitHistory] = {}
+        self.fenced: FencedError | None = None
+        self._fence_lock = threading.Lock()
+        self._when_fenced: list[Callable[[FencedError], None]] = []
 
     # What users call ----------------------------------------------------------------------------
 
@@ -84,14 +95,15 @@ class App:
             field: Which values to read of a struct whose fields are stored apart.
         """
         self.pstate(name)
-        reader = self.session.read.format("atoll").options(
-            root=str(self.store.root),
-            module=self.name,
-            pstate=name,
-            field=field or "",
-            groups=str(self.parallelism),
+        return self.engine.dataframe(
+            {
+                "root": str(self.store.root),
+                "module": self.name,
+                "pstate": name,
+                "field": field or "",
+                "groups": str(self.parallelism),
+            }
         )
-        return reader.load()
 
     def topology(self, name: str) -> RunningTopology:
         """A topology, to wait for, pause and look at."""
@@ -114,7 +126,7 @@ class App:
         return {
             "module": self.name,
             "epoch": self.epoch.number,
-            "at_ms": int(time.time() * 1000),
+            "at_ms": _now_ms(),
             "topologies": {name: self.topology(name).status() for name in self.topologies()},
             "depots": {
                 name: {
@@ -124,6 +136,18 @@ class App:
                 for name, depot in sorted(self._depots.items())
             },
         }
+
+    def on_fenced(self, listener: Callable[[FencedError], None]) -> None:
+        """Be told once when another process took the module over; at once when it did before.
+
+        The listener is called in a thread of the topologies and must not wait for them. A module
+        without topologies finds out only when it appends.
+        """
+        with self._fence_lock:
+            if self.fenced is None:
+                self._when_fenced.append(listener)
+                return
+        listener(self.fenced)
 
     def close(self) -> None:
         """Stop the topologies after their running microbatch, then close the depots."""
@@ -140,37 +164,38 @@ class App:
         """Prepare one topology to go on where its last commit ended."""
         graph = bound.declared.graph
         depots = {name: self._depots[name] for name in graph.depots()}
+        complete_rollback(self.store, self.name, graph.topology)
         last = latest_commit(self.store, self.name, graph.topology)
-        executor = SparkExecutor(
-            self.session,
-            bound.program,
-            graph,
-            bound.cut,
-            bound.schemas,
-            depots,
-            bound.options.small_records_max,
-        )
+        settle_commit(self.store, self.name, graph.topology, last)
+        executor = self.engine.executor(bound, depots)
         if last.id:
             drop_orphans(self.store, self.name, graph.topology, last)
-        plan = pending_plan(self.store, self.name, graph.topology, last)
+        # Nobody commits before the rows of the commit before are delivered: the last owes at most.
+        first = ev.Begin(pending_plan(self.store, self.name, graph.topology, last), (last,))
         state = ev.State(
             epoch=self.epoch.number,
             options=bound.options,
-            last=_with_starts(last, starts, depots),
+            last=with_starts(last, starts, depots),
             vnode_counts={name: each.vnode_count for name, each in graph.pstates.items()},
             checkpoints=known_checkpoints(self.store, self.name, graph.topology, last),
         )
-        loop = TopologyLoop(
+        actions = Actions(
             self.name,
             graph.topology,
             store=self.store,
             epoch=self.epoch,
             executor=executor,
             depots=depots,
-            state=state,
-            first=None if plan is None else ev.PlanReady(plan),
-            observer=observer,
+            options=bound.options,
+            now_ms=_now_ms,
+            floor=last.floor,
+            deliver=Delivery(self.store, self._depots, self.name, graph.topology),
             housekeeping=self._trim_depots,
+            starts=starts,
+            timeline=last.timeline,
+        )
+        loop = TopologyLoop(
+            actions, state, first=first, observer=observer, on_fenced=self._note_fenced
         )
         self._loops[graph.topology] = loop
         for name, spec in bound.program.pstates.items():
@@ -185,18 +210,39 @@ class App:
         for loop in self._loops.values():
             loop.start()
 
+    def _note_fenced(self, reason: FencedError) -> None:
+        with self._fence_lock:
+            if self.fenced is not None:
+                return
+            self.fenced = reason
+        for listener in self._when_fenced:
+            listener(reason)
+
     def _trim_depots(self) -> None:
-        """Let retention drop what every topology has processed; now and then is enough."""
+        """Let retention drop what no rollback of any topology would read again.
+
+        Now and then is enough.
+        """
         now = time.monotonic()
         if now < self._trim_after:
             return
         self._trim_after = now + _TRIM_INTERVAL_SECONDS
+        needed_by = {name: self._oldest(loop).ends() for name, loop in self._loops.items()}
         for name, depot in self._depots.items():
             needed = [
-                loop.published.ends()[name] for loop in self._loops.values() if name in loop.depots
+                needed_by[topology][name]
+                for topology, loop in self._loops.items()
+                if name in loop.depots
             ]
             protected = [min(offsets) for offsets in zip(*needed, strict=True)] or None
             depot.trim(protected)
+
+    def _oldest(self, loop: TopologyLoop) -> Commit:
+        """The progress that a topology can go back to."""
+        last = loop.published
+        history = CommitHistory(self.store, self.name, loop.topology, last)
+        oldest = history.as_of(last.readable_from).commit
+        return with_starts(oldest, loop.actions.starts, loop.depots)
 
     def _history(self, loop: TopologyLoop) -> CommitHistory:
         """The log as of the published commit; the same object while there is no new one."""
@@ -208,13 +254,8 @@ class App:
         return known
 
 
-def _with_starts(
-    last: Commit, starts: Mapping[str, list[int]], depots: Mapping[str, Depot]
-) -> Commit:
-    """The progress with a beginning for depots that no commit has met."""
-    ends = last.ends()
-    ranges = {name: [(at, at) for at in ends.get(name, starts.get(name, []))] for name in depots}
-    return msgspec.structs.replace(last if last.id else GENESIS, ranges=ranges)
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _found(things: Mapping[str, _T], name: str, kind: str, module: str) -> _T:

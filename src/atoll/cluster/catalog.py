@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from atoll.dataflow.fragments import Fragments, fragments
+from atoll.dataflow.operators import AppendTo
 from atoll.dataflow.usercode import placed
+from atoll.errors import DeclarationError
 from atoll.microbatch.options import Options
-from atoll.spark.analysis import resolve
 from atoll.tasks.bind import Places, bind
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
+    from atoll.cluster.engines import Engine
     from atoll.dataflow.operators import Operator
     from atoll.module import Microbatch
     from atoll.tasks.program import Program
@@ -33,7 +34,7 @@ class BoundTopology:
     program: Program
 
 
-def bind_topology(session: SparkSession, topology: Microbatch, places: Places) -> BoundTopology:
+def bind_topology(engine: Engine, topology: Microbatch, places: Places) -> BoundTopology:
     """Check a topology in full and bind it.
 
     Raises:
@@ -42,7 +43,21 @@ def bind_topology(session: SparkSession, topology: Microbatch, places: Places) -
     with placed(topology.place):
         topology.graph.check()
         options = Options().with_values(topology.options)
+    _check_targets(topology)
     cut = fragments(topology.graph)
-    schemas = resolve(session, topology.graph)
+    schemas = engine.schemas(topology.graph)
     program = bind(topology.graph, cut, schemas, places, options.history_microbatches)
     return BoundTopology(topology, options, cut, schemas, program)
+
+
+def _check_targets(topology: Microbatch) -> None:
+    """Hold that the depots appended to are those that are deployed with the topology."""
+    for step in topology.graph.state_operators:
+        if isinstance(step, AppendTo):
+            name = step.depot.name
+            if topology.module.depots.get(name) is not step.depot:
+                raise DeclarationError(
+                    f"append_to reaches a depot {name!r} that is not of this module",
+                    hint="give what depot(...) of the very module returned that is deployed",
+                    declared=step.place,
+                )

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from atoll.dataflow.declared import DepotDeclaration
-from atoll.depot.partitioner import Custom, HashBy, Random
 from atoll.depot.spec import DepotSpec, Retention
+from atoll.tasks.appending import partitioner_of
 
 __all__ = ["depot_spec", "described_partitioner"]
 
 
 def depot_spec(declared: DepotDeclaration) -> DepotSpec:
     """The settings of a declared depot."""
-    partitioner: HashBy | Custom | Random
-    match declared.partition_by:
-        case None:
-            partitioner = Random()
-        case str(field):
-            partitioner = HashBy(field)
-        case function:
-            partitioner = Custom(function)
     return DepotSpec(
         name=declared.name,
         schema=declared.schema,
         partitions=declared.partitions,
-        partitioner=partitioner,
+        partitioner=partitioner_of(declared),
         retention=Retention(
             records_max=declared.records_max, age_seconds_max=declared.age_seconds_max
         ),

@@ -1,4 +1,4 @@
-"""A cluster on this machine: Spark in local mode, everything else in one folder.
+"""A cluster on this machine: an engine in this process, everything else in one folder.
 
 The folder holds all that lasts (depots, plans, commits, logs) and a part that is only a cache of
 it (``local/``). A cluster that is started again on the same folder goes on where it stopped.
@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Self
 from atoll.cluster.app import App
 from atoll.cluster.catalog import BoundTopology, bind_topology
 from atoll.cluster.depots import depot_spec, described_partitioner
+from atoll.cluster.engines import EngineName, engine_named
 from atoll.cluster.update import check_update
 from atoll.ddl import to_ddl
 from atoll.depot.depot import Depot
 from atoll.depot.start import StartFrom, end
 from atoll.errors import DeclarationError
 from atoll.microbatch.epochs import Epoch, claim_epoch
-from atoll.spark.session import local_session
 from atoll.storage.local import LocalStore
 from atoll.tasks.bind import Places
 from atoll.tasks.reading import depot_folder
@@ -44,12 +44,14 @@ __all__ = ["LocalCluster"]
 
 
 class LocalCluster:
-    """Runs modules in this process, on Spark in local mode.
+    """Runs modules in this process, on Spark in local mode or without Spark.
 
     Args:
         root: The folder of everything that lasts; a temporary one, removed by :meth:`close`,
             when None.
         parallelism: How many actors each topology has.
+        engine: ``spark``, or ``inline``: attempts run in this process, without Spark and Java;
+            for modules of Python steps and state steps only.
         session: A Spark session to use instead of the process's own.
         observer: Called after each numbered step of every microbatch, for tests and tools.
 
@@ -64,6 +66,7 @@ class LocalCluster:
         root: Path | str | None = None,
         *,
         parallelism: int = 2,
+        engine: EngineName = "spark",
         session: SparkSession | None = None,
         observer: Observer | None = None,
     ) -> None:
@@ -76,7 +79,7 @@ class LocalCluster:
         self.local = self.root / "local"
         self.parallelism = parallelism
         self.apps: dict[str, App] = {}
-        self._session = session
+        self._engine = engine_named(engine, parallelism, session)
         self._observer = observer
 
     def deploy(self, module: Module) -> App:
@@ -87,10 +90,9 @@ class LocalCluster:
             DeployError: When the root holds a deployment of it that it does not fit.
         """
         store = LocalStore(self.root)
-        self._session = self._session or local_session(self.parallelism)
         units = tuple(range(self.parallelism))
         bound = [
-            bind_topology(self._session, topology, Places(self.root, self.local, units))
+            bind_topology(self._engine, topology, Places(self.root, self.local, units))
             for topology in module.topologies.values()
         ]
         specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
@@ -101,6 +103,7 @@ class LocalCluster:
         if running is not None:
             running.close()
         epoch = claim_epoch(store, module.name)
+        store.sweep(module.name)
         depots = self._open_depots(module, epoch)
         deployment = _deployment(module, bound, depots, before)
         if before is None or _changed(before, deployment):
@@ -109,7 +112,7 @@ class LocalCluster:
             module.name,
             store=store,
             local=self.local,
-            session=self._session,
+            engine=self._engine,
             epoch=epoch,
             depots=depots,
             parallelism=self.parallelism,

@@ -37,10 +37,54 @@ class RunningTopology:
         """Go on after a pause or a failure."""
         self._loop.resume()
 
+    def rollback(
+        self, to_microbatch: int, *, keep_appended: bool = False, timeout_seconds: float = 60.0
+    ) -> None:
+        """Go back to the state as it was after an earlier microbatch; returns when readers see it.
+
+        The running microbatch ends first. Then all later ones are abandoned, the topology is
+        paused, and once resumed it reads their records again. It can go back as far as the option
+        ``pstate.history.microbatches`` says; to the last microbatch itself, which drops a
+        microbatch that keeps failing before it committed.
+
+        Args:
+            to_microbatch: The last microbatch that stays.
+            keep_appended: Go back even if abandoned microbatches appended rows to depots: those
+                stay there, and the new microbatches append again.
+            timeout_seconds: How long to wait for the running microbatch.
+
+        Raises:
+            UsageError: When it is too long ago, or rows were appended since and
+                ``keep_appended`` is not set; nothing has changed then.
+            StateError: When it could not be done; look at the status, and try again.
+            TopologyFailedError: When a defect has ended the topology's thread.
+            WaitTimeoutError: When the running microbatch takes longer; it happens after it.
+            FencedError: When another process took the module over.
+        """
+        self._loop.rollback(
+            to_microbatch, keep_appended=keep_appended, timeout_seconds=timeout_seconds
+        )
+
+    def checkpoint(self, timeout_seconds: float = 60.0) -> int:
+        """Write all state that changed since its last checkpoint to one, now.
+
+        It is written with the next microbatch, or with one without records when none wait.
+
+        Returns:
+            The commit that holds it: the last one when all checkpoints were up to date.
+
+        Raises:
+            UsageError: When the topology is paused.
+            WaitTimeoutError: When it takes longer; it is still written.
+            TopologyFailedError: When the topology stopped as failed.
+            FencedError: When another process took the module over.
+        """
+        return self._loop.checkpoint(timeout_seconds)
+
     def status(self) -> dict[str, Any]:
         """Id, version, step, lag by depot partition, durations by step, and the error if any."""
         ends = {name: list(depot.end_offsets()) for name, depot in self._loop.depots.items()}
-        return self._loop.status.as_dict(ends)
+        return self._loop.status.as_dict(self._loop.published, ends)
 
     def recent_microbatches(self) -> list[dict[str, Any]]:
         """The last microbatches committed: id, records, and milliseconds by step."""

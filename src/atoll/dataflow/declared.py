@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
     from atoll.dataflow.stream import Stream
 
-__all__ = ["DepotDeclaration", "PStateDeclaration", "Part", "Target"]
+__all__ = ["REJECTED_DDL", "DepotDeclaration", "PStateDeclaration", "Part", "Target"]
+
+REJECTED_DDL = (
+    "topology string, operator string, microbatch long, depot string, depot_partition int, "
+    "record_offset long, error string, line string, row string"
+)
+"""The schema of dead-letter depots: where a row came from, and why it was set aside."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,8 @@ class Graph:
         self.topology = topology
         self.operators: list[op.Operator] = []
         self.pstates: dict[str, PStateDeclaration] = {}
+        self.dead_letter: DepotDeclaration | None = None
+        """Where rows go on which a user's function raises; None: they fail the microbatch."""
 
     def add(self, operator: op.Operator) -> None:
         """Append an operator; its inputs were added before it.
@@ -63,6 +65,27 @@ class Graph:
                 declared=place,
             )
 
+    def check_target(self, depot: object, place: str) -> None:
+        """Refuse to append to anything but a depot of this module.
+
+        Raises:
+            DeclarationError: With what was given instead.
+        """
+        from atoll.dataflow.declared import DepotDeclaration
+
+        if not isinstance(depot, DepotDeclaration):
+            raise DeclarationError(
+                f"append_to takes a depot, not {depot!r}",
+                hint="give what module.depot(...) returned",
+                declared=place,
+            )
+        if depot.module != self.module:
+            raise DeclarationError(
+                f"depot {depot.name!r} belongs to module {depot.module!r}",
+                hint=f"append_to reaches depots of its own module: declare it in {self.module!r}",
+                declared=place,
+            )
+
     @property
     def state_operators(self) -> list[op.StateOperator]:
         """Those that run on actors, in the order of their declaration."""
@@ -76,6 +99,14 @@ class Graph:
     def depots(self) -> dict[str, DepotDeclaration]:
         """The depots that the topology reads, by name."""
         return {source.depot.name: source.depot for source in self.sources}
+
+    def targets(self) -> dict[str, DepotDeclaration]:
+        """The depots that the topology appends to, by name."""
+        return {
+            step.depot.name: step.depot
+            for step in self.state_operators
+            if isinstance(step, op.AppendTo)
+        }
 
     def writers(self, pstate: PStateDeclaration) -> list[op.StateOperator]:
         """The operators that write a PState."""

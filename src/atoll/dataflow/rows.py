@@ -12,9 +12,25 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from atoll.dataflow.usercode import HIDDEN_COLUMN
 from atoll.errors import UserCodeError
 
-__all__ = ["Row", "batch_from_rows", "row_type", "rows_of"]
+__all__ = [
+    "ORIGIN",
+    "ORIGIN_FIELD",
+    "Row",
+    "batch_from_rows",
+    "conformed",
+    "row_type",
+    "rows_of",
+    "with_origins",
+    "without_origins",
+]
+
+ORIGIN = HIDDEN_COLUMN
+"""The hidden column that says which record of the microbatch a row came from."""
+
+ORIGIN_FIELD = pa.field(ORIGIN, pa.int64())
 
 
 class Row:
@@ -92,6 +108,29 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
         for name, value in zip(names, values, strict=True):
             setattr(row, name, value)
         yield row
+
+
+def without_origins(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
+    """The batch as users may see it, and where its rows came from, if it says so."""
+    at = batch.schema.get_field_index(ORIGIN)
+    if at < 0:
+        return batch, None
+    return batch.drop_columns([ORIGIN]), batch.column(at)
+
+
+def with_origins(batch: pa.RecordBatch, origins: pa.Array | None) -> pa.RecordBatch:
+    """The batch with where its rows came from as its last column; as it is when that is None."""
+    return batch if origins is None else batch.append_column(ORIGIN_FIELD, origins)
+
+
+def conformed(batch: pa.RecordBatch, *, tracked: bool) -> pa.RecordBatch:
+    """The batch with its rows' origins last (null where unknown), or without them."""
+    plain, origins = without_origins(batch)
+    if not tracked:
+        return plain
+    if origins is None:
+        origins = pa.nulls(batch.num_rows, pa.int64())
+    return with_origins(plain, origins)
 
 
 def batch_from_rows(

@@ -208,6 +208,7 @@ def _without(stream: Stream, projection: _Projection, place: str) -> Stream:
     def drop(frame: Any) -> Any:
         return frame.drop(*names)
 
+    drop.keeps_origins = True  # type: ignore[attr-defined]  # Atoll's own, it names its columns
     return _after(stream, op.Transform((stream.operator,), place, drop))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.dataflow import operators as op
 from atoll.dataflow import state_steps
-from atoll.dataflow.usercode import check_function, declared_at, placed
+from atoll.dataflow.usercode import check_columns, check_function, declared_at, placed
 from atoll.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.aggregates.base import Aggregator
-    from atoll.dataflow.declared import PStateDeclaration, Target
+    from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration, Target
     from atoll.dataflow.graph import Graph
     from atoll.dataflow.rows import Row
 
@@ -167,6 +167,23 @@ class Stream:
         emitted = None if emits is None else _schema(emits, place)
         return state_steps.process(self, function, key, tuple(states), emitted, place)
 
+    # Ends -------------------------------------------------------------------------------------
+
+    def append_to(self, depot: DepotDeclaration) -> None:
+        """Append the rows to a depot of this module, each row exactly once.
+
+        The columns must be the depot's, by name; one that may be null may be missing. The rows
+        are in the depot before the microbatch is published.
+
+        Raises:
+            DeclarationError: When it is no depot of this module. Columns are checked when the
+                module is deployed.
+        """
+        place = declared_at(1)
+        self.graph.check_target(depot, place)
+        choose = depot.partition_by if callable(depot.partition_by) else None
+        self.graph.add(op.AppendTo((self.operator,), place, depot, choose))
+
     def _then(self, operator: op.Operator) -> Stream:
         self.graph.add(operator)
         return Stream(self.graph, operator)
@@ -196,7 +213,9 @@ def _schema(ddl: str, place: str) -> pa.Schema:
     from atoll.ddl import parse_ddl
 
     with placed(place):
-        return parse_ddl(ddl)
+        schema = parse_ddl(ddl)
+        check_columns(schema.names)
+        return schema
 
 
 _ENTRY = ("key", "value")

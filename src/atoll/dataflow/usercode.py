@@ -6,13 +6,20 @@ import functools
 import inspect
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from atoll.errors import AtollError, DeclarationError, UserCodeError
+from atoll.errors import (
+    AtollError,
+    DamageError,
+    DeclarationError,
+    FencedError,
+    StorageError,
+    UserCodeError,
+)
 
 if TYPE_CHECKING:
     from atoll.dataflow.rows import Row
@@ -30,29 +37,73 @@ class Step(Protocol):
         """Where it was declared."""
 
 
-__all__ = ["calling", "check_function", "declared_at", "placed"]
+__all__ = [
+    "HIDDEN_COLUMN",
+    "Rejects",
+    "Step",
+    "blame",
+    "calling",
+    "check_columns",
+    "check_function",
+    "declared_at",
+    "is_rejectable",
+    "placed",
+]
+
+
+class Rejects(Protocol):
+    """Takes the rows on which a user's function raised, where the topology sets them aside."""
+
+    def add(self, step: Step, row: Row, origin: int | None, error: AtollError) -> None:
+        """Take one row, where it came from, and the error as :func:`blame` made it."""
+
+
+HIDDEN_COLUMN = "__atoll_origin"
+"""Says which record of the microbatch a row came from; never seen by users."""
 
 _ROW_TEXT_MAX = 500
+_NEVER_REJECTED = (DamageError, StorageError, FencedError, MemoryError)
 
 
 @contextmanager
-def calling(operator: Step, row: Row | None) -> Iterator[None]:
-    """Turn what the user's function raises into an error that names operator, row and line.
-
-    Errors of Atoll's own (a handle used wrongly) stay what they are and learn the same.
-    """
+def calling(operator: Step, row: Row | None, origin: int | None = None) -> Iterator[None]:
+    """Turn what the user's function raises into an error that names operator, row and line."""
     try:
         yield
-    except AtollError as error:
-        for name, value in _where(operator, row, error.__traceback__).items():
-            error.context.setdefault(name, value)
-        raise
     except Exception as error:
-        raise UserCodeError(
-            f"{type(error).__name__} in a function of {operator.title}: {error}",
-            hint="mend the function, deploy it again and resume the topology",
-            **_where(operator, row, error.__traceback__),
-        ) from error
+        blamed = blame(operator, row, origin, error)
+        if blamed is error:
+            raise
+        raise blamed from error
+
+
+def blame(
+    operator: Step, row: Row | None, origin: int | tuple[int, int] | None, error: Exception
+) -> AtollError:
+    """What the user's function raised as an error that says where.
+
+    Errors of Atoll's own (a handle used wrongly) stay what they are and learn the same. The
+    context's ``origin`` is turned into a record's place by whoever knows the plan.
+    """
+    where = _where(operator, row, error.__traceback__)
+    if origin is not None:
+        where["origin"] = origin
+    if isinstance(error, AtollError):
+        for name, value in where.items():
+            error.context.setdefault(name, value)
+        return error
+    blamed = UserCodeError(
+        f"{type(error).__name__} in a function of {operator.title}: {error}",
+        hint="mend the function, deploy it again and resume the topology",
+        **where,
+    )
+    blamed.__cause__ = error
+    return blamed
+
+
+def is_rejectable(error: Exception) -> bool:
+    """Whether an error is the function's, not the disk's, the memory's or another life's."""
+    return not isinstance(error, _NEVER_REJECTED)
 
 
 def _where(operator: Step, row: Row | None, trace: TracebackType | None) -> dict[str, Any]:
@@ -109,6 +160,19 @@ def check_function(function: object, arguments: int, word: str, place: str) -> N
             hint="process gives the row and one handle per state; the others give one argument",
             declared=place,
         ) from None
+
+
+def check_columns(names: Iterable[str]) -> None:
+    """Hold that no column has a name that Atoll keeps for itself.
+
+    Raises:
+        DeclarationError: When one has.
+    """
+    if any(name.lower() == HIDDEN_COLUMN for name in names):
+        raise DeclarationError(
+            f"no column can be called {HIDDEN_COLUMN}: Atoll keeps it for itself",
+            hint="choose another name",
+        )
 
 
 def declared_at(depth: int) -> str:

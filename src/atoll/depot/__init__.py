@@ -1,12 +1,23 @@
-"""Depots: durable, append-only, partitioned logs of records."""
+"""Depots: durable, append-only, partitioned logs of records.
 
-from atoll.depot.blocks import BlockRef, read_block, read_blocks
-from atoll.depot.depot import Appended, Depot
-from atoll.depot.files import FileSource, file_format
-from atoll.depot.partitioner import Custom, HashBy, Partitioner, Random
-from atoll.depot.reader import DepotReader
-from atoll.depot.spec import DepotSpec, Retention
-from atoll.depot.start import StartFrom
+The names are loaded when they are first used: a Spark task that only reads blocks of a depot
+should not pay, in every new Python worker, for what it takes to write one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from atoll.depot.blocks import BlockRef, read_block, read_blocks
+    from atoll.depot.depot import Appended, Depot
+    from atoll.depot.files import FileSource, file_format
+    from atoll.depot.partitioner import Custom, HashBy, Partitioner, Random
+    from atoll.depot.producers import Producer
+    from atoll.depot.reader import DepotReader
+    from atoll.depot.spec import DepotSpec, Retention
+    from atoll.depot.start import StartFrom
 
 __all__ = [
     "Appended",
@@ -18,6 +29,7 @@ __all__ = [
     "FileSource",
     "HashBy",
     "Partitioner",
+    "Producer",
     "Random",
     "Retention",
     "StartFrom",
@@ -25,3 +37,24 @@ __all__ = [
     "read_block",
     "read_blocks",
 ]
+
+_HOMES = {
+    "blocks": ("BlockRef", "read_block", "read_blocks"),
+    "depot": ("Appended", "Depot"),
+    "files": ("FileSource", "file_format"),
+    "partitioner": ("Custom", "HashBy", "Partitioner", "Random"),
+    "producers": ("Producer",),
+    "reader": ("DepotReader",),
+    "spec": ("DepotSpec", "Retention"),
+    "start": ("StartFrom",),
+}
+_MODULES = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'atoll.depot' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"atoll.depot.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

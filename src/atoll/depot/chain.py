@@ -14,6 +14,7 @@ from pathlib import Path
 from atoll.depot.blocks import BlockRef
 from atoll.depot.format import SegmentHeader
 from atoll.depot.index import SEGMENTS_FOLDER, SegmentIndex, segment_file_name
+from atoll.depot.producers import PRODUCER_SECONDS_MAX, ProducerTable
 from atoll.depot.scan import read_header, scan
 from atoll.errors import DamageError, DepotError
 from atoll.storage.local import LocalStore
@@ -37,6 +38,7 @@ class SegmentChain:
         headers: Of all segments, oldest first.
         tail: The newest segment's index; None before there is one.
         torn: What was unreadable at the newest segment's end at the last refresh, or None.
+        producer_seconds_max: How long a silent producer is remembered; set before refreshing.
     """
 
     def __init__(self, folder: Path, partitions: int | None, ddl: str | None) -> None:
@@ -48,6 +50,7 @@ class SegmentChain:
         self.headers: list[SegmentHeader] = []
         self.tail: SegmentIndex | None = None
         self.torn: str | None = None
+        self.producer_seconds_max = PRODUCER_SECONDS_MAX
         self.retained = NumberedObjects(LocalStore(folder), "retained")
         self._indexes: OrderedDict[int, SegmentIndex] = OrderedDict()
 
@@ -80,10 +83,16 @@ class SegmentChain:
         with self.lock:
             return tuple(self.tail.ends) if self.tail is not None else self._zeros()
 
+    def producers(self) -> ProducerTable:
+        """What is stored of producers; only the writer's thread may use it."""
+        found = self.tail.producers if self.tail is not None else None
+        return ProducerTable(self.producer_seconds_max) if found is None else found
+
     def add_segment(self, header: SegmentHeader, index: SegmentIndex) -> None:
         """Take in a segment that the writer has just published."""
         with self.lock:
             if self.tail is not None:
+                self.tail.producers = None  # they go on in the new one
                 self._keep(self.tail)
             self.headers.append(header)
             self.tail = index
@@ -162,7 +171,7 @@ class SegmentChain:
         headers = [known.get(number) or self._read_header(number) for number in numbers]
         tail = self.tail
         if headers and (tail is None or tail.header.number != headers[-1].number):
-            tail = SegmentIndex(headers[-1])
+            tail = SegmentIndex(headers[-1], ProducerTable(self.producer_seconds_max))
         if tail is not None and headers:
             self.torn = scan(self.path(tail.header.number), tail, None)
         self.headers, self.tail = headers, tail if headers else None

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from atoll.errors import FencedError, NotFoundError
+from atoll.errors import FencedError, NotFoundError, StorageError
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError
@@ -54,9 +54,13 @@ class WriterClaim:
 
         Raises:
             FencedError: When somebody claimed the depot after this writer and goes on to use it.
+            StorageError: When the disk does not say.
         """
         if not os.access(self._own, os.F_OK):
-            raise self._fenced(self._holder(self._claims.latest() or 0))
+            latest = self._claims.latest() or 0
+            if latest == self.number:  # an I/O error looks like a missing file here
+                raise StorageError("the depot's claim cannot be looked up", file=self._own)
+            raise self._fenced(self._holder(latest))
 
     def _take_number(self) -> int:
         """Make the claim with the highest number."""

@@ -23,8 +23,10 @@ from atoll.depot.blocks import BLOCK_ROWS_MAX, BlockRef
 from atoll.depot.chain import SegmentChain
 from atoll.depot.claim import WriterClaim
 from atoll.depot.files import FileSource
+from atoll.depot.fingerprint import RecordsCrc
 from atoll.depot.group_writer import GroupWriter
 from atoll.depot.partitioner import Placer
+from atoll.depot.producers import Producer
 from atoll.depot.reader import read_range, resolve_start
 from atoll.depot.retention import removable
 from atoll.depot.segment_file import clean_staging, sync_file
@@ -50,15 +52,19 @@ class Appended(msgspec.Struct, frozen=True):
     Attributes:
         count: How many records.
         offsets: Per depot partition that got any, the first offset and the one after the last.
-            Records of other calls never lie in between.
+            Records of other calls never lie in between. Empty for a producer's append that was
+            stored so long ago that the offsets are not remembered.
         refusals: The first refused records (only with ``on_invalid="keep"``).
         refused_count: How many were refused in all.
+        duplicate: Whether the producer's append was stored before: this call stored nothing, and
+            ``count`` is what it holds.
     """
 
     count: int
     offsets: dict[int, tuple[int, int]]
     refusals: list[Refusal]
     refused_count: int
+    duplicate: bool = False
 
 
 def _no_fence() -> None:
@@ -100,6 +106,7 @@ class Depot:
         self._placer = Placer(spec.partitioner, spec.schema, spec.partitions, spec.name)
         self._listeners: list[Callable[[], None]] = []
         self._chain = SegmentChain(self.folder, spec.partitions, self._ddl)
+        self._chain.producer_seconds_max = spec.producer_seconds_max
         claim = WriterClaim(self.folder, epoch)
         self._recover()
         self._writer = GroupWriter(
@@ -125,7 +132,9 @@ class Depot:
         """Close it."""
         self.close()
 
-    def append(self, data: Any, on_invalid: OnInvalid = "none") -> Appended:
+    def append(
+        self, data: Any, on_invalid: OnInvalid = "none", producer: Producer | None = None
+    ) -> Appended:
         """Append records; when this returns they are durable.
 
         Args:
@@ -133,19 +142,22 @@ class Depot:
                 or a pandas DataFrame.
             on_invalid: ``"none"``: store nothing of the call when a record does not fit the
                 schema. ``"keep"``: store the others.
+            producer: Who appends and the append's number: sent again, it is stored once.
 
         Raises:
             RecordsRefusedError: With ``"none"``, when a record does not fit.
+            ProducerError: When the number does not fit the producer's earlier ones.
             StorageError: When the disk refuses; nothing of the call is stored.
             FencedError: When another writer has taken over.
         """
-        return self.append_stream(self._checked(data), on_invalid)
+        return self.append_stream(self._checked(data), on_invalid, producer=producer)
 
     def append_stream(
         self,
         batches: Iterable[Checked],
         on_invalid: OnInvalid = "none",
         progress: Callable[[int], None] | None = None,
+        producer: Producer | None = None,
     ) -> Appended:
         """Append what a source yields as one call, all or nothing, in bounded memory.
 
@@ -153,10 +165,13 @@ class Depot:
             batches: Checked records; only a few of them are held at a time.
             on_invalid: As for :meth:`append`.
             progress: Called with the number of records seen so far, good and refused.
+            producer: As for :meth:`append`; whether the call is one sent again is known when all
+                of it has been read.
         """
         if on_invalid not in {"none", "keep"}:
             raise UsageError(f"on_invalid cannot be {on_invalid!r}", hint="use 'none' or 'keep'")
         stream = StreamAppend(self.folder, self._placer, self.spec.partitions, self._ddl)
+        crc = RecordsCrc() if producer is not None else None
         refusals, count = Refusals(), 0
         try:
             for checked in batches:
@@ -166,14 +181,21 @@ class Depot:
                     stream.discard()  # go on only to name and count the others
                 else:
                     stream.add(checked)
+                    if crc is not None:
+                        crc.add(checked.batch)
                 if progress is not None:
                     progress(count + refusals.count)
             if refusals.count and on_invalid == "none":
                 raise self._refused(refusals)
-            offsets = self._writer.submit(stream.request()) if count else {}
+            request = stream.request()
+            if crc is not None:
+                request.producer, request.crc = producer, crc.value()
+            if count or producer is not None:  # a number counts without records too
+                self._writer.submit(request)
         finally:
             stream.discard()
-        return Appended(count, offsets, refusals.kept, refusals.count)
+        offsets, again = request.offsets, request.duplicate
+        return Appended(count, offsets, refusals.kept, refusals.count, again)
 
     def append_file(
         self,
@@ -181,6 +203,7 @@ class Depot:
         format: str | None = None,  # noqa: A002  # the word users know
         on_invalid: OnInvalid = "none",
         progress: Callable[[int], None] | None = None,
+        producer: Producer | None = None,
     ) -> Appended:
         """Append a file's records as one call, all or nothing, in bounded memory.
 
@@ -189,8 +212,10 @@ class Depot:
             format: ``jsonl``, ``csv`` or ``parquet``; by default the name's ending tells.
             on_invalid: As for :meth:`append`; refusals name the file's lines.
             progress: Called with the number of records seen so far.
+            producer: As for :meth:`append_stream`.
         """
-        return self.append_stream(FileSource(path, self.codec, format), on_invalid, progress)
+        source = FileSource(path, self.codec, format)
+        return self.append_stream(source, on_invalid, progress, producer)
 
     def start_offsets(self) -> tuple[int, ...]:
         """Per depot partition, the oldest offset that is still there."""

@@ -24,6 +24,7 @@ import msgspec
 import pyarrow as pa
 
 from atoll.depot.blocks import EncodedBlock
+from atoll.depot.producers import ProducerMark
 from atoll.errors import DamageError, StorageError
 
 __all__ = [
@@ -100,11 +101,14 @@ class FrameHeader(msgspec.Struct, frozen=True, array_like=True):
         durable_length: How much of the segment was fsynced when this frame was written. A frame
             that cannot be read before that point is damage, never a torn write.
         blocks: The payload's blocks.
+        producers: The appends with a producer among those in the frame. A frame without blocks
+            carries those that a segment must repeat, so that earlier segments may go.
     """
 
     time_ms: int
     durable_length: int
     blocks: list[BlockEntry]
+    producers: list[ProducerMark] = []
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -165,13 +169,16 @@ def decode_header(block: bytes, file: str) -> SegmentHeader:
 
 
 def encode_frame(
-    blocks: list[EncodedBlock], time_ms: int, durable_length: int
+    blocks: list[EncodedBlock],
+    time_ms: int,
+    durable_length: int,
+    producers: list[ProducerMark] | None = None,
 ) -> tuple[FrameHeader, list[bytes | pa.Buffer], int]:
     """A frame's header, the buffers to write in order, and the encoded header's length."""
     entries = [
         BlockEntry(block.partition, block.rows, block.data.size, block.crc) for block in blocks
     ]
-    header = FrameHeader(time_ms, durable_length, entries)
+    header = FrameHeader(time_ms, durable_length, entries, producers or [])
     encoded = _encoder.encode(header)
     payload_length = sum(entry.length for entry in entries)
     crc = _frame_crc(len(encoded), payload_length, encoded)

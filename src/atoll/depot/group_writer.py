@@ -8,6 +8,9 @@ An append is acknowledged after: the write, the fsync, the check that no other w
 the depot, and the coordinator's own fence. When any of them fails, nothing of the group was or
 will be acknowledged, and the segment is never written again: the next one records how much of it
 counts.
+
+Whether a producer's append is new is decided here too, one group after the other: against what
+is stored, and against what stands before it in its group.
 """
 
 from __future__ import annotations
@@ -24,11 +27,12 @@ from atoll.depot.chain import SegmentChain
 from atoll.depot.claim import WriterClaim
 from atoll.depot.format import FrameHeader, SegmentHeader, encode_frame
 from atoll.depot.index import SegmentIndex
+from atoll.depot.producers import Admission, Duplicate
 from atoll.depot.requests import AppendRequest, merged, runs_of
 from atoll.depot.scan import read_header
-from atoll.depot.segment_file import SegmentFile
+from atoll.depot.segment_file import SegmentFile, sync_file
 from atoll.depot.staging import StagedSegment
-from atoll.errors import AtollError, DepotError, FencedError, StorageError
+from atoll.errors import AtollError, DepotError, FencedError, ProducerError, StorageError
 from atoll.logs import get_logger
 
 __all__ = ["GroupWriter"]
@@ -83,15 +87,13 @@ class GroupWriter:
         self._closed = False
         self._open_first_segment()
 
-    def submit(self, request: AppendRequest) -> dict[int, tuple[int, int]]:
-        """Append and wait for the acknowledgement.
-
-        Returns:
-            Per depot partition, the first offset and the offset after the last.
+    def submit(self, request: AppendRequest) -> None:
+        """Append and wait for the acknowledgement: then the request has its offsets.
 
         Raises:
             StorageError: When the disk refused; nothing of the request is stored.
             FencedError: When another writer has taken over; nothing will be acknowledged.
+            ProducerError: When its number does not fit its producer's earlier ones.
             DepotError: When the depot is closed.
         """
         with self._lock:
@@ -108,7 +110,6 @@ class GroupWriter:
         if request.error is not None:
             # a copy each: one exception object must not be raised in several threads
             raise copy.copy(request.error) from request.error
-        return request.offsets
 
     def close(self) -> None:
         """Let queued appends end, then close the segment. May be called again."""
@@ -155,43 +156,89 @@ class GroupWriter:
     def _commit(self, run: list[AppendRequest]) -> None:
         if self._fenced is not None:
             raise self._fenced
-        staged = run[0].staged
-        if staged is not None:
-            self._publish(staged)
-            self._resolve(run, self._chain.end_offsets(), before=True)
-            return
-        groups = merged(run, self._codec)
+        fresh = self._admit(run)
+        if not fresh:
+            self._check_still_writer()
+        elif fresh[0].staged is not None:
+            self._publish(fresh[0].staged, fresh[0])
+        else:
+            self._write(fresh)
+
+    def _admit(self, run: list[AppendRequest]) -> list[AppendRequest]:
+        """Give each request its offsets; returns those that are to be stored, in order."""
+        admission = Admission(self._chain.producers(), self._now_ms())
+        ends = list(self._chain.end_offsets())
+        fresh = []
+        for request in run:
+            if request.producer is None or self._is_new(request, admission):
+                _place(request, ends)
+                fresh.append(request)
+                if request.producer is not None:
+                    request.mark = admission.add(request.producer, request.crc, request.offsets)
+            elif request.staged is not None:
+                request.staged.file.close()
+        return fresh
+
+    def _is_new(self, request: AppendRequest, admission: Admission) -> bool:
+        """Whether a producer's append is to be stored; else the request has its answer."""
+        if request.producer is None:
+            return True
+        request.settled = not admission.pending(request.producer.id)
+        try:
+            decision = admission.admit(request.producer, request.crc)
+        except ProducerError as error:
+            request.error = error
+            return False
+        if isinstance(decision, Duplicate):
+            request.duplicate = True
+            request.offsets = decision.offsets
+            return False
+        request.settled = False
+        return True
+
+    def _write(self, fresh: list[AppendRequest]) -> None:
+        groups = merged(fresh, self._codec)
         file = self._file_with_room()
         frames: list[tuple[FrameHeader, int, int]] = []
         buffers: list[bytes | pa.Buffer] = []
         time_ms = self._now_ms()
-        for blocks in groups:
-            header, pieces, header_bytes = encode_frame(blocks, time_ms, file.durable_length)
+        for blocks, marks in groups:
+            header, pieces, header_bytes = encode_frame(blocks, time_ms, file.durable_length, marks)
             frames.append((header, header_bytes, sum(block.length for block in header.blocks)))
             buffers += pieces
         file.write(buffers)
         file.sync()
         self._check_still_writer()
-        ends = self._chain.end_offsets()
         with self._chain.lock:
             tail = self._tail()
             for frame, header_bytes, payload_bytes in frames:
                 tail.add(frame, header_bytes, payload_bytes)
-        self._resolve(run, ends)
 
-    def _publish(self, staged: StagedSegment) -> None:
+    def _publish(self, staged: StagedSegment, request: AppendRequest) -> None:
         """Make a segment that an appender has written the newest one."""
         self._retire_file()
+        marks = self._chain.producers().snapshot(self._now_ms())
+        if request.mark is not None:
+            marks.append(request.mark)
+        if marks:
+            staged.add_producers(marks)
         header = self._publish_file(staged.file)
         self._file = staged.file
         self._check_still_writer()
-        index = SegmentIndex(header)
-        for frame, header_bytes, payload_bytes in staged.frames:
+        self._add_segment(header, staged.frames)
+
+    def _add_segment(
+        self, header: SegmentHeader, frames: list[tuple[FrameHeader, int, int]]
+    ) -> None:
+        """Take in a new segment; what is known of producers goes on in it."""
+        index = SegmentIndex(header, self._chain.producers())
+        for frame, header_bytes, payload_bytes in frames:
             index.add(frame, header_bytes, payload_bytes)
         self._chain.add_segment(header, index)
 
     def _file_with_room(self) -> SegmentFile:
-        if self._file is not None and self._file.position >= self._segment_bytes_max:
+        file = self._file
+        if file is not None and file.position - file.carried_bytes >= self._segment_bytes_max:
             self._retire_file()
         return self._file if self._file is not None else self._open_segment()
 
@@ -203,20 +250,35 @@ class GroupWriter:
                 return
             except _NumberTakenError:
                 self._chain.refresh()
+                # what it holds beyond its header may not be durable yet, and counts from here on
+                sync_file(self._chain.path(self._tail().header.number))
         raise DepotError("other writers keep opening the depot", depot=self._chain.name)
 
     def _open_segment(self) -> SegmentFile:
         partitions, ddl = self._chain.partitions or 0, self._chain.ddl or ""
+        self._chain.producers().expire(self._now_ms())
         file = SegmentFile(self._chain.folder, partitions, ddl)
         try:
+            frames = self._carry_producers(file)
             header = self._publish_file(file)
             self._check_still_writer()
         except BaseException:
             file.close()
             raise
-        self._chain.add_segment(header, SegmentIndex(header))
+        self._add_segment(header, frames)
         self._file = file
         return file
+
+    def _carry_producers(self, file: SegmentFile) -> list[tuple[FrameHeader, int, int]]:
+        """Begin a new segment with what is known of producers, so that earlier ones may go."""
+        marks = self._chain.producers().snapshot(self._now_ms())
+        if not marks:
+            return []
+        start = file.position
+        header, buffers, header_bytes = encode_frame([], self._now_ms(), 0, marks)
+        file.write(buffers)
+        file.carried_bytes = file.position - start
+        return [(header, header_bytes, 0)]
 
     def _publish_file(self, file: SegmentFile) -> SegmentHeader:
         """Make the file the next segment."""
@@ -242,7 +304,7 @@ class GroupWriter:
                 depot=self._chain.name,
                 file=str(self._chain.path(number)),
             ) from cause
-        self._chain.add_segment(header, SegmentIndex(header))
+        self._add_segment(header, [])
 
     def _next_header(self, published_length: int) -> SegmentHeader:
         tail = self._chain.tail
@@ -272,20 +334,6 @@ class GroupWriter:
             raise DepotError("the depot has no segment", depot=self._chain.name)
         return self._chain.tail
 
-    def _resolve(
-        self, run: list[AppendRequest], ends: tuple[int, ...], *, before: bool = False
-    ) -> None:
-        """Give each request its offsets, in the order of the frames."""
-        at = list(ends)
-        if before:
-            for partition, rows in run[0].counts():
-                at[partition] -= rows
-        for request in run:
-            for partition, rows in request.counts():
-                start = request.offsets.get(partition, (at[partition], 0))[0]
-                at[partition] += rows
-                request.offsets[partition] = (start, at[partition])
-
     def _retire_file(self) -> None:
         if self._file is not None:
             self._file.close()
@@ -303,6 +351,8 @@ class GroupWriter:
             error.__cause__ = cause
         _log.error("depot append failed", depot=self._chain.name, error=str(error))
         for request in run:
+            if request.settled and self._fenced is None:
+                continue
             request.error = error
             if request.staged is not None:
                 request.staged.file.close()
@@ -323,3 +373,12 @@ class GroupWriter:
             self._acknowledged()
         except Exception:  # noqa: BLE001  # a listener's fault must not end the writer thread
             _log.exception("a listener to depot appends failed", depot=self._chain.name)
+
+
+def _place(request: AppendRequest, ends: list[int]) -> None:
+    """Give the request the next offsets: frames are written in the order of the requests."""
+    request.offsets = {}
+    for partition, rows in request.counts():
+        start = request.offsets.get(partition, (ends[partition], 0))[0]
+        ends[partition] += rows
+        request.offsets[partition] = (start, ends[partition])

@@ -11,6 +11,7 @@ from bisect import bisect_right
 
 from atoll.depot.blocks import BlockRef
 from atoll.depot.format import FRAME_PREAMBLE_BYTES, FrameHeader, SegmentHeader, header_block_bytes
+from atoll.depot.producers import ProducerTable
 
 __all__ = ["SegmentIndex", "segment_file_name"]
 
@@ -44,11 +45,13 @@ class SegmentIndex:
         ends: Per depot partition, the offset after its last record.
         valid_length: How many bytes of the file the index covers.
         time_ms: The append time of the last frame, or the segment's own.
+        producers: What the newest segment's frames say of producers; None for other segments.
     """
 
-    def __init__(self, header: SegmentHeader) -> None:
+    def __init__(self, header: SegmentHeader, producers: ProducerTable | None = None) -> None:
         """An index of no frames."""
         self.header = header
+        self.producers = producers
         self.file = segment_file_name(header.number)
         self.ends = list(header.bases)
         self.valid_length = header_block_bytes(len(header.bases), header.ddl)
@@ -73,6 +76,8 @@ class SegmentIndex:
             self.ends[block.partition] += block.rows
             position += block.length
         self.valid_length += FRAME_PREAMBLE_BYTES + header_bytes + payload_bytes
+        if self.producers is not None and frame.producers:
+            self.producers.apply(frame.producers)
 
     def blocks(self, partition: int, start: int, end: int) -> list[BlockRef]:
         """The blocks with the offsets from ``start`` up to ``end`` that lie in this segment."""

@@ -8,6 +8,7 @@ from typing import Any
 from atoll.codec.records import RecordCodec
 from atoll.depot.blocks import BLOCK_BYTES, EncodedBlock, encode_block, encode_blocks
 from atoll.depot.partitioner import RecordParts
+from atoll.depot.producers import Producer, ProducerMark
 from atoll.depot.staging import StagedSegment
 
 __all__ = ["AppendRequest", "merged", "runs_of"]
@@ -20,9 +21,32 @@ class AppendRequest:
         records: Few records, per depot partition; the writer encodes them with others.
         blocks: More records, encoded by the appender already.
         staged: A whole segment, written by the appender already.
+
+    Attributes:
+        producer: Who appends, where an append sent again is to be recognised.
+        crc: CRC-32 of the producer's records.
+        mark: What the frame says of the producer, once the append is found to be new.
+        offsets: Per depot partition, the first offset and the one after the last.
+        duplicate: Whether it was stored before.
+        settled: Whether its answer does not depend on the group being stored.
+        error: Why nothing of it is stored.
+        done: Released when all that is known.
     """
 
-    __slots__ = ("blocks", "bytes", "done", "error", "offsets", "records", "staged")
+    __slots__ = (
+        "blocks",
+        "bytes",
+        "crc",
+        "done",
+        "duplicate",
+        "error",
+        "mark",
+        "offsets",
+        "producer",
+        "records",
+        "settled",
+        "staged",
+    )
 
     def __init__(
         self,
@@ -36,6 +60,11 @@ class AppendRequest:
         self.blocks = blocks
         self.staged = staged
         self.bytes = sum(block.data.size for block in blocks or ())
+        self.producer: Producer | None = None
+        self.crc = 0
+        self.mark: ProducerMark | None = None
+        self.duplicate = False
+        self.settled = False
         self.error: BaseException | None = None
         self.offsets: dict[int, tuple[int, int]] = {}
         self.done = threading.Lock()
@@ -62,23 +91,30 @@ def runs_of(group: list[AppendRequest]) -> list[list[AppendRequest]]:
     return runs
 
 
-def merged(run: list[AppendRequest], codec: RecordCodec) -> list[list[EncodedBlock]]:
-    """The blocks of each frame to write: neighbouring small appends share one."""
-    frames: list[list[EncodedBlock]] = []
+def merged(
+    run: list[AppendRequest], codec: RecordCodec
+) -> list[tuple[list[EncodedBlock], list[ProducerMark]]]:
+    """Blocks and producers of each frame to write: neighbouring small appends share one."""
+    frames: list[tuple[list[EncodedBlock], list[ProducerMark]]] = []
     small: dict[int, list[Any]] = {}
+    marks: list[ProducerMark] = []
 
     def flush() -> None:
+        nonlocal marks
         if small:
-            frames.append(_encode_records(small, codec))
+            frames.append((_encode_records(small, codec), marks))
             small.clear()
+            marks = []
 
     for request in run:
+        own = [request.mark] if request.mark is not None else []
         if request.records is not None:
+            marks += own
             for partition, records in request.records:
                 small.setdefault(partition, []).extend(records)
         elif request.blocks is not None:
             flush()
-            frames.append(request.blocks)
+            frames.append((request.blocks, own))
     flush()
     return frames
 

@@ -7,6 +7,7 @@ have dropped the data and would report success the next time.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ class SegmentFile:
     Attributes:
         position: How many bytes are written.
         durable_length: How many of them are fsynced.
+        carried_bytes: How many of them only repeat what earlier segments say of producers.
     """
 
     def __init__(self, folder: Path, partitions: int, ddl: str) -> None:
@@ -50,6 +52,7 @@ class SegmentFile:
             self.position = header_block_bytes(partitions, ddl)
             os.lseek(self._descriptor, self.position, os.SEEK_SET)
         self.durable_length = 0
+        self.carried_bytes = 0
 
     def write(self, buffers: Sequence[bytes | pa.Buffer]) -> None:
         """Append the buffers. After an error the file must be closed.
@@ -99,12 +102,18 @@ class SegmentFile:
         self.durable_length = self.position
 
     def close(self) -> None:
-        """Close it; a file that was never published is deleted. May be called again."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Close it; a file that was never published is deleted. May be called again.
+
+        What was acknowledged is durable already, so that an error here costs nothing: what stays
+        behind is deleted at the next opening.
+        """
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
         if self.path == self._temporary:
-            self._temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self._temporary.unlink(missing_ok=True)
 
     def _write_all(self, rest: list[memoryview]) -> None:
         while rest:

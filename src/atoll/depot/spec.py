@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from atoll.depot.partitioner import HashBy, Partitioner, Random, check_partitioner
+from atoll.depot.producers import PRODUCER_SECONDS_MAX
 from atoll.errors import DeclarationError
 
 __all__ = ["SEGMENT_BYTES_MAX", "DepotSpec", "Retention"]
@@ -47,6 +48,7 @@ class DepotSpec:
         partitioner: Where a record goes.
         retention: How much is kept at least.
         segment_bytes_max: A segment file that has grown to this size is followed by a new one.
+        producer_seconds_max: How long a producer that appends nothing is remembered.
     """
 
     name: str
@@ -55,6 +57,7 @@ class DepotSpec:
     partitioner: Partitioner = field(default_factory=Random)
     retention: Retention = field(default_factory=Retention)
     segment_bytes_max: int = SEGMENT_BYTES_MAX
+    producer_seconds_max: float = PRODUCER_SECONDS_MAX
 
     def __post_init__(self) -> None:
         """Check what can be checked without opening the depot."""

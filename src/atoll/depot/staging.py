@@ -10,6 +10,7 @@ from pathlib import Path
 
 from atoll.depot.blocks import EncodedBlock
 from atoll.depot.format import FrameHeader, encode_frame
+from atoll.depot.producers import ProducerMark
 from atoll.depot.segment_file import SegmentFile
 
 __all__ = ["StagedSegment"]
@@ -39,6 +40,14 @@ class StagedSegment:
         header, buffers, header_bytes = encode_frame(blocks, 0, 0)
         self.file.write(buffers)
         self.frames.append((header, header_bytes, sum(block.length for block in header.blocks)))
+
+    def add_producers(self, marks: list[ProducerMark]) -> None:
+        """Write what the segment must say of producers, as a frame without records."""
+        length = self.file.position
+        header, buffers, header_bytes = encode_frame([], 0, 0, marks)
+        self.file.write(buffers)
+        self.frames.append((header, header_bytes, 0))
+        self.file.carried_bytes = self.file.position - length
 
     def discard(self) -> None:
         """Delete the file unless the writer owns it. May be called again."""

@@ -8,7 +8,7 @@ could not go; so its checkpoint is *named again* by a later commit, without bein
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from atoll.microbatch.objects import CheckpointFile, Commit, unpack_ids
 from atoll.pstate.history import FileRef
@@ -26,8 +26,17 @@ class Entry:
     id: int
     """The microbatch after which the vnode was as the file says."""
     file: FileRef
-    named_in: int
-    """The newest commit that names it."""
+    named: tuple[int, ...]
+    """The commits that name it, oldest first."""
+
+    @property
+    def named_in(self) -> int:
+        """The newest commit that names it."""
+        return self.named[-1]
+
+    def named_by(self, commit_id: int) -> int:
+        """The newest commit up to the one given that names it; the first when none does."""
+        return max((each for each in self.named if each <= commit_id), default=self.named[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +53,14 @@ class Checkpoints:
         """
         if not _is_round(last.id + 1, interval):
             return {}
-        chosen: dict[str, list[int]] = {}
-        for name, part in last.pstates.items():
-            newest = self._newest_ids(name)
-            touched = unpack_ids(part.touched)
-            stale = sorted(
-                (newest.get(vnode, 0), vnode)
-                for vnode, when in enumerate(touched)
-                if when > newest.get(vnode, 0)
-            )
-            if stale:
-                share = -(-len(stale) // _ROUNDS)
-                chosen[name] = sorted(vnode for _, vnode in stale[:share])
-        return chosen
+        return {
+            name: sorted(vnodes[: -(-len(vnodes) // _ROUNDS)])
+            for name, vnodes in self._longest_unwritten(last).items()
+        }
+
+    def stale(self, last: Commit) -> dict[str, list[int]]:
+        """All vnodes that changed since their checkpoint, by PState; no PState without any."""
+        return {name: sorted(vnodes) for name, vnodes in self._longest_unwritten(last).items()}
 
     def named_again(self, commit_id: int, interval: int, name: str) -> list[CheckpointFile]:
         """The checkpoints of clean vnodes that commit ``commit_id`` must name again."""
@@ -81,7 +85,9 @@ class Checkpoints:
             vnodes = list(changed.get(name, ((),) * count))
             for file in part.checkpoints:
                 for vnode, checkpoint_id in zip(file.vnodes, file.ids, strict=True):
-                    entry = Entry(checkpoint_id, file.file, commit.id)
+                    before = [e.named for e in vnodes[vnode] if e.id == checkpoint_id]
+                    named = (*(before[0] if before else ()), commit.id)
+                    entry = Entry(checkpoint_id, file.file, named)
                     others = tuple(e for e in vnodes[vnode] if e.id != checkpoint_id)
                     vnodes[vnode] = tuple(sorted((*others, entry), key=lambda each: each.id))
             changed[name] = tuple(vnodes)
@@ -101,18 +107,40 @@ class Checkpoints:
                 if not bases:
                     return 1
                 base = bases[-1]
-                first_log = base.named_in if when <= base.id else base.id + 1
-                floor = min(floor, base.named_in, first_log)
+                # As of the horizon only a commit up to there can say where the base is.
+                named = base.named_by(horizon)
+                first_log = named if when <= base.id else base.id + 1
+                floor = min(floor, named, first_log)
         return floor
 
     def above(self, floor: int) -> Checkpoints:
         """Without the checkpoints that only commits below ``floor`` name."""
         return Checkpoints(
             {
-                name: tuple(tuple(e for e in entries if e.named_in >= floor) for entries in vnodes)
+                name: tuple(
+                    tuple(
+                        replace(e, named=tuple(n for n in e.named if n >= floor))
+                        for e in entries
+                        if e.named_in >= floor
+                    )
+                    for entries in vnodes
+                )
                 for name, vnodes in self.entries.items()
             }
         )
+
+    def _longest_unwritten(self, last: Commit) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for name, part in last.pstates.items():
+            newest = self._newest_ids(name)
+            stale = sorted(
+                (newest.get(vnode, 0), vnode)
+                for vnode, when in enumerate(unpack_ids(part.touched))
+                if when > newest.get(vnode, 0)
+            )
+            if stale:
+                found[name] = [vnode for _, vnode in stale]
+        return found
 
     def _newest_ids(self, name: str) -> dict[int, int]:
         return {

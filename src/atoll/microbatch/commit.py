@@ -35,6 +35,9 @@ def build_commit(state: State, outcome: Outcome, now_ms: int) -> Commit:
         tokens=[token for job in outcome.jobs for token in job.tokens],
         pstates=pstates,
         floor=max(floor, state.last.floor),
+        appends=[rows for job in outcome.jobs for each in job.manifests for rows in each.appends],
+        timeline=state.last.timeline,
+        horizon=max(state.last.readable_from, plan.id - state.options.history_microbatches),
     )
 
 

@@ -5,18 +5,20 @@
             Wake, nothing new            Retry
            +------------+        +------------------+
            v            |        v                  |
-    +--> IDLE ----------+--> PROCESS --AttemptFailed--> BACKOFF / FAILED
+    +--> IDLE ----------+--> PROCESS --AttemptFailed--> waits / FAILED
     |      | new records     ^   |
     |      v                 |   | AttemptSucceeded
     |    PRIME --PlanReady---+   v
     |                          COMMIT --CommitRefused--> FENCED
     |                            | CommitCreated
     |                            v
-    +------ TIDY <--Published- PUBLISH
+    +------ TIDY <--Published- PUBLISH <--DeliveryFailed, Retry
+                                         (delivery comes first)
 
-The steps carry the numbers of the protocol (``docs/concepts/microbatch.md``). Whoever runs the
-coordinator executes the command and reports the matching event; nothing here reads a clock, a
-file or Spark, so a test can drive every order of events in microseconds.
+A rollback is decided while nothing runs (IDLE, or waiting in PRIME or PROCESS) and leads back to
+IDLE, paused. The steps carry the numbers of the protocol (``docs/concepts/microbatch.md``).
+Whoever runs the coordinator executes the command and reports the matching event; nothing here
+reads a clock, a file or Spark, so a test can drive every order of events in microseconds.
 """
 
 from __future__ import annotations
@@ -24,17 +26,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 from atoll.microbatch import planning
+from atoll.microbatch.backoff import delay_ms, is_environmental
 from atoll.microbatch.commit import build_commit
 from atoll.microbatch.events import (
+    Answer,
+    AskCheckpoint,
+    Asked,
     AttemptFailed,
     AttemptSucceeded,
+    Begin,
     Command,
     CommitCreated,
     CommitRefused,
     Condition,
     CreateCommit,
     CreatePlan,
+    Deliver,
+    Delivered,
+    DeliveryFailed,
     Event,
+    GoBack,
     Halt,
     Pause,
     PlanReady,
@@ -42,6 +53,9 @@ from atoll.microbatch.events import (
     Published,
     Resume,
     Retry,
+    RollBack,
+    RollBackRefused,
+    RolledBack,
     RunAttempt,
     State,
     Step,
@@ -50,12 +64,12 @@ from atoll.microbatch.events import (
     Wait,
     Wake,
 )
-from atoll.microbatch.objects import Plan
-from atoll.microbatch.outcome import ActorFailure
+from atoll.microbatch.objects import Commit, Plan
+from atoll.microbatch.outcome import ActorFailure, failure_of
+from atoll.microbatch.rollback import refusal, rolled_back
 
 __all__ = ["decide"]
 
-_RETRY_DELAY_MS_MIN = 50
 _LOOK_AGAIN_MS = 1_000
 """How often a paused topology looks whether it was fenced."""
 
@@ -66,11 +80,22 @@ def decide(state: State, event: Event) -> tuple[State, Command]:
     An event that does not belong to the state's step is a defect of the caller and fails an
     assertion: going on would break the protocol.
     """
+    if state.condition == Condition.FENCED:
+        return state, Wait(None)
     match event:
         case Pause():
-            return _pause(state)
+            paused = state.condition == Condition.RUNNING
+            return _go_on(replace(state, condition=Condition.PAUSED) if paused else state)
         case Resume():
-            return _resume(state)
+            state = replace(state, condition=Condition.RUNNING)
+            return _go_on(replace(state, failures=0, blamed=0, failure=None))
+        case AskCheckpoint():
+            asked = replace(state.asked, came=state.asked.came + 1)
+            return _go_on(replace(state, asked=asked))
+        case RollBack() | RolledBack() | RollBackRefused():
+            return _roll_back(state, event)
+        case Begin():
+            return _begin(state, event)
         case Wake():
             return _wake(state, event)
         case CommitRefused(failure):
@@ -83,11 +108,10 @@ def _advance(state: State, event: Event) -> tuple[State, Command]:
     match event:
         case PlanReady(plan):
             assert state.step in (Step.IDLE, Step.PRIME)
-            assert plan.id == state.last.id + 1, "a plan follows the last commit"
-            return _attempt(replace(state, plan=plan, failures=0))
+            return _planned(state, plan)
         case Retry():
-            assert state.step == Step.PROCESS
-            return _attempt(state) if state.condition == Condition.RUNNING else (state, Wait(None))
+            assert state.step in (Step.PRIME, Step.PROCESS, Step.PUBLISH)
+            return _go_on(state)
         case AttemptFailed(failure):
             return _failed(state, failure)
         case AttemptSucceeded(outcome, now_ms):
@@ -95,8 +119,13 @@ def _advance(state: State, event: Event) -> tuple[State, Command]:
             commit = build_commit(state, outcome, now_ms)
             return replace(state, step=Step.COMMIT, commit=commit), CreateCommit(commit)
         case CommitCreated(commit):
-            assert state.step == Step.COMMIT
-            return replace(state, step=Step.PUBLISH, commit=commit), Publish(commit)
+            return _committed(state, commit)
+        case Delivered():
+            return _delivered(state)
+        case DeliveryFailed(failure):
+            assert state.step == Step.PUBLISH
+            state = replace(state, failures=state.failures + 1, failure=failure)
+            return state, _back_off(state, environmental=True)
         case Published():
             return _published(state)
         case Tidied():
@@ -105,16 +134,80 @@ def _advance(state: State, event: Event) -> tuple[State, Command]:
     raise AssertionError(f"{event} belongs to decide")
 
 
+def _go_on(state: State) -> tuple[State, Command]:
+    """What there is to do when a wait is over, or a request ended it."""
+    running = state.condition == Condition.RUNNING
+    match state.step:
+        case Step.PUBLISH:  # a commit stands, so its rows are delivered in any condition
+            return state, Deliver(state.owed[0])
+        case Step.PROCESS:
+            return _attempt(state) if running else (state, Wait(None))
+    assert state.step in (Step.IDLE, Step.PRIME)
+    return replace(state, step=Step.IDLE), Wait(0 if running else _LOOK_AGAIN_MS)
+
+
+def _roll_back(
+    state: State, event: RollBack | RolledBack | RollBackRefused
+) -> tuple[State, Command]:
+    """A request to go back, or what came of it."""
+    match event:
+        case RolledBack():  # in any step: another coordinator may have gone back
+            return rolled_back(state, event), Wait(_LOOK_AGAIN_MS)
+        case RollBackRefused(ticket, failure):
+            return _go_on(replace(state, answer=Answer(ticket, failure)))
+    refused = refusal(state, event)
+    if refused is not None:
+        return _go_on(replace(state, answer=Answer(event.ticket, refused)))
+    return state, GoBack(event.ticket, event.to, event.keep_appended, state.last)
+
+
+def _begin(state: State, event: Begin) -> tuple[State, Command]:
+    """A new life first delivers what the last commit may owe, then tries the plan left to it.
+
+    Whether the life before it got to deliver cannot be seen, and doing it again does no harm.
+    """
+    assert state.step == Step.IDLE
+    owed = tuple(commit for commit in event.owed if commit.appends)
+    state = replace(state, owed=owed, step=Step.PUBLISH)
+    if event.plan is not None:
+        assert event.plan.id == state.last.id + 1, "a plan follows the last commit"
+        state = replace(state, plan=event.plan)
+    return (state, Deliver(owed[0])) if owed else _begun(state)
+
+
+def _begun(state: State) -> tuple[State, Command]:
+    return _go_on(replace(state, step=Step.IDLE if state.plan is None else Step.PROCESS))
+
+
 def _wake(state: State, event: Wake) -> tuple[State, Command]:
     if state.condition != Condition.RUNNING or state.step != Step.IDLE:
         return state, Wait(_LOOK_AGAIN_MS)
+    lost = planning.lost_records(state.last.ends(), event.ends)
+    if lost is not None:
+        return replace(state, condition=Condition.FAILED, failure=failure_of(lost)), Wait(None)
     limit = state.options.microbatch_records_max
     ranges = planning.choose_ranges(state.last.ends(), event.starts, event.ends, limit)
-    if all(start == end for each in ranges.values() for start, end in each):
+    asked = state.asked
+    stale = state.checkpoints.stale(state.last) if asked.came > asked.answered else {}
+    if asked.came > asked.answered and not stale:  # whoever asked has what it asked for
+        state = replace(state, asked=Asked(asked.came, asked.came, asked.came, state.last.id))
+    if not stale and all(start == end for each in ranges.values() for start, end in each):
         return state, Wait(state.options.empty_sleep_millis)
-    due = state.checkpoints.due(state.last, state.options.checkpoint_commits)
-    plan = Plan(state.last.id + 1, state.epoch, event.now_ms, ranges, due)
+    due = stale or state.checkpoints.due(state.last, state.options.checkpoint_commits)
+    follows = state.last
+    plan = Plan(follows.id + 1, state.epoch, event.now_ms, ranges, due, follows.timeline)
     return replace(state, step=Step.PRIME, version=0), CreatePlan(plan)
+
+
+def _planned(state: State, plan: Plan) -> tuple[State, Command]:
+    """Every attempt follows the plan object: ours, or the one that was there."""
+    assert plan.id == state.last.id + 1, "a plan follows the last commit"
+    asked = state.asked
+    if asked.came > asked.answered and plan.checkpoint_vnodes == state.checkpoints.stale(
+        state.last
+    ):
+        state = replace(state, asked=replace(asked, planned=asked.came))
+    return _attempt(replace(state, plan=plan, failures=0, blamed=0, failure=None))
 
 
 def _attempt(state: State) -> tuple[State, Command]:
@@ -125,19 +218,49 @@ def _attempt(state: State) -> tuple[State, Command]:
 
 
 def _failed(state: State, failure: ActorFailure) -> tuple[State, Command]:
-    assert state.step in (Step.PROCESS, Step.PRIME, Step.COMMIT)
-    failures = state.failures + 1
-    state = replace(state, step=Step.PROCESS, failures=failures, failure=failure, commit=None)
-    if failures >= state.options.retry_attempts_max:
+    """Steps 1 to 3 begin again; when there is no plan yet, with another look at the depots."""
+    assert state.step in (Step.IDLE, Step.PRIME, Step.PROCESS, Step.COMMIT)
+    step = Step.PRIME if state.plan is None else Step.PROCESS
+    environmental = is_environmental(failure)  # blames nobody and is waited out
+    blamed = state.blamed + (0 if environmental else 1)
+    state = replace(state, step=step, blamed=blamed, failures=state.failures + 1)
+    state = replace(state, failure=failure, commit=None)
+    if blamed >= state.options.retry_attempts_max:
         return replace(state, condition=Condition.FAILED), Wait(None)
-    delay = min(_RETRY_DELAY_MS_MIN * 2 ** (failures - 1), state.options.retry_delay_millis_max)
-    return state, Wait(delay)
+    return state, _back_off(state, environmental=environmental)
+
+
+def _back_off(state: State, *, environmental: bool) -> Wait:
+    most = state.options.retry_delay_millis_max
+    return Wait(delay_ms(state.failures, most, environmental=environmental))
+
+
+def _committed(state: State, commit: Commit) -> tuple[State, Command]:
+    """Step 4 begins: the rows for other depots come first, since the commit counts on them."""
+    assert state.step == Step.COMMIT
+    owed = (commit,) if commit.appends else ()
+    state = replace(state, step=Step.PUBLISH, commit=commit, owed=owed)
+    state = replace(state, failures=0, blamed=0, failure=None)
+    return state, Deliver(commit) if owed else Publish(commit)
+
+
+def _delivered(state: State) -> tuple[State, Command]:
+    assert state.step == Step.PUBLISH
+    state = replace(state, owed=state.owed[1:], failures=0, blamed=0, failure=None)
+    if state.owed:
+        return state, Deliver(state.owed[0])
+    if state.commit is not None:
+        return state, Publish(state.commit)
+    return _begun(state)
 
 
 def _published(state: State) -> tuple[State, Command]:
     assert state.step == Step.PUBLISH
     assert state.commit is not None
     commit = state.commit
+    asked = state.asked
+    if asked.planned > asked.answered:
+        asked = replace(asked, answered=asked.planned, commit=commit.id)
     state = replace(
         state,
         step=Step.TIDY,
@@ -145,23 +268,7 @@ def _published(state: State) -> tuple[State, Command]:
         plan=None,
         commit=None,
         version=0,
-        failures=0,
-        failure=None,
         checkpoints=state.checkpoints.with_commit(commit).above(commit.floor),
+        asked=asked,
     )
     return state, Tidy(commit)
-
-
-def _pause(state: State) -> tuple[State, Command]:
-    if state.condition == Condition.RUNNING:
-        state = replace(state, condition=Condition.PAUSED)
-    return state, Wait(_LOOK_AGAIN_MS if state.step == Step.IDLE else None)
-
-
-def _resume(state: State) -> tuple[State, Command]:
-    if state.condition == Condition.FENCED:
-        return state, Wait(None)
-    state = replace(state, condition=Condition.RUNNING)
-    if state.plan is not None:  # paused or failed between two attempts at it
-        return _attempt(replace(state, failures=0, failure=None))
-    return state, Wait(0)

@@ -6,16 +6,17 @@ anything more; if it does not look in time, the create-if-absent of the commit s
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
+from typing import NoReturn
 
 import msgspec
 
-from atoll.errors import FencedError, NotFoundError
-from atoll.storage.local import LocalStore
+from atoll.errors import AtollError, FencedError, StorageError
 from atoll.storage.numbered import NumberedObjects
-from atoll.storage.objects import ObjectExistsError
+from atoll.storage.objects import ObjectExistsError, ObjectStore
 
 __all__ = ["Epoch", "claim_epoch"]
 
@@ -39,15 +40,20 @@ class Epoch:
     def check(self) -> None:
         """Refuse to go on when a later life exists. One system call.
 
+        A disk that cannot say lets it go on: nothing rests on this look.
+
         Raises:
             FencedError: With the host and process of the later life.
         """
-        if not self.objects.exists(self.number + 1):
-            return
+        with contextlib.suppress(StorageError):
+            if self.objects.exists(self.number + 1):
+                self._refuse()
+
+    def _refuse(self) -> NoReturn:
         try:
             later = msgspec.msgpack.decode(self.objects.read(self.number + 1), type=Life)
             who = f"process {later.pid} on {later.host}"
-        except (NotFoundError, msgspec.MsgspecError):
+        except (AtollError, msgspec.MsgspecError):  # whoever it is, the number is taken
             who = "another process"
         raise FencedError(
             f"epoch {self.number} was fenced by {who}",
@@ -57,7 +63,7 @@ class Epoch:
         )
 
 
-def claim_epoch(store: LocalStore, module: str) -> Epoch:
+def claim_epoch(store: ObjectStore, module: str) -> Epoch:
     """Take the next epoch of a module; every earlier one is fenced from now on."""
     objects = NumberedObjects(store, f"{module}/epochs")
     life = Life(socket.gethostname(), os.getpid(), int(time.time() * 1000))

@@ -11,15 +11,23 @@ from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, Outcome
 
 __all__ = [
+    "Answer",
+    "AskCheckpoint",
+    "Asked",
     "AttemptFailed",
     "AttemptSucceeded",
+    "Begin",
     "Command",
     "CommitCreated",
     "CommitRefused",
     "Condition",
     "CreateCommit",
     "CreatePlan",
+    "Deliver",
+    "Delivered",
+    "DeliveryFailed",
     "Event",
+    "GoBack",
     "Halt",
     "Pause",
     "PlanReady",
@@ -27,6 +35,9 @@ __all__ = [
     "Published",
     "Resume",
     "Retry",
+    "RollBack",
+    "RollBackRefused",
+    "RolledBack",
     "RunAttempt",
     "State",
     "Step",
@@ -34,6 +45,7 @@ __all__ = [
     "Tidy",
     "Wait",
     "Wake",
+    "Work",
 ]
 
 
@@ -58,6 +70,27 @@ class Condition(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """The requests for a checkpoint: how many came, and which of them were answered."""
+
+    came: int = 0
+    planned: int = 0
+    """How many the running plan answers."""
+    answered: int = 0
+    commit: int = 0
+    """The commit that answered the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a request to go back."""
+
+    ticket: int = 0
+    """Which request; 0 when there was none."""
+    failure: ActorFailure | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """All that the coordinator knows."""
 
@@ -72,8 +105,26 @@ class State:
     version: int = 0
     plan: Plan | None = None
     failures: int = 0
+    """How many tries at the present step failed in a row."""
     failure: ActorFailure | None = None
     commit: Commit | None = None
+    blamed: int = 0
+    """How many of the failures count towards the limit: not those of the environment."""
+    owed: tuple[Commit, ...] = ()
+    """Commits whose rows for other depots may not have been delivered yet, oldest first."""
+    asked: Asked = Asked()
+    answer: Answer = Answer()
+    """To the last request to go back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A life of the coordinator begins where the objects say that the last one ended."""
+
+    plan: Plan | None
+    """The plan that follows the last commit, when an earlier life left one."""
+    owed: tuple[Commit, ...] = ()
+    """Commits, oldest first, whose rows for depots may not be there yet: the last one, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +165,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class CommitCreated:
-    """The commit object is durable: the one just asked for, or an earlier one of this life."""
+    """The commit object is durable: the one just asked for, or one made earlier under its id."""
 
     commit: Commit
 
@@ -122,6 +173,18 @@ class CommitCreated:
 @dataclass(frozen=True, slots=True)
 class CommitRefused:
     """Another coordinator made this commit, or fenced this epoch."""
+
+    failure: ActorFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The rows of the commit are in the depots that they are for."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryFailed:
+    """Some of the rows may not be there yet; delivering again does no harm."""
 
     failure: ActorFailure
 
@@ -146,18 +209,61 @@ class Resume:
     """The user wants the topology to go on, also after it failed."""
 
 
+@dataclass(frozen=True, slots=True)
+class AskCheckpoint:
+    """The user wants all that changed since its last checkpoint in one, now."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollBack:
+    """The user wants the state as it was after an earlier microbatch, and to go on from there."""
+
+    ticket: int
+    """Above 0, higher for every request: the answer carries it."""
+    to: int
+    keep_appended: bool = False
+    """Whether rows that the abandoned microbatches appended to depots may stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """A new timeline began; everything of the one before it above the commit is abandoned."""
+
+    commit: Commit
+    checkpoints: Checkpoints
+    ticket: int = 0
+    """The request that this answers; 0 when another coordinator went back."""
+    failure: ActorFailure | None = None
+    """Why the request leads elsewhere: somebody went back before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollBackRefused:
+    """Nothing was changed."""
+
+    ticket: int
+    failure: ActorFailure
+
+
 Event = (
-    Wake
+    Begin
+    | Wake
     | PlanReady
     | AttemptSucceeded
     | AttemptFailed
     | Retry
     | CommitCreated
     | CommitRefused
+    | Delivered
+    | DeliveryFailed
     | Published
     | Tidied
     | Pause
     | Resume
+    | AskCheckpoint
+    | RollBack
+    | RolledBack
+    | RollBackRefused
 )
 
 
@@ -184,6 +290,13 @@ class CreateCommit:
 
 
 @dataclass(frozen=True, slots=True)
+class Deliver:
+    """Append the commit's rows to the depots that they are for."""
+
+    commit: Commit
+
+
+@dataclass(frozen=True, slots=True)
 class Publish:
     """Move the external view to the commit; tell waiters."""
 
@@ -195,6 +308,17 @@ class Tidy:
     """Drop what nobody needs any more."""
 
     commit: Commit
+
+
+@dataclass(frozen=True, slots=True)
+class GoBack:
+    """Begin a new timeline at commit ``to``; answer RolledBack or RollBackRefused."""
+
+    ticket: int
+    to: int
+    keep_appended: bool
+    last: Commit
+    """The last commit of the timeline that ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,4 +336,7 @@ class Halt:
     failure: ActorFailure
 
 
-Command = CreatePlan | RunAttempt | CreateCommit | Publish | Tidy | Wait | Halt
+Work = CreatePlan | RunAttempt | CreateCommit | Deliver | Publish | Tidy | GoBack
+"""What ``actions.Actions`` does; the other commands are for whoever waits."""
+
+Command = Work | Wait | Halt

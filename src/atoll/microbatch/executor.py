@@ -32,5 +32,11 @@ class Executor(Protocol):
             AttemptError: When a task failed, an executor was lost or the time was over.
         """
 
+    def cancel(self) -> None:
+        """End the running attempt soon; :meth:`run` then raises. Nothing when none runs.
+
+        Called by other threads, also again and again for the same attempt.
+        """
+
     def forget(self, microbatch: int) -> None:
         """Drop the rows staged by attempts at a microbatch: it has committed."""

@@ -9,25 +9,37 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
-from atoll.errors import DamageError, NotFoundError
+import msgspec
+
+from atoll.errors import DamageError, NotFoundError, UsageError
 from atoll.microbatch.objects import GENESIS, Commit, PStateCommit, decode_commit, unpack_ids
+from atoll.microbatch.timelines import Timelines, read_timelines
 from atoll.pstate.history import FileRef, Rebuild
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
+from atoll.storage.objects import ObjectStore
 
 __all__ = ["CommitHistory", "commit_objects", "plan_objects", "read_commit"]
 
 _COMMITS_KEPT = 512
 
 
-def commit_objects(store: LocalStore, module: str, topology: str) -> NumberedObjects:
-    """The commits of a topology."""
-    return NumberedObjects(store, f"{module}/{topology}/commits")
+def commit_objects(
+    store: ObjectStore, module: str, topology: str, timeline: int = 0
+) -> NumberedObjects:
+    """The commits that were made on one timeline of a topology."""
+    return NumberedObjects(store, f"{module}/{topology}/commits{_suffix(timeline)}")
 
 
-def plan_objects(store: LocalStore, module: str, topology: str) -> NumberedObjects:
-    """The plans of a topology."""
-    return NumberedObjects(store, f"{module}/{topology}/plans")
+def plan_objects(
+    store: ObjectStore, module: str, topology: str, timeline: int = 0
+) -> NumberedObjects:
+    """The plans that were made on one timeline of a topology."""
+    return NumberedObjects(store, f"{module}/{topology}/plans{_suffix(timeline)}")
+
+
+def _suffix(timeline: int) -> str:
+    return f"-{timeline}" if timeline else ""
 
 
 @functools.lru_cache(maxsize=_COMMITS_KEPT)
@@ -45,8 +57,21 @@ def _touched(packed: bytes) -> list[int]:
     return unpack_ids(packed)
 
 
-def read_commit(store: LocalStore, module: str, topology: str, commit_id: int) -> Commit:
-    """A commit by its id; id 0 is the progress before the first.
+def read_commit(
+    store: ObjectStore,
+    module: str,
+    topology: str,
+    commit_id: int,
+    timelines: Timelines | None = None,
+) -> Commit:
+    """A commit by its id, as it was made; id 0 is the progress before the first.
+
+    Args:
+        store: The root.
+        module: The module's name.
+        topology: The topology's name.
+        commit_id: Which one.
+        timelines: Of those that bear the id, the one that counts there; as of now when None.
 
     Raises:
         NotFoundError: When it was dropped, or never made.
@@ -54,8 +79,12 @@ def read_commit(store: LocalStore, module: str, topology: str, commit_id: int) -
     """
     if commit_id == 0:
         return GENESIS
-    objects = commit_objects(store, module, topology)
+    if timelines is None:
+        timelines = read_timelines(store, module, topology)
+    objects = commit_objects(store, module, topology, timelines.of(commit_id))
     name = objects.name(commit_id)
+    if not isinstance(store, LocalStore):
+        return decode_commit(objects.read(commit_id))
     try:
         found = store.path(name).stat()
     except OSError as error:
@@ -64,25 +93,85 @@ def read_commit(store: LocalStore, module: str, topology: str, commit_id: int) -
 
 
 class CommitHistory:
-    """What the commits up to ``commit_id`` say; implements ``atoll.pstate.history.History``."""
+    """What the commits up to ``commit_id`` say; implements ``atoll.pstate.history.History``.
+
+    It is the history of one commit on one timeline: a rollback that happens later changes no
+    answer, though files that only abandoned commits name may go.
+    """
 
     def __init__(self, store: LocalStore, module: str, topology: str, commit: Commit) -> None:
-        """Use :meth:`open` unless the commit is at hand."""
+        """Use :meth:`open` unless the commit is at hand.
+
+        Args:
+            store: The root.
+            module: The module's name.
+            topology: The topology's name.
+            commit: The last commit known; its timeline is the one that is followed.
+        """
         self.store = store
         self.module = module
         self.topology = topology
         self.commit = commit
+        self.timelines = read_timelines(store, module, topology, commit.timeline)
         self._known: dict[tuple[str, int], _Winners] = {}
 
     @classmethod
-    def open(cls, store: LocalStore, module: str, topology: str, commit_id: int) -> CommitHistory:
-        """The history as of a commit."""
-        return cls(store, module, topology, read_commit(store, module, topology, commit_id))
+    def open(
+        cls,
+        store: LocalStore,
+        module: str,
+        topology: str,
+        commit_id: int,
+        timeline: int | None = None,
+    ) -> CommitHistory:
+        """The history as of a commit on a timeline; the newest timeline when None.
+
+        Raises:
+            NotFoundError: When the commit was dropped, or never made.
+        """
+        timelines = read_timelines(store, module, topology, timeline)
+        commit = read_commit(store, module, topology, commit_id, timelines)
+        return cls(store, module, topology, timelines.followed_from(commit))
+
+    def as_of(self, commit_id: int) -> CommitHistory:
+        """The history as of an earlier commit on the same timeline.
+
+        Raises:
+            UsageError: When the commit is later, or too long ago.
+            NotFoundError: When the commit was dropped meanwhile.
+        """
+        head = self.commit
+        if not head.readable_from <= commit_id <= head.id:
+            raise UsageError(
+                f"the state after microbatch {commit_id} of topology {self.topology!r} "
+                "cannot be read",
+                hint=f"it can be read as of {head.readable_from} to {head.id}; option "
+                "pstate.history.microbatches keeps more",
+                topology=self.topology,
+            )
+        commit = read_commit(self.store, self.module, self.topology, commit_id, self.timelines)
+        # What this commit would rebuild from may be gone; what the head keeps is enough for both.
+        commit = msgspec.structs.replace(
+            commit,
+            timeline=head.timeline,
+            floor=max(commit.floor, head.floor),
+            horizon=head.readable_from,
+        )
+        return CommitHistory(self.store, self.module, self.topology, commit)
 
     @property
     def commit_id(self) -> int:
         """The last commit that this history knows."""
         return self.commit.id
+
+    @property
+    def timeline(self) -> int:
+        """The timeline that this history follows."""
+        return self.commit.timeline
+
+    def branch_since(self, timeline: int) -> int | None:
+        """The last commit shared with an earlier timeline; None for the same or a later one."""
+        return self.timelines.branch_since(timeline)
 
     def last_touched(self, pstate: str, vnode: int) -> int:
         """The last id that changed the vnode; 0 when none did."""
@@ -142,7 +231,7 @@ class CommitHistory:
         if commit_id == self.commit.id:
             return self.commit
         try:
-            return read_commit(self.store, self.module, self.topology, commit_id)
+            return read_commit(self.store, self.module, self.topology, commit_id, self.timelines)
         except NotFoundError as error:
             raise DamageError(
                 f"commit {commit_id} of topology {self.topology!r} is missing",

@@ -1,7 +1,7 @@
 """Runs the coordinator's commands, one after the other, in a thread of its own.
 
-This is the thin shell around ``coordinator.decide``: it reads the clock, the depots and the
-objects, calls the executor, and reports what happened as the next event. It never decides.
+This is the thin shell around ``coordinator.decide`` and ``actions.Actions``: it waits, takes
+requests from other threads, and hands each event to the one and each command to the other.
 """
 
 from __future__ import annotations
@@ -9,30 +9,28 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
 
 from atoll.errors import (
-    AtollError,
     FencedError,
+    StateError,
     TopologyFailedError,
     UsageError,
     WaitTimeoutError,
 )
 from atoll.logs import get_logger
 from atoll.microbatch import events as ev
+from atoll.microbatch.actions import Actions
 from atoll.microbatch.coordinator import decide
-from atoll.microbatch.epochs import Epoch
-from atoll.microbatch.executor import AttemptError, Executor
-from atoll.microbatch.history import commit_objects, plan_objects
-from atoll.microbatch.objects import Commit, decode_commit, decode_plan, encode
+from atoll.microbatch.objects import Commit
 from atoll.microbatch.outcome import ActorFailure, failure_of
 from atoll.microbatch.status import Status
-from atoll.microbatch.tidy import drop_below
-from atoll.storage.local import LocalStore
-from atoll.storage.objects import ObjectExistsError
+from atoll.microbatch.watch import FenceWatch
 
-__all__ = ["DepotOffsets", "Observer", "TopologyLoop"]
+__all__ = ["Observer", "TopologyLoop"]
 
 _log = get_logger("atoll.microbatch")
 
@@ -40,69 +38,48 @@ Observer = Callable[[ev.Step, int], None]
 """Called after each numbered step of a microbatch with the step and the microbatch's id."""
 
 
-class DepotOffsets(Protocol):
-    """What the loop asks of a depot."""
-
-    def start_offsets(self) -> tuple[int, ...]:
-        """By depot partition, the oldest record's offset."""
-
-    def end_offsets(self) -> tuple[int, ...]:
-        """By depot partition, the offset that the next record will get."""
-
-
 class TopologyLoop:
     """One topology's microbatches, from the last commit on.
 
     Args:
-        module: The module's name.
-        topology: The topology's name.
-        store: Where plans and commits are made.
-        epoch: The life of the coordinator that this loop belongs to.
-        executor: Runs the attempts.
-        depots: The depots that the topology reads, by name.
+        actions: What the coordinator can do.
         state: Progress as read from the objects.
-        first: The event to begin with, when an earlier attempt left a plan.
+        first: The event to begin with; a look at the depots when there is none.
         observer: Called after each numbered step.
-        housekeeping: Called as part of step 5.
+        on_fenced: Called once when another life of the coordinator took over, with the reason;
+            the loop has halted then.
     """
 
-    def __init__(  # noqa: PLR0913  # the parts are injected once, by the deployment
+    def __init__(
         self,
-        module: str,
-        topology: str,
-        *,
-        store: LocalStore,
-        epoch: Epoch,
-        executor: Executor,
-        depots: Mapping[str, DepotOffsets],
+        actions: Actions,
         state: ev.State,
+        *,
         first: ev.Event | None = None,
         observer: Observer | None = None,
-        housekeeping: Callable[[], None] | None = None,
+        on_fenced: Callable[[FencedError], None] | None = None,
     ) -> None:
         """Nothing runs before :meth:`start`."""
-        self.module = module
-        self.topology = topology
-        self.store = store
-        self.epoch = epoch
-        self.executor = executor
-        self.depots = depots
-        self.status = Status(topology, state)
+        self.actions = replace(actions, publish=self._publish)
+        self.topology = actions.topology
+        self.depots = actions.depots
+        self.status = Status(actions.topology, state)
         self.published: Commit = state.last
+        self.fenced: FencedError | None = None
         self._observer = observer
-        self._housekeeping = housekeeping
+        self._on_fenced = on_fenced
+        self._watch = FenceWatch(actions.epoch, self._end_attempt)
         self._first = first
-        self._plans = plan_objects(store, module, topology)
-        self._commits = commit_objects(store, module, topology)
+        self._asked = 0
+        self._tickets = 0
+        self._going_back = threading.Lock()
         self._changed = threading.Condition()
         self._requests: deque[ev.Event] = deque()
         self._appended = False
         self._closing = False
-        self._floor = state.last.floor
-        self._step_began = time.perf_counter()
         self._durations: dict[str, float] = {}
         self._thread = threading.Thread(
-            target=self._run, name=f"atoll-{module}-{topology}", daemon=True
+            target=self._run, name=f"atoll-{actions.module}-{actions.topology}", daemon=True
         )
 
     # What others call ---------------------------------------------------------------------------
@@ -110,12 +87,14 @@ class TopologyLoop:
     def start(self) -> None:
         """Begin; call once."""
         self._thread.start()
+        self._watch.start()
 
     def close(self) -> None:
         """Stop after the running microbatch; returns when the loop has ended."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
+        self._watch.close()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -132,7 +111,7 @@ class TopologyLoop:
             WaitTimeoutError: When the running one takes longer; the pause still holds after it.
         """
         self._request(ev.Pause())
-        self._wait(lambda state: state.condition != ev.Condition.RUNNING, timeout_seconds, "pause")
+        self._wait(_rests, timeout_seconds, "pause")
 
     def resume(self) -> None:
         """Go on, also after the topology failed.
@@ -141,8 +120,71 @@ class TopologyLoop:
             FencedError: When another life of the coordinator owns the module.
         """
         self._refuse_fenced(self.status.state)
+        if not self._thread.is_alive():
+            self._refuse_stopped(self.status.state)
         self._request(ev.Resume())
         self._wait(lambda state: state.condition == ev.Condition.RUNNING, 60.0, "resume")
+
+    def checkpoint(self, timeout_seconds: float = 60.0) -> int:
+        """Write all that changed since its last checkpoint to one, and wait until it counts.
+
+        Returns:
+            The commit that the checkpoints belong to: the last one when all were up to date.
+
+        Raises:
+            UsageError: When the topology is paused.
+            TopologyFailedError: When the topology stopped as failed.
+            FencedError: When another life of the coordinator took over.
+            WaitTimeoutError: When the time is over; the request still holds.
+        """
+        with self._changed:
+            self._asked += 1
+            asked = self._asked
+        self._request(ev.AskCheckpoint())
+
+        def done(state: ev.State) -> bool:
+            if state.asked.answered >= asked:
+                return True
+            self._refuse_stopped(state)
+            if state.condition == ev.Condition.PAUSED:
+                raise UsageError(
+                    f"topology {self.topology!r} is paused, so it writes no checkpoint",
+                    hint="resume it; the checkpoint is written then",
+                )
+            return False
+
+        self._wait(done, timeout_seconds, "a checkpoint")
+        return self.status.state.asked.commit
+
+    def rollback(
+        self, to: int, *, keep_appended: bool = False, timeout_seconds: float = 60.0
+    ) -> None:
+        """Go back to the state after an earlier microbatch; the topology is paused then.
+
+        Raises:
+            UsageError: When it is too long ago, or rows were appended to depots since.
+            StateError: When it was refused for another reason; nothing has changed then, or the
+                rollback is found and followed later.
+            TopologyFailedError: When a defect has ended the topology's thread.
+            FencedError: When another life of the coordinator owns the module.
+            WaitTimeoutError: When the running microbatch takes longer; it happens after it.
+        """
+        if not self._thread.is_alive():
+            self._refuse_stopped(self.status.state)
+        with self._going_back:
+            self._tickets += 1
+            ticket = self._tickets
+            self._request(ev.RollBack(ticket, to, keep_appended))
+
+            def done(state: ev.State) -> bool:
+                self._refuse_fenced(state)
+                return state.answer.ticket == ticket
+
+            self._wait(done, timeout_seconds, "a rollback")
+            failure = self.status.state.answer.failure
+        if failure is not None:
+            kind = UsageError if failure.code == UsageError.code else StateError
+            raise kind(failure.message, hint=failure.hint, **failure.context)
 
     def wait_processed(self, count: int, timeout_seconds: float = 60.0) -> None:
         """Wait until so many records were processed over the topology's life, and are visible.
@@ -156,13 +198,7 @@ class TopologyLoop:
         def done(state: ev.State) -> bool:
             if self.published.processed >= count:
                 return True
-            self._refuse_fenced(state)
-            if state.condition == ev.Condition.FAILED and state.failure is not None:
-                raise TopologyFailedError(
-                    f"topology {self.topology!r} failed: {state.failure.message}",
-                    hint=state.failure.hint,
-                    **state.failure.context,
-                )
+            self._refuse_stopped(state)
             return False
 
         self._wait(done, timeout_seconds, f"{count} processed records")
@@ -170,7 +206,20 @@ class TopologyLoop:
     # The loop -----------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        event = self._first or self._wake()
+        try:
+            self._go()
+        except Exception as error:  # noqa: BLE001 - a defect: nobody may wait for it for ever
+            _log.exception("the topology's thread ended", topology=self.topology)
+            hint = "this is a defect of Atoll: nothing is lost, start the process again"
+            failure = msgspec.structs.replace(failure_of(error), hint=hint)
+            with self._changed:
+                self.status.state = replace(
+                    self.status.state, condition=ev.Condition.FAILED, failure=failure
+                )
+                self._changed.notify_all()
+
+    def _go(self) -> None:
+        event = self._first or self.actions.look()
         while not self._closing:
             state, command = decide(self.status.state, event)
             with self._changed:
@@ -186,100 +235,31 @@ class TopologyLoop:
             case ev.Wait(delay_ms):
                 return self._sleep(delay_ms)
             case ev.Halt(failure):
-                _log.error("fenced", topology=self.topology, reason=failure.message)
+                self._halt(failure)
                 return self._sleep(None)
-            case ev.CreatePlan():
-                return self._guarded(lambda: self._create_plan(command))
-            case ev.RunAttempt():
-                return self._guarded(lambda: self._run_attempt(command))
-            case ev.CreateCommit():
-                return self._guarded(lambda: self._create_commit(command))
-            case ev.Publish(commit):
-                self._publish(commit)
-                return ev.Published()
-            case ev.Tidy(commit):
-                self._tidy(commit)
-                return ev.Tidied()
+        began = time.perf_counter()
+        event = self.actions.perform(command)
+        self._measure(event, (time.perf_counter() - began) * 1000.0)
+        return event
 
-    def _guarded(self, action: Callable[[], ev.Event]) -> ev.Event:
-        """Run an action; a fenced epoch or a failure becomes an event."""
-        try:
-            self.epoch.check()
-            return action()
-        except FencedError as error:
-            return ev.CommitRefused(failure_of(error))
-        except AttemptError as error:
-            self._report(error.failure)
-            return ev.AttemptFailed(error.failure)
-        except (AtollError, OSError) as error:
-            failure = failure_of(error)
-            self._report(failure)
-            return ev.AttemptFailed(failure)
+    def _halt(self, failure: ActorFailure) -> None:
+        _log.error("fenced", topology=self.topology, reason=failure.message)
+        self._watch.close()
+        self.fenced = FencedError(failure.message, hint=failure.hint, **failure.context)
+        if self._on_fenced is not None:
+            self._on_fenced(self.fenced)
 
-    def _create_plan(self, command: ev.CreatePlan) -> ev.Event:
-        self._begin()
-        plan = command.plan
-        try:
-            self._plans.create(plan.id, encode(plan))
-        except ObjectExistsError:
-            plan = decode_plan(self._plans.read(plan.id))
-        self._done(ev.Step.PRIME, plan.id)
-        return ev.PlanReady(plan)
-
-    def _run_attempt(self, command: ev.RunAttempt) -> ev.Event:
-        self._step_began = time.perf_counter()
-        timeout = float(self.status.state.options.phase_timeout_seconds)
-        outcome = self.executor.run(command.plan, self.epoch.number, command.version, timeout)
-        self.status.opened = outcome.opened()
-        self.status.task_timings_ms = outcome.slowest_ms()
-        self._done(ev.Step.PROCESS, command.plan.id)
-        return ev.AttemptSucceeded(outcome, _now_ms())
-
-    def _create_commit(self, command: ev.CreateCommit) -> ev.Event:
-        commit = command.commit
-        try:
-            self._commits.create(commit.id, encode(commit))
-        except ObjectExistsError:
-            there = decode_commit(self._commits.read(commit.id))
-            if there.epoch != self.epoch.number:
-                raise FencedError(
-                    f"microbatch {commit.id} was committed by epoch {there.epoch}",
-                    hint="this module now runs in another process; stop this one",
-                    epoch=self.epoch.number,
-                ) from None
-            commit = there  # an earlier attempt of this life got further than it knew
-        self._done(ev.Step.COMMIT, commit.id)
-        return ev.CommitCreated(commit)
+    def _end_attempt(self, reason: FencedError) -> None:
+        """Called by the watcher: whatever the loop does or waits for, it shall halt now."""
+        self._request(ev.CommitRefused(failure_of(reason)))
+        self.actions.executor.cancel()
 
     def _publish(self, commit: Commit) -> None:
         with self._changed:
             self.published = commit
             self._changed.notify_all()
-        self._done(ev.Step.PUBLISH, commit.id)
-
-    def _tidy(self, commit: Commit) -> None:
-        try:
-            self.executor.forget(commit.id)
-            drop_below(self.store, self.module, self.topology, self._floor, commit)
-            self._floor = commit.floor
-            if self._housekeeping is not None:
-                self._housekeeping()
-        except (AtollError, OSError) as error:  # nothing is lost: the next one tries again
-            _log.warning("tidy failed", topology=self.topology, error=str(error))
-        self._done(ev.Step.TIDY, commit.id)
-        durations = {**self._durations, "total": sum(self._durations.values())}
-        self.status.committed(commit.id, commit.records, durations)
 
     # Waiting --------------------------------------------------------------------------------------
-
-    def _wake(self) -> ev.Event:
-        try:
-            self.epoch.check()
-        except FencedError as error:
-            return ev.CommitRefused(failure_of(error))
-        starts = {name: list(depot.start_offsets()) for name, depot in self.depots.items()}
-        ends = {name: list(depot.end_offsets()) for name, depot in self.depots.items()}
-        return ev.Wake(starts, ends, _now_ms())
 
     def _sleep(self, delay_ms: int | None) -> ev.Event | None:
         """Wait for the delay, or a request, or (when idle) an append."""
@@ -298,7 +278,7 @@ class TopologyLoop:
             if self._closing:
                 return None
             self._appended = False
-        return self._wake() if idle else ev.Retry()
+        return self.actions.look() if idle else ev.Retry()
 
     def _request(self, event: ev.Event) -> None:
         with self._changed:
@@ -324,34 +304,58 @@ class TopologyLoop:
                     )
                 self._changed.wait(left)
 
+    def _refuse_stopped(self, state: ev.State) -> None:
+        self._refuse_fenced(state)
+        if state.condition == ev.Condition.FAILED and state.failure is not None:
+            raise TopologyFailedError(
+                f"topology {self.topology!r} failed: {state.failure.message}",
+                hint=state.failure.hint,
+                **state.failure.context,
+            )
+
     def _refuse_fenced(self, state: ev.State) -> None:
         if state.condition == ev.Condition.FENCED and state.failure is not None:
-            raise FencedError(state.failure.message, hint=state.failure.hint)
+            raise FencedError(
+                state.failure.message, hint=state.failure.hint, **state.failure.context
+            )
 
     # Measuring ------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        self._durations = {}
-        self._step_began = time.perf_counter()
-
-    def _done(self, step: ev.Step, microbatch: int) -> None:
-        now = time.perf_counter()
-        self._durations[step.name.lower()] = (now - self._step_began) * 1000.0
-        self._step_began = now
-        if self._observer is not None:
-            self._observer(step, microbatch)
-
-    def _report(self, failure: ActorFailure) -> None:
-        _log.warning(
-            "attempt failed",
-            topology=self.topology,
-            code=failure.code,
-            message=failure.message,
-            **{f"at_{name}": value for name, value in failure.context.items()},
-        )
-        if failure.trace:
-            _log.debug("trace of the failed attempt", trace=failure.trace)
+    def _measure(self, event: ev.Event, duration_ms: float) -> None:
+        """Keep what the status shows of a numbered step that has just ended."""
+        step = _ENDED.get(type(event))
+        if step is None:
+            return
+        if step == ev.Step.PRIME:
+            self._durations = {}
+        name = step.name.lower()
+        self._durations[name] = self._durations.get(name, 0.0) + duration_ms
+        if isinstance(event, ev.AttemptSucceeded):
+            self.status.opened = event.outcome.opened()
+            self.status.task_timings_ms = event.outcome.slowest_ms()
+        state = self.status.state
+        if self._observer is not None and not isinstance(event, ev.Delivered):
+            plan = event.plan if isinstance(event, ev.PlanReady) else state.plan
+            self._observer(step, state.last.id if plan is None else plan.id)
+        if step == ev.Step.TIDY:
+            durations = {**self._durations, "total": sum(self._durations.values())}
+            self.status.committed(state.last.id, state.last.records, durations)
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
+_ENDED: dict[type[ev.Event], ev.Step] = {
+    ev.PlanReady: ev.Step.PRIME,
+    ev.AttemptSucceeded: ev.Step.PROCESS,
+    ev.CommitCreated: ev.Step.COMMIT,
+    ev.Delivered: ev.Step.PUBLISH,
+    ev.Published: ev.Step.PUBLISH,
+    ev.Tidied: ev.Step.TIDY,
+}
+"""Which step an event ends, or a part of it."""
+
+
+def _rests(state: ev.State) -> bool:
+    """Whether no microbatch runs, and none will before somebody asks for it."""
+    if state.condition == ev.Condition.RUNNING:
+        return False
+    between = state.step in (ev.Step.IDLE, ev.Step.PRIME, ev.Step.PROCESS)
+    return between or state.condition == ev.Condition.FENCED

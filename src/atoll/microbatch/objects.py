@@ -18,6 +18,8 @@ from atoll.pstate.history import FileRef
 
 __all__ = [
     "GENESIS",
+    "AppendedRows",
+    "Branch",
     "CheckpointFile",
     "Commit",
     "LogFile",
@@ -44,6 +46,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ranges: Ranges
     checkpoint_vnodes: dict[str, list[int]]
     """For each PState the vnodes whose whole state this microbatch also writes to a checkpoint."""
+    timeline: int = 0
+    """The timeline that the microbatch belongs to."""
 
     @property
     def records(self) -> int:
@@ -66,6 +70,15 @@ class CheckpointFile(msgspec.Struct, frozen=True, array_like=True):
     ids: list[int]
 
 
+class AppendedRows(msgspec.Struct, frozen=True, array_like=True):
+    """Rows that a microbatch appends to a depot: an Arrow file of the depot's own columns."""
+
+    depot: str
+    file: FileRef
+    kind: str = "rows"
+    """``rows`` of an ``append_to`` step, or records ``rejected`` by a user's function."""
+
+
 class PStateCommit(msgspec.Struct, frozen=True):
     """What a commit says of one PState."""
 
@@ -74,6 +87,24 @@ class PStateCommit(msgspec.Struct, frozen=True):
     logs: list[list[LogFile]]
     """The incremental logs of this microbatch, by the Spark job that wrote them."""
     checkpoints: list[CheckpointFile]
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """Where a timeline leaves the one before it.
+
+    Attributes:
+        branch: The last commit of earlier timelines that still counts.
+        epoch: The life of the coordinator that went back.
+        at_ms: When.
+        floor: Commits below it were dropped already when it began.
+        horizon: The lowest commit as of which the state could still be read when it began.
+    """
+
+    branch: int
+    epoch: int
+    at_ms: int
+    floor: int
+    horizon: int
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -92,6 +123,19 @@ class Commit(msgspec.Struct, frozen=True):
     pstates: dict[str, PStateCommit]
     floor: int
     """Commits below this id are not needed to rebuild any state as of this commit."""
+    appends: list[AppendedRows] = []
+    """What this microbatch appends to depots, in order; durable before the commit."""
+    timeline: int = 0
+    """How many rollbacks the topology had lived through when this was committed."""
+    horizon: int = -1
+    """The lowest commit as of which the state can still be read; -1 in commits of old versions."""
+    closing: Branch | None = None
+    """Given in a mark: no microbatch, but the end of its timeline, where a rollback stands."""
+
+    @property
+    def readable_from(self) -> int:
+        """The lowest commit as of which the state can be read, or to which one can go back."""
+        return self.id if self.horizon < 0 else self.horizon
 
     def ends(self) -> dict[str, list[int]]:
         """Where the next microbatch begins, by depot and depot partition."""

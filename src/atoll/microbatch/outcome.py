@@ -6,13 +6,29 @@ tokens; the manifest that Spark returned says which of them are part of the atte
 
 from __future__ import annotations
 
+import errno
+
 import msgspec
 
-from atoll.errors import AtollError
-from atoll.microbatch.objects import CheckpointFile, LogFile
+from atoll.errors import AtollError, StorageError
+from atoll.microbatch.objects import AppendedRows, CheckpointFile, LogFile
 from atoll.pstate.history import FileRef
 
 __all__ = ["ActorFailure", "JobOutcome", "Manifest", "Outcome", "StagedFile", "failure_of"]
+
+
+_ENVIRONMENT = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EIO,
+        errno.EROFS,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ESTALE,
+    }
+)
+"""What the operating system says when its storage or its handles have run out or failed."""
 
 
 class ActorFailure(msgspec.Struct, frozen=True):
@@ -42,6 +58,7 @@ class Manifest(msgspec.Struct, frozen=True):
     logs: dict[str, LogFile] = {}
     checkpoints: dict[str, CheckpointFile] = {}
     staged: list[StagedFile] = []
+    appends: list[AppendedRows] = []
     opened: dict[str, int] = {}
     """How many vnodes were found current, behind or absent."""
     rows: int = 0
@@ -108,4 +125,8 @@ def failure_of(error: BaseException) -> ActorFailure:
     if isinstance(error, AtollError):
         context = {name: str(value) for name, value in error.context.items()}
         return ActorFailure(error.code, error.message, error.hint, context)
+    if isinstance(error, OSError) and error.errno in _ENVIRONMENT:
+        file = {} if error.filename is None else {"file": str(error.filename)}
+        hint = "check free space, permissions and the disk's health"
+        return ActorFailure(StorageError.code, f"the disk refused: {error.strerror}", hint, file)
     return ActorFailure("E-INTERNAL", f"{type(error).__name__}: {error}")

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+from atoll.errors import DamageError
 from atoll.microbatch.objects import Ranges
 
-__all__ = ["choose_ranges"]
+__all__ = ["choose_ranges", "lost_records"]
+
+
+def lost_records(progress: dict[str, list[int]], ends: dict[str, list[int]]) -> DamageError | None:
+    """The error when a depot ends before what was processed of it: its disk has lost records.
+
+    Going on would skip as many of the records that are appended next.
+    """
+    for depot, depot_ends in ends.items():
+        for partition, (done, end) in enumerate(zip(progress[depot], depot_ends, strict=True)):
+            if end < done:
+                return DamageError(
+                    f"depot {depot!r} has lost records: it ends at {end}, and {done} are processed",
+                    hint="restore the depot's segments from a backup, or roll back and append "
+                    "again what is missing",
+                    depot=depot,
+                    depot_partition=partition,
+                )
+    return None
 
 
 def choose_ranges(

@@ -5,33 +5,92 @@ Nothing else is kept anywhere, so a new life of the coordinator begins here, and
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
 from atoll.errors import NotFoundError
 from atoll.microbatch.checkpoints import Checkpoints
 from atoll.microbatch.history import commit_objects, plan_objects, read_commit
-from atoll.microbatch.objects import GENESIS, Commit, Plan, decode_plan
-from atoll.storage.local import LocalStore
+from atoll.microbatch.objects import Commit, Plan, decode_plan
+from atoll.microbatch.timelines import Timelines, read_timelines, timeline_objects
+from atoll.storage.objects import ObjectStore
 
-__all__ = ["known_checkpoints", "latest_commit", "pending_plan"]
+__all__ = [
+    "known_checkpoints",
+    "latest_commit",
+    "pending_plan",
+    "settle_commit",
+    "standing_commits",
+    "with_starts",
+]
 
 
-def latest_commit(store: LocalStore, module: str, topology: str, hint: int = 0) -> Commit:
-    """The last commit, or :data:`GENESIS`. ``hint`` is a commit known to exist, for speed."""
-    number = commit_objects(store, module, topology).latest(hint or None)
-    return GENESIS if number is None else read_commit(store, module, topology, number)
+def latest_commit(store: ObjectStore, module: str, topology: str, hint: int = 0) -> Commit:
+    """The last commit that counts, or ``GENESIS``. ``hint`` is one known to exist, for speed.
+
+    Right after a rollback it is the commit gone back to, with the new timeline's number.
+    """
+    timelines = read_timelines(store, module, topology)
+    while True:
+        try:
+            return _head(store, module, topology, timelines, hint)
+        except NotFoundError:  # a rollback abandoned it while we looked
+            newer = read_timelines(store, module, topology)
+            if newer == timelines:
+                raise
+            timelines = newer
 
 
-def pending_plan(store: LocalStore, module: str, topology: str, last: Commit) -> Plan | None:
+def _head(
+    store: ObjectStore, module: str, topology: str, timelines: Timelines, hint: int
+) -> Commit:
+    """The last commit that counts on the newest of the timelines."""
+    number = commit_objects(store, module, topology, timelines.number).latest(hint or None)
+    head = read_commit(store, module, topology, max(number or 0, timelines.branch), timelines)
+    if head.closing is not None:  # a rollback has begun; until it is complete nothing changes
+        head = read_commit(store, module, topology, head.id - 1, timelines)
+    return timelines.followed_from(head)
+
+
+def with_starts(last: Commit, starts: Mapping[str, list[int]], depots: Iterable[str]) -> Commit:
+    """The progress with a beginning for depots that no commit has met."""
+    ends = last.ends()
+    ranges = {name: [(at, at) for at in ends.get(name, starts.get(name, []))] for name in depots}
+    return msgspec.structs.replace(last, ranges=ranges)
+
+
+def pending_plan(store: ObjectStore, module: str, topology: str, last: Commit) -> Plan | None:
     """The plan that follows the last commit, when an earlier attempt at it died."""
-    plans = plan_objects(store, module, topology)
+    plans = plan_objects(store, module, topology, last.timeline)
     try:
+        plans.settle(last.id + 1)
         return decode_plan(plans.read(last.id + 1))
     except NotFoundError:
         return None
 
 
-def known_checkpoints(store: LocalStore, module: str, topology: str, last: Commit) -> Checkpoints:
+def settle_commit(store: ObjectStore, module: str, topology: str, commit: Commit) -> None:
+    """Make a commit durable that another life made: it may have died before it could."""
+    timelines = read_timelines(store, module, topology, commit.timeline)
+    if timelines.number:
+        timeline_objects(store, module, topology).settle(timelines.number)
+    if commit.id:
+        commit_objects(store, module, topology, timelines.of(commit.id)).settle(commit.id)
+
+
+def standing_commits(
+    store: ObjectStore, module: str, topology: str, last: Commit
+) -> tuple[Commit, ...]:
+    """The commits from the floor of the last one up to it, oldest first."""
+    timelines = read_timelines(store, module, topology, last.timeline)
+    ids = range(last.floor, last.id + 1)
+    return tuple(read_commit(store, module, topology, number, timelines) for number in ids)
+
+
+def known_checkpoints(store: ObjectStore, module: str, topology: str, last: Commit) -> Checkpoints:
     """The checkpoints that the commits since the floor name."""
     known = Checkpoints({})
-    for commit_id in range(last.floor, last.id + 1):
-        known = known.with_commit(read_commit(store, module, topology, commit_id))
+    for commit in standing_commits(store, module, topology, last):
+        known = known.with_commit(commit)
     return known.above(last.floor)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atoll.microbatch.events import State
+from atoll.microbatch.objects import Commit
 
 __all__ = ["Status"]
 
@@ -47,20 +48,27 @@ class Status:
         window = max(now - recent[0][0] + self.durations_ms.get("total", 0.0) / 1000.0, 0.001)
         return sum(n for _, n in recent) / window
 
-    def as_dict(self, ends: dict[str, list[int]]) -> dict[str, Any]:
-        """JSON-able; ``ends`` are the depots' end offsets now, for the lag."""
+    def as_dict(self, published: Commit, ends: dict[str, list[int]]) -> dict[str, Any]:
+        """JSON-able.
+
+        Args:
+            published: What readers see; the coordinator's own state may lag a step behind it.
+            ends: The depots' end offsets now, for the lag.
+        """
         state = self.state
-        done = state.last.ends()
+        done = published.ends()
         failure = state.failure
         return {
             "topology": self.topology,
             "state": str(state.condition),
-            "id": state.last.id if state.plan is None else state.plan.id,
-            "committed": state.last.id,
+            "id": max(published.id, 0 if state.plan is None else state.plan.id),
+            "committed": published.id,
+            "timeline": published.timeline,
+            "readable_from": published.readable_from,
             "version": state.version,
             "epoch": state.epoch,
             "step": state.step.name.lower(),
-            "processed": state.last.processed,
+            "processed": published.processed,
             "lag": {
                 depot: [
                     end - at

@@ -6,14 +6,18 @@ first. What a failed attempt left is found by name: only the tokens of its commi
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
-from atoll.errors import NotFoundError
+from atoll.errors import DamageError, NotFoundError
 from atoll.microbatch.history import commit_objects, plan_objects, read_commit
-from atoll.microbatch.objects import Commit
-from atoll.storage.local import LocalStore
+from atoll.microbatch.objects import Commit, decode_commit
+from atoll.microbatch.timelines import Timelines, read_timelines, timeline_objects
+from atoll.storage.objects import ObjectStore
 
-__all__ = ["drop_below", "drop_orphans", "files_of"]
+__all__ = ["drop_abandoned", "drop_below", "drop_orphans", "files_of"]
+
+_FOLDERS = ("logs", "checkpoints", "staged", "appends")
 
 
 def files_of(commit: Commit) -> Iterator[str]:
@@ -21,10 +25,11 @@ def files_of(commit: Commit) -> Iterator[str]:
     for part in commit.pstates.values():
         yield from (log.file.name for job in part.logs for log in job)
         yield from (checkpoint.file.name for checkpoint in part.checkpoints)
+    yield from (rows.file.name for rows in commit.appends)
 
 
 def drop_below(
-    store: LocalStore, module: str, topology: str, old_floor: int, commit: Commit
+    store: ObjectStore, module: str, topology: str, old_floor: int, commit: Commit
 ) -> int:
     """Drop what only commits from ``old_floor`` up to the floor of ``commit`` need.
 
@@ -33,28 +38,24 @@ def drop_below(
     """
     if commit.floor <= old_floor:
         return 0
-    kept = {
-        name
-        for commit_id in range(commit.floor, commit.id + 1)
-        for name in files_of(read_commit(store, module, topology, commit_id))
-    }
-    plans = plan_objects(store, module, topology)
-    commits = commit_objects(store, module, topology)
+    timelines = read_timelines(store, module, topology, commit.timeline)
+    kept = _kept(store, module, topology, commit, timelines)
     dropped = 0
     for commit_id in range(old_floor, commit.floor):
         try:
-            names = set(files_of(read_commit(store, module, topology, commit_id))) - kept
+            names = set(files_of(read_commit(store, module, topology, commit_id, timelines))) - kept
         except NotFoundError:
             continue  # dropped by an earlier life that died before it could say so
         for name in names:
             store.delete(name)
-        store.delete(plans.name(commit_id))
-        store.delete(commits.name(commit_id))
+        timeline = timelines.of(commit_id)
+        store.delete(plan_objects(store, module, topology, timeline).name(commit_id))
+        store.delete(commit_objects(store, module, topology, timeline).name(commit_id))
         dropped += len(names)
     return dropped
 
 
-def drop_orphans(store: LocalStore, module: str, topology: str, commit: Commit) -> int:
+def drop_orphans(store: ObjectStore, module: str, topology: str, commit: Commit) -> int:
     """Drop the files that attempts at committed microbatches left and no commit names.
 
     Files of later ids stay: an attempt may be writing them.
@@ -62,21 +63,82 @@ def drop_orphans(store: LocalStore, module: str, topology: str, commit: Commit) 
     Returns:
         How many files were deleted.
     """
-    kept = {
+    timelines = read_timelines(store, module, topology, commit.timeline)
+    kept = _kept(store, module, topology, commit, timelines)
+    dropped = _drop_abandoned_objects(store, module, topology, timelines, kept)
+    left = [
+        name
+        for folder in _FOLDERS
+        for name in store.list(f"{module}/{topology}/{folder}")
+        if name not in kept and _microbatch_of(name) <= commit.id
+    ]
+    # Ids begin again lower after a rollback. When none is newer now, after listing, nothing
+    # listed can be of a timeline that this process does not know.
+    if timeline_objects(store, module, topology).exists(commit.timeline + 1):
+        return dropped
+    for name in left:
+        store.delete(name)
+    dropped += len(left)
+    for timeline in range(timelines.number + 1):
+        # a life that was killed while it dropped them leaves some of them below the floor
+        plan_objects(store, module, topology, timeline).delete_below(commit.floor)
+        commit_objects(store, module, topology, timeline).delete_below(commit.floor)
+    return dropped
+
+
+def drop_abandoned(store: ObjectStore, module: str, topology: str, head: Commit) -> int:
+    """Drop what only commits that a rollback abandoned need.
+
+    Only what those commits name: a life that took over meanwhile may already be writing files of
+    the ids after ``head``. What abandoned attempts left goes at a later start.
+
+    Args:
+        store: The root.
+        module: The module's name.
+        topology: The topology's name.
+        head: The commit gone back to, with the new timeline's number.
+
+    Returns:
+        How many files were deleted.
+    """
+    timelines = read_timelines(store, module, topology, head.timeline)
+    kept = _kept(store, module, topology, head, timelines)
+    return _drop_abandoned_objects(store, module, topology, timelines, kept)
+
+
+def _drop_abandoned_objects(
+    store: ObjectStore, module: str, topology: str, timelines: Timelines, kept: set[str]
+) -> int:
+    """Drop the commits and plans of earlier timelines that do not count, and their files.
+
+    A stopped coordinator may have made some of them long after the rollback.
+    """
+    dropped = 0
+    for timeline in range(timelines.number):
+        branch = timelines.branch_since(timeline)
+        assert branch is not None
+        commits = commit_objects(store, module, topology, timeline)
+        for number in commits.numbers(branch + 1):
+            with contextlib.suppress(DamageError, NotFoundError):  # then its files stay
+                for name in set(files_of(decode_commit(commits.read(number)))) - kept:
+                    store.delete(name)
+                    dropped += 1
+            store.delete(commits.name(number))
+        plans = plan_objects(store, module, topology, timeline)
+        for number in plans.numbers(branch + 1):
+            store.delete(plans.name(number))
+    return dropped
+
+
+def _kept(
+    store: ObjectStore, module: str, topology: str, commit: Commit, timelines: Timelines
+) -> set[str]:
+    """The files that the commits from the floor of this one up to it name."""
+    return {
         name
         for commit_id in range(commit.floor, commit.id + 1)
-        for name in files_of(read_commit(store, module, topology, commit_id))
+        for name in files_of(read_commit(store, module, topology, commit_id, timelines))
     }
-    dropped = 0
-    for folder in ("logs", "checkpoints", "staged"):
-        for name in store.list(f"{module}/{topology}/{folder}"):
-            if name not in kept and _microbatch_of(name) <= commit.id:
-                store.delete(name)
-                dropped += 1
-    for number in plan_objects(store, module, topology).numbers():
-        if number < commit.floor:
-            store.delete(plan_objects(store, module, topology).name(number))
-    return dropped
 
 
 def _microbatch_of(name: str) -> int:

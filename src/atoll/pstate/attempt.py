@@ -18,11 +18,15 @@ from atoll.errors import DamageError
 
 __all__ = ["FORMAT_VERSION", "Attempt", "Fence", "Header", "Pending"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """The layout of a vnode store on disk. A store of another version is rebuilt, never read."""
 
-Fence = tuple[int, int, int, int]
-"""(epoch, id, version, step) of the highest attempt that wrote to a store."""
+Fence = tuple[int, int, int, int, int]
+"""(epoch, timeline, id, version, step) of the highest attempt that wrote to a store.
+
+The timeline stands before the id: after a rollback within one epoch ids begin again lower, and
+a late task of an abandoned microbatch must not get in the way of its successor.
+"""
 
 
 class Attempt(msgspec.Struct, frozen=True, array_like=True):
@@ -34,6 +38,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True):
         version: Which attempt at that microbatch; a retry has a higher one.
         step: Which of the attempt's consecutive Spark jobs, from 0.
         token: Unique per task run, so that twins of one task can be told apart.
+        timeline: How many rollbacks the topology had lived through.
     """
 
     epoch: int
@@ -41,11 +46,12 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True):
     version: int
     step: int
     token: str
+    timeline: int = 0
 
     @property
     def fence(self) -> Fence:
         """The rank of this attempt: a store refuses every lower one."""
-        return (self.epoch, self.id, self.version, self.step)
+        return (self.epoch, self.timeline, self.id, self.version, self.step)
 
 
 class Pending(msgspec.Struct, frozen=True, array_like=True):
@@ -67,13 +73,15 @@ class Header(msgspec.Struct, frozen=True, array_like=True):
         pending: The work above the base, oldest first; all of one microbatch.
         fence: The highest attempt that ever wrote here.
         floor: The base can be taken back to this id with the reverse logs kept, not further.
+        timeline: The timeline that everything in it follows.
     """
 
     format_version: int = FORMAT_VERSION
     applied: int = 0
     pending: tuple[Pending, ...] = ()
-    fence: Fence = (0, 0, 0, 0)
+    fence: Fence = (0, 0, 0, 0, 0)
     floor: int = 0
+    timeline: int = 0
 
     def to_bytes(self) -> bytes:
         """The stored form."""

@@ -26,7 +26,7 @@ from atoll.errors import DamageError, StateError
 from atoll.pstate.history import FileRef, History
 from atoll.pstate.reverse_log import lengths_of
 
-__all__ = ["ChangeFile", "FileSink", "Part", "read_vnode", "write_change_file"]
+__all__ = ["ChangeFile", "FileSink", "Part", "read_vnode", "rebuilt", "write_change_file"]
 
 Part = tuple[int, Sequence[bytes], Sequence[bytes | None]]
 """(vnode, sorted keys, their new values; None means deleted)."""
@@ -247,3 +247,23 @@ def read_vnode(
         DamageError: When the file is missing or is not what the reference says.
     """
     return _cache.get(history.open_file(ref), ref).read(vnode)
+
+
+def rebuilt(history: History, pstate: str, vnode: int) -> dict[bytes, bytes]:
+    """All entries of one vnode as of the history's commit, from the committed log alone.
+
+    Raises:
+        DamageError: When a commit or a file that it takes is missing or damaged.
+    """
+    found = history.rebuild(pstate, vnode)
+    files = [ref for _, ref in found.logs]
+    if found.checkpoint is not None:
+        files.insert(0, found.checkpoint)
+    entries: dict[bytes, bytes] = {}
+    for ref in files:
+        for key, value in zip(*read_vnode(history, ref, vnode), strict=True):
+            if value is None:
+                entries.pop(key, None)
+            else:
+                entries[key] = value
+    return entries

@@ -12,6 +12,7 @@ boot, or one that LMDB finds damaged, is dropped and rebuilt.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import logging
@@ -29,17 +30,33 @@ from typing import Any
 import lmdb
 
 from atoll.errors import StorageError
+from atoll.pstate.store_file import (
+    is_cut_short,
+    is_sound,
+    mark_open,
+    store_error,
+    suspicious,
+    unmark,
+)
 
 __all__ = ["Environment", "EnvironmentCache", "shared_environments"]
 
 MAP_BYTES = 1 << 30
 _READERS_MAX = 512
-_OPEN_FILES_EACH = 4
+_OPEN_FILES_EACH = 5
 _OPEN_FILES_SPARED = 256
 _OPEN_MAX = 4096
 _DATA_FILE = "data.mdb"
 _BOOT_FILE = "boot"
 _TABLES = (b"data", b"reverse")
+_UNREADABLE = (
+    lmdb.InvalidError,
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.PanicError,
+    lmdb.VersionMismatchError,
+    lmdb.IncompatibleError,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -151,6 +168,8 @@ class EnvironmentCache:
             try:
                 size = 2 * environment.lmdb.info()["map_size"] if grow else 0
                 environment.lmdb.set_mapsize(size)
+            except lmdb.Error as error:
+                raise store_error(error, environment.path) from error
             finally:
                 environment.exclusive = False
                 environment.users += 1
@@ -165,7 +184,18 @@ class EnvironmentCache:
             environment = self._open.get(path)
             if environment is not None:
                 self._close(self._alone(environment))
-            _remove(path)
+            try:
+                _remove(path)
+            except OSError as error:
+                raise store_error(error, path) from error
+
+    def leave(self, path: str) -> None:
+        """Take a store's folder away from under a writer that stands still.
+
+        Whoever has it open goes on with files that have no name any more, and finds out when it
+        opens the store the next time.
+        """
+        _remove(path)
 
     def close(self) -> None:
         """Close every environment that nobody uses."""
@@ -187,6 +217,7 @@ class EnvironmentCache:
         if self._open.get(environment.path) is environment:
             del self._open[environment.path]
         environment.lmdb.close()
+        unmark(environment.path)
         environment.exclusive = False
         self._changed.notify_all()
 
@@ -207,6 +238,11 @@ class EnvironmentCache:
             ) from error
         self._open[path] = environment
         return environment
+
+    def say_goodbye(self) -> None:
+        """Take this process's marks from the stores that are open."""
+        for path in list(self._open):
+            unmark(path)
 
     def after_fork(self) -> None:
         """Forget, in a forked child, what the parent opened.
@@ -235,13 +271,32 @@ def _open_trusted(path: str, map_bytes: int) -> Environment:
                 Path(path).mkdir(parents=True, exist_ok=True)
                 boot.write_text(_boot_id(), encoding="ascii")
     try:
-        return Environment(path, map_bytes)
-    except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError) as error:
-        _log.warning("vnode store %s is damaged (%s); it will be rebuilt", path, error)
+        problem = _problem(path)
+        if problem is None:
+            return _opened(path, map_bytes)
+    except _UNREADABLE as error:
+        problem = str(error)
+    _log.warning("vnode store %s is damaged (%s); it will be rebuilt", path, problem)
+    with _folder_lock(Path(path).parent):
         _remove(path)
         Path(path).mkdir(parents=True, exist_ok=True)
         boot.write_text(_boot_id(), encoding="ascii")
-        return Environment(path, map_bytes)
+    return _opened(path, map_bytes)
+
+
+def _opened(path: str, map_bytes: int) -> Environment:
+    mark_open(path)
+    return Environment(path, map_bytes)
+
+
+def _problem(path: str) -> str | None:
+    """Why a store must not be mapped, if it must not."""
+    file = f"{path}/{_DATA_FILE}"
+    if is_cut_short(file):
+        return "it is cut short"
+    if suspicious(path) and not is_sound(file):
+        return "a page is none"
+    return None
 
 
 def _names_this_boot(boot: Path) -> bool:
@@ -310,4 +365,11 @@ def _after_fork() -> None:
         cache.after_fork()
 
 
+def _at_exit() -> None:
+    """A process that ends as it should has not died of its stores."""
+    for cache in list(_caches):
+        cache.say_goodbye()
+
+
 os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

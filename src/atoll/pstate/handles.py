@@ -12,11 +12,12 @@ says so when it is asked for a key of another one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 from atoll.codec.keys import EMPTY_KEY, decode_element, encode_element, successor
 from atoll.errors import StateError
 from atoll.pstate.spec import Position, PStateSpec
+from atoll.pstate.writes import Session, Writes
 from atoll.schema import Map, Node, Scalar, Set, Struct
 
 __all__ = ["Handle", "MapHandle", "SetHandle", "StructHandle", "ValueHandle", "handle_for"]
@@ -24,62 +25,12 @@ __all__ = ["Handle", "MapHandle", "SetHandle", "StructHandle", "ValueHandle", "h
 _FIELD_NAME = Scalar("str")
 
 
-class Session(Protocol):
-    """What handles need of a vnode session."""
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
-
-    def put_many(self, keys: list[bytes], values: list[bytes | None]) -> None:
-        """Set or remove entries."""
-
-    def scan(
-        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Entries in key order."""
-
-
-class _Writes:
-    """What all handles of one PState in one vnode have written and not flushed."""
-
-    __slots__ = ("session", "spec", "unflushed", "vnode")
-
-    def __init__(self, spec: PStateSpec, session: Session, vnode: int) -> None:
-        self.spec = spec
-        self.session = session
-        self.vnode = vnode
-        self.unflushed: dict[bytes, bytes | None] = {}
-
-    def get(self, key: bytes) -> bytes | None:
-        if key in self.unflushed:
-            return self.unflushed[key]
-        return self.session.get(key)
-
-    def flush(self) -> None:
-        if self.unflushed:
-            keys = sorted(self.unflushed)
-            values = [self.unflushed[key] for key in keys]
-            self.unflushed = {}
-            self.session.put_many(keys, values)
-
-    def scan(
-        self, low: bytes | None, high: bytes | None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        self.flush()
-        return self.session.scan(low, high, reverse=reverse)
-
-    def clear(self, prefix: bytes) -> None:
-        high = successor(prefix) if prefix else None
-        for key, _ in list(self.scan(prefix or None, high)):
-            self.unflushed[key] = None
-
-
 class Handle:
     """A place in a PState, within one vnode."""
 
     __slots__ = ("_node", "_position", "_prefix", "_writes")
 
-    def __init__(self, writes: _Writes, node: Node, position: Position, prefix: bytes) -> None:
+    def __init__(self, writes: Writes, node: Node, position: Position, prefix: bytes) -> None:
         """Made by :func:`handle_for` and by the handles above."""
         self._writes = writes
         self._node: Any = node
@@ -89,6 +40,14 @@ class Handle:
     def flush(self) -> None:
         """Hand what was written to the session. Called once the vnode's rows are done."""
         self._writes.flush()
+
+    def savepoint(self) -> None:
+        """Let :meth:`roll_back` take back what is written to this PState from now on."""
+        self._writes.savepoint()
+
+    def roll_back(self) -> None:
+        """Take back what was written to this PState since the savepoint."""
+        self._writes.roll_back()
 
     def clear(self) -> None:
         """Remove everything here."""
@@ -403,7 +362,7 @@ def handle_for(spec: PStateSpec, session: Session, vnode: int) -> Handle:
         vnode: The vnode, which keys are checked against.
     """
     kind = ValueHandle if spec.node.leaf else _HANDLES[type(spec.node)]
-    return kind(_Writes(spec, session, vnode), spec.node, (), b"")
+    return kind(Writes(spec, session, vnode), spec.node, (), b"")
 
 
 def _replace(handle: Any, value: Any) -> None:

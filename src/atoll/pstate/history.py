@@ -68,6 +68,13 @@ class History(Protocol):
     def commit_id(self) -> int:
         """The last commit that this history knows; 0 before the first."""
 
+    @property
+    def timeline(self) -> int:
+        """The timeline of that commit: how many rollbacks came before it; 0 before the first."""
+
+    def branch_since(self, timeline: int) -> int | None:
+        """The last commit that an earlier timeline shares with this one; None for none earlier."""
+
     def last_touched(self, pstate: str, vnode: int) -> int:
         """The last id up to :attr:`commit_id` that changed the vnode; 0 when none did."""
 

@@ -1,9 +1,9 @@
 """Bringing a vnode store to the exact state that an attempt or a reader starts from.
 
 A store may hold the work of an attempt that died, lost or won; it may lie behind the committed
-log because another worker owned the vnode meanwhile; it may be ahead of it after a rollback; it
-may be new. Every case ends in the same state: that of the last commit, plus the earlier steps of
-the attempt that asks.
+log because another worker owned the vnode meanwhile; it may follow a timeline that a rollback
+ended; it may be new. Every case ends in the same state: that of the last commit, plus the
+earlier steps of the attempt that asks.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class VnodeHistory:
         microbatches_kept: How many of the last commits must stay readable.
     """
 
-    __slots__ = ("commit_id", "history", "microbatches_kept", "pstate", "vnode")
+    __slots__ = ("commit_id", "history", "microbatches_kept", "pstate", "timeline", "vnode")
 
     def __init__(self, history: History, pstate: str, vnode: int, microbatches_kept: int) -> None:
         """Bind them."""
@@ -55,11 +55,18 @@ class VnodeHistory:
         self.pstate = pstate
         self.vnode = vnode
         self.commit_id = history.commit_id
+        self.timeline = history.timeline
         self.microbatches_kept = microbatches_kept
 
     def last_touched(self) -> int:
         """The last committed id that changed the vnode."""
         return self.history.last_touched(self.pstate, self.vnode)
+
+    def shared_upto(self, header: Header) -> int | None:
+        """The last id up to which what a store holds counts on this timeline; None: all of it."""
+        if header.timeline >= self.timeline:
+            return None
+        return self.history.branch_since(header.timeline)
 
     def is_committed(self, pending: Sequence[Pending]) -> bool:
         """Whether pending work is exactly what its microbatch committed for the vnode."""
@@ -90,7 +97,8 @@ def open_for_attempt(
     """
     _check(store.header, attempt, vnode)
     pending = store.header.pending
-    own = pending if pending and pending[0].id == attempt.id else ()
+    same = store.header.timeline == vnode.timeline
+    own = pending if same and pending and pending[0].id == attempt.id else ()
     opening = Opening() if own else settle(store, vnode)
     logs, undone = _settle_steps(store, own, attempt, vnode, priors)
     return Opening(
@@ -102,14 +110,28 @@ def open_for_attempt(
 
 def _check(header: Header, attempt: Attempt, vnode: VnodeHistory) -> None:
     if attempt.fence < header.fence:
-        epoch, fence_id, version, step = header.fence
+        epoch, timeline, fence_id, version, step = header.fence
         raise FencedError(
             "a later attempt has written to this vnode",
             hint="stop: another coordinator or a later attempt has taken over",
             pstate=vnode.pstate,
             vnode=vnode.vnode,
             attempt=list(attempt.fence),
-            fenced_by={"epoch": epoch, "id": fence_id, "version": version, "step": step},
+            fenced_by={
+                "epoch": epoch,
+                "timeline": timeline,
+                "id": fence_id,
+                "version": version,
+                "step": step,
+            },
+        )
+    if header.timeline > vnode.timeline:
+        raise FencedError(
+            "this vnode follows a rollback that the attempt does not know of",
+            hint="stop: the microbatch was abandoned",
+            pstate=vnode.pstate,
+            vnode=vnode.vnode,
+            timeline=header.timeline,
         )
     if vnode.commit_id != attempt.id - 1:
         raise StateError(
@@ -120,28 +142,35 @@ def _check(header: Header, attempt: Attempt, vnode: VnodeHistory) -> None:
 
 
 def settle(store: StoreTransaction, vnode: VnodeHistory) -> Opening:
-    """Bring the store exactly to the commit of the log given, with nothing pending."""
+    """Bring the store exactly to the commit of the log given, with nothing pending.
+
+    What it holds of a timeline that a rollback ended is taken back first, down to the branch.
+    """
     header = store.header
     undone = 0
     applied = header.applied
+    shared = vnode.shared_upto(header)
+    target = vnode.commit_id if shared is None else min(shared, vnode.commit_id)
     if header.pending:
-        if vnode.is_committed(header.pending):
+        if header.pending[0].id <= target and vnode.is_committed(header.pending):
             applied = header.pending[0].id
         else:
             store.undo(header.pending)
             undone = len(header.pending)
-    if applied > vnode.commit_id:
+    if applied > target:
         undone += 1
-        if header.floor > vnode.commit_id:
+        if header.floor > target:
             store.clear()
             applied = 0
         else:
-            store.undo_above(vnode.commit_id)
-            applied = vnode.commit_id
+            store.undo_above(target)
+            applied = target
     # A cleared store has lost its floor, so go on from the store's header, not from the old one.
     store.header = msgspec.structs.replace(store.header, applied=applied, pending=())
     opening = _catch_up(store, vnode)
-    store.header = msgspec.structs.replace(store.header, applied=vnode.commit_id)
+    store.header = msgspec.structs.replace(
+        store.header, applied=vnode.commit_id, timeline=vnode.timeline
+    )
     return msgspec.structs.replace(opening, undone=undone)
 
 

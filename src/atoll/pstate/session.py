@@ -23,7 +23,9 @@ from atoll.pstate.environment import Environment, EnvironmentCache
 from atoll.pstate.history import Prior
 from atoll.pstate.opening import Opening, VnodeHistory, open_for_attempt
 from atoll.pstate.reverse_log import encode_reverse_log
+from atoll.pstate.store_file import store_error
 from atoll.pstate.transaction import StoreTransaction
+from atoll.pstate.writing import Patience, WriterLock
 
 __all__ = ["Changes", "Triple", "VnodeSession"]
 
@@ -68,6 +70,7 @@ class VnodeSession:
         attempt: Attempt,
         history: VnodeHistory,
         priors: Sequence[Prior] = (),
+        patience: Patience | None = None,
     ) -> None:
         """Open the store for the attempt; see :func:`~atoll.pstate.opening.open_for_attempt`."""
         self.vnode = history.vnode
@@ -81,8 +84,10 @@ class VnodeSession:
         self._olds: dict[bytes, bytes | None] = {}
         self._news: dict[bytes, bytes | None] = {}
         self._transaction: Any = None
-        self._environment: Environment | None = environments.acquire(path, check=True)
+        self._environment: Environment | None = None
+        self._lock = WriterLock(path, patience or Patience(), environments.leave)
         try:
+            self._environment = environments.acquire(path, check=True)
             self.opening = self._begin()
         except BaseException as error:
             self._end(error)
@@ -231,9 +236,13 @@ class VnodeSession:
         """Give up everything written; the store keeps the state it had before the session."""
         self._end(None)
 
-    def close(self) -> None:
-        """End the session, if it has not ended: what was not committed is given up."""
-        self._end(None)
+    def close(self, error: BaseException | None = None) -> None:
+        """End the session, if it has not ended: what was not committed is given up.
+
+        Args:
+            error: Why, if anything went wrong; a store that it shows to be damaged is dropped.
+        """
+        self._end(error)
 
     def __enter__(self) -> Self:
         """The session itself."""
@@ -245,8 +254,14 @@ class VnodeSession:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Abort unless committed; drop a store that proved damaged."""
+        """Abort unless committed; drop a store that proved damaged.
+
+        Raises:
+            StorageError: Instead of LMDB's own error.
+        """
         self._end(error)
+        if isinstance(error, lmdb.Error):
+            raise store_error(error, self._path) from error
 
     # -- inside -------------------------------------------------------------------------------
 
@@ -338,12 +353,15 @@ class VnodeSession:
         self._transaction = None
 
     def _end(self, error: BaseException | None) -> None:
-        if self._environment is None:
-            return
-        if self._transaction is not None:
-            self._transaction.abort()
-            self._transaction = None
-        self._environments.release(self._environment)
-        self._environment = None
-        if isinstance(error, DAMAGE) and "file" not in getattr(error, "context", {}):
-            self._environments.discard(self._path)
+        try:
+            if self._environment is None:
+                return
+            if self._transaction is not None:
+                self._transaction.abort()
+                self._transaction = None
+            self._environments.release(self._environment)
+            self._environment = None
+            if isinstance(error, DAMAGE) and "file" not in getattr(error, "context", {}):
+                self._environments.discard(self._path)
+        finally:
+            self._lock.release()

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
+
+import lmdb
 
 from atoll.errors import StateError
 from atoll.pstate.attempt import Attempt
 from atoll.pstate.environment import EnvironmentCache, shared_environments
 from atoll.pstate.history import History, Prior
 from atoll.pstate.opening import VnodeHistory
-from atoll.pstate.session import VnodeSession
+from atoll.pstate.session import DAMAGE, VnodeSession
+from atoll.pstate.store_file import store_error
+from atoll.pstate.writing import PATIENCE_SECONDS, Patience
 
 __all__ = ["MICROBATCHES_KEPT", "VnodeStores", "module_stores"]
+
+_log = logging.getLogger(__name__)
 
 MICROBATCHES_KEPT = 2
 """How many commits before the last stay readable unless ``pstate.history.microbatches`` says."""
@@ -29,6 +36,8 @@ class VnodeStores:
         folder: The module's folder among the worker's local state.
         microbatches_kept: How many commits before the last stay readable.
         environments: The open environments; those of the process when None.
+        patience_seconds: How long to wait for a writer that may stand still; then the store is
+            left to it and built anew.
     """
 
     def __init__(
@@ -37,11 +46,13 @@ class VnodeStores:
         *,
         microbatches_kept: int = MICROBATCHES_KEPT,
         environments: EnvironmentCache | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         """Bind to the folder; nothing is opened yet."""
         self.folder = os.path.realpath(folder)
         self.microbatches_kept = microbatches_kept
         self.environments = environments or shared_environments()
+        self.patience = Patience(patience_seconds)
 
     def path(self, pstate: str, vnode: int) -> str:
         """The folder of one vnode store."""
@@ -72,7 +83,18 @@ class VnodeStores:
             StorageError: When the local folder cannot be used.
         """
         known = VnodeHistory(history, pstate, vnode, self.microbatches_kept)
-        return VnodeSession(self.environments, self.path(pstate, vnode), attempt, known, priors)
+        path = self.path(pstate, vnode)
+        parts = (self.environments, path, attempt, known, priors, self.patience)
+        try:
+            try:
+                return VnodeSession(*parts)
+            except DAMAGE as error:
+                if "file" in getattr(error, "context", {}):
+                    raise  # the committed log itself is damaged
+                _log.warning("vnode store %s is damaged (%s); it will be rebuilt", path, error)
+                return VnodeSession(*parts)
+        except lmdb.Error as error:
+            raise store_error(error, path) from error
 
     def discard(self, pstate: str, vnode: int) -> None:
         """Drop a vnode store; it is rebuilt when it is needed."""

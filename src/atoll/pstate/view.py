@@ -20,9 +20,9 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import lmdb
 
-from atoll.errors import StateError
+from atoll.errors import DamageError, StateError
 from atoll.pstate.attempt import Header
-from atoll.pstate.changefile import read_vnode
+from atoll.pstate.changefile import rebuilt
 from atoll.pstate.entries import Bounds, Entries, Page
 from atoll.pstate.environment import Environment
 from atoll.pstate.history import History
@@ -42,9 +42,20 @@ Reading = Literal["direct", "overlaid", "behind", "lost"]
 
 
 def how_to_read(header: Header, vnode: VnodeHistory) -> Reading:
-    """How a store with that header shows the commit that the history ends at."""
+    """How a store with that header shows the commit that the history ends at.
+
+    A store that follows a later timeline than the reader shows nothing of it. One that still
+    holds what a rollback abandoned is brought over, unless the reader looks further back anyway.
+    """
     commit_id = vnode.commit_id
     held = header.applied
+    if header.timeline > vnode.timeline:
+        return "lost"
+    shared = vnode.shared_upto(header)
+    if shared is not None and shared < commit_id:
+        highest = header.pending[0].id if header.pending else held
+        if max(held, highest) > shared:
+            return "behind"
     if header.pending and header.pending[0].id <= commit_id:
         if not vnode.is_committed(header.pending):
             return "behind"
@@ -68,23 +79,8 @@ class _MemoryVnode:
     """One vnode at one commit, built in memory from the committed log."""
 
     def __init__(self, vnode: VnodeHistory | None) -> None:
-        self.values: dict[bytes, bytes] = {}
-        if vnode is not None:
-            self._build(vnode)
+        self.values = {} if vnode is None else rebuilt(vnode.history, vnode.pstate, vnode.vnode)
         self._keys = sorted(self.values)
-
-    def _build(self, vnode: VnodeHistory) -> None:
-        found = vnode.history.rebuild(vnode.pstate, vnode.vnode)
-        files = [ref for _, ref in found.logs]
-        if found.checkpoint is not None:
-            files.insert(0, found.checkpoint)
-        for ref in files:
-            keys, values = read_vnode(vnode.history, ref, vnode.vnode)
-            for key, value in zip(keys, values, strict=True):
-                if value is None:
-                    self.values.pop(key, None)
-                else:
-                    self.values[key] = value
 
     def page(self, bounds: Bounds) -> Page:
         keys = self._keys
@@ -214,7 +210,7 @@ class VnodeView:
                 repair = self._adopt_size
             except lmdb.ReadersFullError:
                 repair = _check_readers
-            except DAMAGE as error:
+            except (DamageError, lmdb.Error) as error:
                 if "file" in getattr(error, "context", {}):
                     raise
                 repair = None
@@ -271,6 +267,8 @@ class VnodeView:
             self._environments.resize(environment, grow=True)
         except lmdb.MapResizedError:
             self._adopt_size(environment)
+        except lmdb.Error:  # a full disk, or damage that only a write meets: read without it
+            self._memory = _MemoryVnode(self._vnode)
 
     def _adopt_size(self, environment: Environment) -> None:
         self._environments.resize(environment, grow=False)
@@ -292,6 +290,7 @@ class PStateView:
         """Bind; nothing is read yet."""
         self.vnode_count = vnode_count
         self.commit_id = history.commit_id
+        self.timeline = history.timeline
         self._stores = stores
         self._pstate = pstate
         self._history = history

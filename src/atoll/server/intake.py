@@ -11,24 +11,62 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from atoll.codec.records import Checked, RecordCodec
+from atoll.depot import Producer
+from atoll.depot.producers import TOPOLOGY_PREFIX
 from atoll.errors import UsageError
 from atoll.server.body import BodyFile
 from atoll.server.guard import ARROW_STREAM, CSV, NDJSON
 
-__all__ = ["BATCHES_OF", "batches_of_json"]
+__all__ = ["BATCHES_OF", "batches_of_json", "producer_of"]
 
+_ID_HEADER = "atoll-producer-id"
+_SEQUENCE_HEADER = "atoll-producer-sequence"
+_EPOCH_HEADER = "atoll-producer-epoch"
 _BLOCK_BYTES = 1 << 20
 _CSV_ROWS = 8_192
+_DIGITS_MAX = 20
 
 _records = msgspec.json.Decoder(list[msgspec.Raw])
 _record = msgspec.json.Decoder(msgspec.Raw)
+
+
+def producer_of(headers: Mapping[str, str]) -> Producer | None:
+    """Who appends, by the request's headers; None without them.
+
+    Raises:
+        UsageError: When they contradict each other, or name a producer of Atoll's own.
+    """
+    name, sequence = headers.get(_ID_HEADER), headers.get(_SEQUENCE_HEADER)
+    epoch = headers.get(_EPOCH_HEADER)
+    if name is None and sequence is None and epoch is None:
+        return None
+    if name is None or sequence is None:
+        raise UsageError(
+            "a producer needs both its id and the append's number",
+            hint="send Atoll-Producer-Id and Atoll-Producer-Sequence together",
+        )
+    if name.startswith(TOPOLOGY_PREFIX):
+        raise UsageError(
+            f"producers whose id begins with {TOPOLOGY_PREFIX!r} are Atoll's own",
+            hint="choose another id",
+        )
+    number, life = _whole_number(sequence), _whole_number(epoch or "0")
+    return Producer(name, number, life)
+
+
+def _whole_number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
+        raise UsageError(
+            f"{text[:40]!r} is no producer's number", hint="send a whole number from 0 up"
+        )
+    return int(text)
 
 
 def batches_of_json(codec: RecordCodec, body: bytes) -> Iterator[Checked]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from atoll.codec.records import Checked, RecordCodec, Refusal
+from atoll.depot import Producer
 from atoll.path import Path
 from atoll.schema import Node
 
@@ -52,6 +53,11 @@ class AppendedPort(Protocol):
         """All refused records."""
         ...
 
+    @property
+    def duplicate(self) -> bool:
+        """Whether the producer's append was stored before."""
+        ...
+
 
 class DepotSpecPort(Protocol):
     """What a depot was declared as."""
@@ -86,13 +92,18 @@ class DepotPort(Protocol):
         ...
 
     def append_stream(
-        self, batches: Iterable[Checked], on_invalid: OnInvalid = "none"
+        self,
+        batches: Iterable[Checked],
+        on_invalid: OnInvalid = "none",
+        *,
+        producer: Producer | None = None,
     ) -> AppendedPort:
         """Append all batches as one call, in bounded memory.
 
         Raises:
             RecordsRefusedError: With ``on_invalid="none"``, when any record was refused; nothing
                 of the call is kept then.
+            ProducerError: When the producer's number does not fit its earlier ones.
         """
         ...
 
@@ -132,6 +143,14 @@ class PStatePort(Protocol):
         """Its declaration."""
         ...
 
+    def as_of(self, microbatch: int) -> PStatePort:
+        """The PState as it was after an earlier microbatch.
+
+        Raises:
+            UsageError: When that cannot be read (any more, or yet).
+        """
+        ...
+
     def select(self, path: Path) -> list[Any]:
         """Every value that the path navigates to.
 
@@ -158,6 +177,18 @@ class TopologyPort(Protocol):
 
     def resume(self) -> None:
         """Go on, also after a failure."""
+        ...
+
+    def rollback(self, to_microbatch: int, *, keep_appended: bool = False) -> None:
+        """Go back to the state after an earlier microbatch; the topology is paused then.
+
+        Raises:
+            UsageError: When it cannot go back so far, or appended rows stand in the way.
+        """
+        ...
+
+    def checkpoint(self) -> int:
+        """Write what changed to checkpoints; the commit that holds them."""
         ...
 
     def status(self) -> dict[str, Any]:

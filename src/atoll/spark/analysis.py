@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from atoll.dataflow import operators as op
 from atoll.errors import AtollError, DeclarationError
-from atoll.tasks.bind import emitted_schema
+from atoll.tasks.columns import schemas_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from atoll.dataflow.graph import Graph
 
-__all__ = ["arrow_schema", "resolve", "spark_schema"]
+__all__ = ["arrow_schema", "empty_frame", "resolve", "spark_schema"]
 
 _MESSAGE_LINES_MAX = 3
 
@@ -31,19 +31,11 @@ def resolve(session: SparkSession, graph: Graph) -> dict[op.Operator, pa.Schema]
     Raises:
         DeclarationError: When a step names a column that is not there or mixes types.
     """
-    schemas: dict[op.Operator, pa.Schema] = {}
-    for operator in graph.operators:
-        match operator:
-            case op.Source(depot=depot):
-                schemas[operator] = depot.schema
-            case op.StateOperator():
-                schemas[operator] = emitted_schema(operator, schemas)
-            case op.BatchOperator(inputs=inputs):
-                schemas[operator] = operator.schema([schemas[each] for each in inputs])
-            case op.ColumnOperator(inputs=inputs):
-                frames = [_empty(session, schemas[each]) for each in inputs]
-                schemas[operator] = _after(operator, frames)
-    return schemas
+
+    def column_step(operator: op.ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
+        return _after(operator, [empty_frame(session, each) for each in inputs])
+
+    return schemas_of(graph, column_step)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -60,7 +52,8 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def _empty(session: SparkSession, schema: pa.Schema) -> DataFrame:
+def empty_frame(session: SparkSession, schema: pa.Schema) -> DataFrame:
+    """A frame without rows."""
     return session.createDataFrame([], spark_schema(schema))
 
 

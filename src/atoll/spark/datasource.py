@@ -37,6 +37,7 @@ class _VnodeGroup(InputPartition):
 
     vnodes: tuple[int, ...]
     commit: int
+    timeline: int
 
 
 class AtollDataSource(DataSource):
@@ -67,14 +68,17 @@ class _Reader(DataSourceReader):
         spec = found.pstate.spec
         groups = min(int(self.options.get("groups", _GROUPS)), spec.vnode_count)
         mapping = Mapping.even(spec.vnode_count, range(max(1, groups)))
-        commit = found.pstate.view().commit_id
-        return [_VnodeGroup(vnodes, commit) for vnodes in mapping.groups(max(1, groups))]
+        view = found.pstate.view()
+        return [
+            _VnodeGroup(vnodes, view.commit_id, view.timeline)
+            for vnodes in mapping.groups(max(1, groups))
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The entries of one group."""
         assert isinstance(partition, _VnodeGroup)
         found = _Source(self.options)
-        view = found.pstate.view_at(partition.commit)
+        view = found.pstate.view_at(partition.commit, partition.timeline)
         yield from read_entries(found.pstate.spec, view, partition.vnodes, found.position)
 
 

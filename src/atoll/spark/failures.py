@@ -9,17 +9,20 @@ from __future__ import annotations
 import base64
 import contextlib
 import re
-import traceback
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 
-from atoll.microbatch.outcome import ActorFailure, failure_of
+from atoll.errors import AtollError, StorageError
+from atoll.microbatch.outcome import ActorFailure
+from atoll.tasks.attempt import described
 
-__all__ = ["StepFailureError", "described", "job_failure", "telling"]
+__all__ = ["StepFailureError", "job_failure", "telling"]
 
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] ")
 _STATE = " SQLSTATE: "
+_DISK_FULL = "No space left on device"
 
 
 class StepFailureError(Exception):
@@ -42,18 +45,28 @@ class StepFailureError(Exception):
 
 
 @contextlib.contextmanager
-def telling() -> Iterator[None]:
-    """Let what is raised inside reach the driver whole."""
+def telling(known: Path) -> Iterator[None]:
+    """Let what is raised inside reach the driver whole, and run nothing again that raised.
+
+    Spark starts a failed task again, up to its own limit. An error of Atoll's, which would come
+    again, is left in a file of the attempt, and whoever is started after that fails alike without
+    running the user's code.
+
+    Args:
+        known: That file.
+    """
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        failure = msgspec.msgpack.decode(known.read_bytes(), type=ActorFailure)
+        raise StepFailureError(failure)
     try:
         yield
     except Exception as error:
-        raise StepFailureError(described(error)) from error
-
-
-def described(error: Exception) -> ActorFailure:
-    """An error in a task as data, with its trace."""
-    trace = "".join(traceback.format_exception(error))
-    return msgspec.structs.replace(failure_of(error), trace=trace)
+        failure = described(error)
+        if isinstance(error, AtollError):
+            with contextlib.suppress(OSError):  # then it is run again, as Spark would
+                known.parent.mkdir(parents=True, exist_ok=True)
+                known.write_bytes(msgspec.msgpack.encode(failure))
+        raise StepFailureError(failure) from error
 
 
 def job_failure(error: Exception) -> ActorFailure:
@@ -62,6 +75,14 @@ def job_failure(error: Exception) -> ActorFailure:
     told = StepFailureError.found_in(text)
     if told is not None:
         return told
+    if _DISK_FULL in text:
+        return ActorFailure(
+            StorageError.code,
+            f"the Spark job failed: {_DISK_FULL}",
+            "free some space; the attempt is tried again until there is enough",
+            {},
+            text,
+        )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     hint = None
     if lines and _CONDITION.match(lines[0]):  # an expression failed on a value

@@ -15,19 +15,22 @@ from atoll.spark.shipping import Shipped
 from atoll.spark.tasks import (
     BLOB_SCHEMA,
     MANIFEST_SCHEMA,
+    TOLD,
     ActorTask,
     DirectTask,
     PackTask,
     ReadTask,
     StepTask,
+    told_schema,
 )
 from atoll.tasks.program import JobProgram, JobSpec, TaskChain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from atoll.spark.tracking import Tracking
 
 __all__ = ["JobFrames", "Numbers"]
 
@@ -56,7 +59,7 @@ class JobFrames:
         job: Which of its jobs.
         spec: What this attempt reads and follows.
         operators: The topology's operators by number, for its column steps.
-        schemas: The columns after each operator.
+        columns: The columns of the operators' frames.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class JobFrames:
         job: JobProgram,
         spec: JobSpec,
         operators: Mapping[int, op.Operator],
-        schemas: Mapping[op.Operator, pa.Schema],
+        columns: Tracking,
     ) -> None:
         """Nothing is built yet."""
         self.numbers = numbers
@@ -74,9 +77,11 @@ class JobFrames:
         self.job = job
         self.spec = spec
         self.operators = operators
-        self.schemas = schemas
+        self.columns = columns
         self.number = {operator: number for number, operator in operators.items()}
         self.memo: dict[op.Operator, DataFrame] = {}
+        self.told: list[DataFrame] = []
+        self.held: list[DataFrame] = []
 
     def direct(self, units: int) -> DataFrame:
         """Actors that read for themselves: one stage."""
@@ -99,6 +104,7 @@ class JobFrames:
         for origin in sorted(columns):
             task = PackTask(self.shipped, self.spec, frozenset({origin}), reads=False)
             frames.append(self._frame(self.operators[origin]).mapInArrow(task, _BLOB_DDL))
+        frames.extend(self.told)
         return functools.reduce(lambda one, other: one.unionAll(other), frames)
 
     def _readers(self) -> DataFrame:
@@ -114,21 +120,41 @@ class JobFrames:
         return self.memo[operator]
 
     def _build(self, operator: op.Operator) -> DataFrame:
-        schema = self.schemas[operator]
         match operator:
             case op.RootOperator() | op.StateOperator():
+                schema = self.columns.schema(operator)
                 task = ReadTask(self.shipped, self.spec, self.number[operator], schema)
                 return self._readers().mapInArrow(task, spark_schema(schema))
             case op.BatchOperator(inputs=inputs):
-                chain = TaskChain(-1, self.schemas[inputs[0]], (operator,), ())
-                return self._frame(inputs[0]).mapInArrow(
-                    StepTask(self.shipped, self.spec, chain), spark_schema(schema)
-                )
+                return self._stepped(operator, self._frame(inputs[0]))
             case op.ColumnOperator(inputs=inputs):
                 frames = [self._frame(each) for each in inputs]
-                frame: DataFrame = operator.apply(frames, len(self.spec.splits))
-                return frame
+                return self.columns.apply(operator, frames, len(self.spec.splits))
         raise AssertionError(operator)
+
+    def _stepped(self, operator: op.BatchOperator, frame: DataFrame) -> DataFrame:
+        """The frame after a Python step; rows that it rejects are put aside.
+
+        Then the frame is held while the job runs: its good rows and what it tells are read apart,
+        and the step must not run once for each.
+        """
+        chain = TaskChain(-1, self.columns.schemas[operator.inputs[0]], (operator,), ())
+        tracked = operator in self.columns.carrying
+        reports = self.number[operator] in self.job.reporting
+        task = StepTask(self.shipped, self.spec, chain, tracked, reports)
+        if not reports:
+            return frame.mapInArrow(task, spark_schema(self.columns.schema(operator)))
+        schema = told_schema(self.columns.schemas[operator], tracked=tracked)
+        both = frame.mapInArrow(task, spark_schema(schema)).persist()
+        self.held.append(both)
+        told = both.where(f"{TOLD} IS NOT NULL")
+        self.told.append(told.selectExpr("cast(0 AS int) AS unit", f"{TOLD} AS blob"))
+        return both.where(f"{TOLD} IS NULL").drop(TOLD)
+
+    def release(self) -> None:
+        """Let go of what was held while the job ran."""
+        for frame in self.held:
+            frame.unpersist()
 
 
 _BLOB_DDL = spark_schema(BLOB_SCHEMA)

@@ -13,28 +13,38 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
+from atoll.dataflow.rows import ORIGIN_FIELD, conformed
 from atoll.microbatch.outcome import ActorFailure, Manifest
-from atoll.spark.failures import described, telling
+from atoll.spark.failures import telling
 from atoll.spark.shipping import Shipped
 from atoll.tasks.actor import run_actor
-from atoll.tasks.chain import run_steps
-from atoll.tasks.exchange import INLINE_BYTES_MAX, Blob, park, unwrap, wrap
-from atoll.tasks.packing import Packer
-from atoll.tasks.program import ChangesTerminal, JobProgram, JobSpec, Program, TaskChain
+from atoll.tasks.attempt import described
+from atoll.tasks.chain import feed, feed_splits, packers_of, run_steps
+from atoll.tasks.exchange import INLINE_BYTES_MAX, Blob, failure_file, park, unwrap, wrap
+from atoll.tasks.program import JobProgram, JobSpec, Program, TaskChain
+from atoll.tasks.provenance import locating
 from atoll.tasks.reading import read_split
+from atoll.tasks.rejects import REJECTS, UNHEARD, RejectPacker
 
 __all__ = [
     "BLOB_SCHEMA",
     "MANIFEST_SCHEMA",
+    "TOLD",
     "ActorTask",
     "DirectTask",
     "PackTask",
     "ReadTask",
     "StepTask",
+    "told_schema",
 ]
 
 BLOB_SCHEMA = pa.schema([("unit", pa.int32()), ("blob", pa.binary())])
 """As few columns as can be: Spark resolves each of them anew in every microbatch."""
+
+TOLD = "__atoll_told"
+"""The hidden column of what a step tells beside its rows."""
+
+TOLD_FIELD = pa.field(TOLD, pa.binary())
 
 MANIFEST_SCHEMA = pa.schema([("manifest", pa.binary())])
 
@@ -62,8 +72,8 @@ class ReadTask(_Task):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """``batches`` hold the indices of the splits that this task reads."""
-        with telling():
-            program, _ = self.parts()
+        program, _ = self.parts()
+        with telling(failure_file(program, self.spec)):
             for index in _indices(batches):
                 for split in self.spec.splits[index]:
                     if split.origin == self.origin:
@@ -72,14 +82,34 @@ class ReadTask(_Task):
 
 @dataclass(frozen=True)
 class StepTask(_Task):
-    """Runs one Python step over rows that Spark holds."""
+    """Runs one Python step over rows that Spark holds.
+
+    Its frame has a further column ``TOLD`` when it ``reports`` rejected rows: they follow the
+    good rows, as blobs in rows that hold nothing else.
+    """
 
     chain: TaskChain
+    tracked: bool = False
+    reports: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows in, rows out."""
-        with telling():
-            yield from run_steps(batches, self.chain.origin_schema, self.chain.steps)
+        program, _ = self.parts()
+        with telling(failure_file(program, self.spec)), locating(program, self.spec):
+            schema, steps = self.chain.origin_schema, self.chain.steps
+            if not self.reports:
+                heard = None if program.dead_letter is None else UNHEARD
+                for batch in run_steps(batches, schema, steps, heard):
+                    yield conformed(batch, tracked=self.tracked)
+                return
+            packer = RejectPacker(program, self.spec)
+            columns = told_schema(steps[-1].schema((schema,)), tracked=self.tracked)
+            for batch in run_steps(batches, schema, steps, packer):
+                rows = conformed(batch, tracked=self.tracked)
+                nothing = pa.nulls(len(rows), pa.binary())
+                yield pa.RecordBatch.from_arrays([*rows.columns, nothing], schema=columns)
+            for _, payload in packer.finish():
+                yield _told(columns, _wrapped(program, self.spec, (REJECTS, 0), payload))
 
 
 @dataclass(frozen=True)
@@ -98,17 +128,15 @@ class PackTask(_Task):
         try:
             program, job = self.parts()
             chains = [chain for chain in job.chains if chain.origin in self.origins]
-            packers = _packers(program, job)
+            packers = packers_of(program, self.spec, sequence)
             if self.reads:
                 for index in _indices(batches):
-                    _run_reading(program, self.spec, chains, index, packers)
+                    feed_splits(program, self.spec, chains, index, packers)
             else:
-                _run_over(list(batches), chains, packers)
+                feed(program, self.spec, list(batches), chains, packers)
             for tag, packer in packers.items():
                 for unit, rows in packer.finish():
-                    parked = rows.size > INLINE_BYTES_MAX
-                    payload = park(program, self.spec.id, rows) if parked else rows
-                    yield _placed(unit, wrap(tag, sequence, payload))
+                    yield _placed(unit, _wrapped(program, self.spec, (tag, sequence), rows))
         except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
             yield _placed(0, wrap(_FAILED, sequence, pa.py_buffer(_failure(error))))
 
@@ -138,9 +166,9 @@ class DirectTask(_Task):
         for unit in _indices(batches):
             try:
                 program, job = self.parts()
-                packers = _packers(program, job)
+                packers = packers_of(program, self.spec)
                 for index in range(len(self.spec.splits)):
-                    _run_reading(program, self.spec, job.chains, index, packers)
+                    feed_splits(program, self.spec, job.chains, index, packers)
                 blobs: list[Blob] = [
                     (tag, 0, rows)
                     for tag, packer in packers.items()
@@ -162,38 +190,6 @@ def _acted(shipped: Shipped, spec: JobSpec, unit: int, blobs: list[Blob]) -> Man
         return Manifest("", unit, failure=described(error))
 
 
-def _packers(program: Program, job: JobProgram) -> dict[int, Packer]:
-    packers = {}
-    for terminal in job.terminals:
-        if isinstance(terminal, ChangesTerminal):
-            continue
-        name = getattr(terminal, "pstate", None) or terminal.states[0]  # type: ignore[attr-defined]
-        packers[terminal.tag] = Packer(terminal, program.mappings[name])
-    return packers
-
-
-def _run_reading(
-    program: Program,
-    spec: JobSpec,
-    chains: list[TaskChain] | tuple[TaskChain, ...],
-    index: int,
-    packers: dict[int, Packer],
-) -> None:
-    for split in spec.splits[index]:
-        fed = [chain for chain in chains if chain.origin == split.origin]
-        if fed:
-            _run_over(list(read_split(program, split)), fed, packers)
-
-
-def _run_over(
-    batches: list[pa.RecordBatch], chains: list[TaskChain], packers: dict[int, Packer]
-) -> None:
-    for chain in chains:
-        for batch in run_steps(iter(batches), chain.origin_schema, chain.steps):
-            for tag in chain.terminals:
-                packers[tag].add(batch)
-
-
 def _indices(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
     for batch in batches:
         yield from batch.column(0).to_pylist()
@@ -202,6 +198,24 @@ def _indices(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
 def _placed(unit: int, blob: bytes) -> pa.RecordBatch:
     columns = [pa.array([unit], pa.int32()), pa.array([blob], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=BLOB_SCHEMA)
+
+
+def _wrapped(program: Program, spec: JobSpec, place: tuple[int, int], rows: pa.Buffer) -> bytes:
+    """A blob of a tag and a sequence number, its rows parked when they are many."""
+    parked = rows.size > INLINE_BYTES_MAX
+    return wrap(*place, park(program, spec.id, rows) if parked else rows)
+
+
+def told_schema(schema: pa.Schema, *, tracked: bool) -> pa.Schema:
+    """The columns of a step's frame that may also hold what the step tells."""
+    fields = [field.with_nullable(nullable=True) for field in schema]
+    return pa.schema([*fields, *([ORIGIN_FIELD] if tracked else []), TOLD_FIELD])
+
+
+def _told(schema: pa.Schema, blob: bytes) -> pa.RecordBatch:
+    """One row that holds nothing but a blob."""
+    columns = [pa.nulls(1, field.type) for field in schema][:-1]
+    return pa.RecordBatch.from_arrays([*columns, pa.array([blob], pa.binary())], schema=schema)
 
 
 def _manifest(manifest: Manifest) -> pa.RecordBatch:

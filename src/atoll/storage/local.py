@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from atoll.storage.objects import ObjectExistsError, check_name
 __all__ = ["LocalStore", "fsync_folder", "make_folder", "storage_errors"]
 
 _TEMPORARY = ".tmp-"
+_SWEEPS_MAX = 5
 
 
 class LocalStore:
@@ -45,23 +47,58 @@ class LocalStore:
         path = self.path(name)
         with storage_errors(path):
             make_folder(path.parent)
-            temporary = path.with_name(_TEMPORARY + secrets.token_hex(8))
-            try:
-                _write_durably(temporary, data)
-                os.link(temporary, path)
-            except FileExistsError as error:
-                raise ObjectExistsError("the object exists already", file=str(path)) from error
-            finally:
-                temporary.unlink(missing_ok=True)
+            for left in reversed(range(_SWEEPS_MAX)):
+                temporary = path.with_name(_TEMPORARY + secrets.token_hex(8))
+                try:
+                    _write_durably(temporary, data)
+                    os.link(temporary, path)
+                    break
+                except FileExistsError as error:
+                    raise ObjectExistsError("the object exists already", file=str(path)) from error
+                except FileNotFoundError:
+                    if not left:  # else somebody swept it away before it was linked
+                        raise
+                finally:
+                    _drop(temporary)
             fsync_folder(path.parent)
+
+    def sweep(self, prefix: str) -> int:
+        """Delete the unfinished files that killed processes left below a folder; returns how many.
+
+        Whoever is just creating an object there notices, and writes it once more.
+        """
+        swept = 0
+        for folder, _, names in os.walk(self.path(prefix)):
+            for name in names:
+                if name.startswith(_TEMPORARY):
+                    _drop(Path(folder) / name)
+                    swept += 1
+        return swept
 
     def write(self, name: str, data: bytes) -> None:
         """Write a uniquely named object, fsynced with its folder."""
         path = self.path(name)
         with storage_errors(path):
             make_folder(path.parent)
-            _write_durably(path, data)
-            fsync_folder(path.parent)
+            try:
+                _write_durably(path, data)
+                fsync_folder(path.parent)
+            except OSError:
+                _drop(path)  # nobody will name it; a full disk needs the space
+                raise
+
+    def settle(self, name: str) -> None:
+        """Fsync the object and every folder above it in the store, on fresh descriptors."""
+        path = self.path(name)
+        with storage_errors(path):
+            try:
+                _fsync_file(path)
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise NotFoundError("no such object", file=str(path)) from error
+            for folder in path.parents:
+                fsync_folder(folder)
+                if folder == self.root:
+                    break
 
     def read(self, name: str) -> bytes:
         """The object's bytes, or NotFoundError."""
@@ -73,14 +110,21 @@ class LocalStore:
                 raise NotFoundError("no such object", file=str(path)) from error
 
     def exists(self, name: str) -> bool:
-        """Whether the object exists: one system call."""
-        return os.access(self.path(name), os.F_OK)
+        """Whether the object exists: one system call. A disk that cannot say raises."""
+        path = self.path(name)
+        with storage_errors(path):
+            try:
+                os.stat(path)  # noqa: PTH116  # several times in every microbatch
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        return True
 
     def list(self, prefix: str) -> list[str]:
         """The names below the folder ``prefix``, sorted; unfinished files are left out."""
-        folder = self.path(prefix.rstrip("/")) if prefix.rstrip("/") else self.root
+        prefix = prefix.rstrip("/")
+        folder = self.path(prefix) if prefix else self.root
         with storage_errors(folder):
-            return sorted(_walk(folder, self.root))
+            return sorted(_walk(str(folder), f"{prefix}/" if prefix else ""))
 
     def delete(self, name: str) -> None:
         """Delete the object if it is there. A crash may bring it back, never half of it."""
@@ -103,19 +147,58 @@ def storage_errors(path: Path | str) -> Iterator[None]:
         ) from error
 
 
+_durable_folders: dict[Path, tuple[int, int]] = {}
+"""Folders whose names this process knows to be durable, with the inodes that had them."""
+
+
 def make_folder(folder: Path) -> None:
-    """Make the folder and its parents, durably (each new entry's parent is fsynced)."""
-    if folder.is_dir():
+    """Make the folder and its parents, durably (each entry's parent is fsynced).
+
+    A folder that is there already may not be durable yet: another process, or an fsync that
+    failed, may have left it so. The first use in a process makes sure.
+    """
+    found = _inode(folder)
+    if found is not None and _durable_folders.get(folder) == found:
         return
-    make_folder(folder.parent)
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir()
-    fsync_folder(folder.parent)
+    if found is None:
+        make_folder(folder.parent)
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+        fsync_folder(folder.parent)
+    else:
+        # whoever may not read the folder above has not made this one
+        with contextlib.suppress(PermissionError):
+            fsync_folder(folder.parent)
+    found = _inode(folder)
+    if found is not None:
+        _durable_folders[folder] = found
+
+
+def _inode(folder: Path) -> tuple[int, int] | None:
+    try:
+        about = folder.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return (about.st_dev, about.st_ino) if stat.S_ISDIR(about.st_mode) else None
+
+
+def _drop(path: Path) -> None:
+    """Delete what is of no use any more; leaving it there harms nobody."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def fsync_folder(folder: Path) -> None:
     """Make the folder's entries durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _fsync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
@@ -133,7 +216,8 @@ def _write_durably(path: Path, data: bytes) -> None:
         os.close(descriptor)
 
 
-def _walk(folder: Path, root: Path) -> Iterator[str]:
+def _walk(folder: str, prefix: str) -> Iterator[str]:
+    """The names of the files below a folder, each with the prefix; paths would be slow here."""
     try:
         entries = list(os.scandir(folder))
     except (FileNotFoundError, NotADirectoryError):
@@ -142,6 +226,6 @@ def _walk(folder: Path, root: Path) -> Iterator[str]:
         if entry.name.startswith(_TEMPORARY):
             continue
         if entry.is_dir(follow_symlinks=False):
-            yield from _walk(Path(entry.path), root)
+            yield from _walk(entry.path, f"{prefix}{entry.name}/")
         else:
-            yield Path(entry.path).relative_to(root).as_posix()
+            yield prefix + entry.name

@@ -46,6 +46,11 @@ class MemoryStore:
         with self._lock:
             self._objects[name] = bytes(data)
 
+    def settle(self, name: str) -> None:
+        """Nothing to do: what is there is as durable as the process."""
+        if not self.exists(name):
+            raise NotFoundError("no such object", file=name)
+
     def read(self, name: str) -> bytes:
         """The object's bytes, or NotFoundError."""
         check_name(name)

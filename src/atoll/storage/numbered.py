@@ -2,8 +2,8 @@
 
 Plans, commits, cluster revisions and epochs are such sequences. The file is named by the number
 (20 digits, so that names sort as numbers do) and framed, so that damage is told by name and never
-served: magic, CRC-32, length, payload. The CRC covers the number too: a file under another
-number's name is damage.
+served: magic, CRC-32, length, payload. The CRC covers the object's name too: a file under another
+object's name is damage, be it another number or another sequence.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import struct
 import zlib
 
 from atoll.errors import DamageError, NotFoundError, UsageError
-from atoll.storage.objects import ObjectStore, check_name
+from atoll.storage.objects import ObjectExistsError, ObjectStore, check_name
 
 __all__ = ["NumberedObjects", "number_name"]
 
 _FRAME = struct.Struct("<4sIQ")
-_MAGIC = b"ATO1"
+_MAGIC = b"ATO2"
+_MAGIC_OF_NUMBERS = b"ATO1"
+"""Older objects, whose CRC covers the number alone."""
 _DIGITS = 20
 _NUMBER_MAX = 10**_DIGITS - 1
 _PROBES_MAX = 64
@@ -54,7 +56,29 @@ class NumberedObjects:
         Raises:
             ObjectExistsError: When it is taken; what is there stays.
         """
-        self.store.create(self.name(number), _frame(number, payload))
+        name = self.name(number)
+        self.store.create(name, _frame(name, payload))
+
+    def settle(self, number: int) -> None:
+        """Make a number durable that somebody else took, before going on from it.
+
+        Raises:
+            NotFoundError: When the number is not taken.
+        """
+        self.store.settle(self.name(number))
+
+    def create_or_find(self, number: int, payload: bytes) -> bytes | None:
+        """Take the number, or get what is there, made durable: whoever made it may have died.
+
+        Returns:
+            None when the number was free, else the payload that it was taken with.
+        """
+        try:
+            self.create(number, payload)
+        except ObjectExistsError:
+            self.settle(number)
+            return self.read(number)
+        return None
 
     def read(self, number: int) -> bytes:
         """The payload of the number.
@@ -64,7 +88,7 @@ class NumberedObjects:
             DamageError: When the object is not what was created.
         """
         name = self.name(number)
-        return _unframe(number, self.store.read(name), name)
+        return _unframe(name, self.store.read(name))
 
     def exists(self, number: int) -> bool:
         """Whether the number is taken."""
@@ -107,22 +131,23 @@ class NumberedObjects:
         return below
 
 
-def _frame(number: int, payload: bytes) -> bytes:
-    return _FRAME.pack(_MAGIC, _checksum(number, payload), len(payload)) + payload
+def _frame(name: str, payload: bytes) -> bytes:
+    return _FRAME.pack(_MAGIC, _checksum(name, payload), len(payload)) + payload
 
 
-def _unframe(number: int, data: bytes, name: str) -> bytes:
+def _unframe(name: str, data: bytes) -> bytes:
     reason = None
     if len(data) < _FRAME.size:
         reason = "it is too short"
     else:
         magic, checksum, length = _FRAME.unpack_from(data)
         payload = data[_FRAME.size :]
-        if magic != _MAGIC:
+        covered = {_MAGIC: name, _MAGIC_OF_NUMBERS: name.rsplit("/", 1)[-1]}.get(magic)
+        if covered is None:
             reason = "it does not begin as it must"
         elif length != len(payload):
             reason = f"it holds {len(payload)} bytes of {length}"
-        elif checksum != _checksum(number, payload):
+        elif checksum != _checksum(covered, payload):
             reason = "its checksum does not match"
     if reason is not None:
         raise DamageError(
@@ -133,5 +158,5 @@ def _unframe(number: int, data: bytes, name: str) -> bytes:
     return payload
 
 
-def _checksum(number: int, payload: bytes) -> int:
-    return zlib.crc32(payload, zlib.crc32(number_name(number).encode()))
+def _checksum(name: str, payload: bytes) -> int:
+    return zlib.crc32(payload, zlib.crc32(name.encode()))

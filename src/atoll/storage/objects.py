@@ -45,6 +45,17 @@ class ObjectStore(Protocol):
         """
         ...
 
+    def settle(self, name: str) -> None:
+        """Make an object durable that is there already: its maker may have died before it could.
+
+        A name can be seen before it is durable. Whoever goes on from an object that it did not
+        make itself settles it first.
+
+        Raises:
+            NotFoundError: When there is none.
+        """
+        ...
+
     def read(self, name: str) -> bytes:
         """The object's bytes.
 

@@ -3,7 +3,8 @@
 Steps, in the order that every actor keeps: open all stores it will touch (which undoes whatever
 an uncommitted attempt left there), look up, fold and process in the order of the declarations,
 take the changes, write checkpoints that are due, commit each store's transaction (which leaves
-its work pending), write the incremental logs. Nothing of it is visible before the commit object.
+its work pending), write the incremental logs and the rows for depots. Nothing of it is visible
+before the commit object.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from atoll.microbatch.outcome import Manifest, StagedFile
 from atoll.pstate.changefile import Part, write_change_file
 from atoll.storage.local import LocalStore
 from atoll.tasks import aggregate, changes, lookup, process
+from atoll.tasks.appending import AppendWriter
 from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.packing import VNODE, unpack
 from atoll.tasks.program import (
@@ -31,6 +33,8 @@ from atoll.tasks.program import (
     ProcessTerminal,
     Terminal,
 )
+from atoll.tasks.provenance import locating
+from atoll.tasks.rejects import RejectWriter
 from atoll.tasks.sessions import Sessions
 from atoll.tasks.staging import stage, staging_folder
 
@@ -65,10 +69,16 @@ class _Actor:
         self._clock = time.perf_counter()
 
     def run(self, blobs: Iterable[Blob]) -> Manifest:
-        tables = _tables(blobs)
+        appending = AppendWriter(self.program, self.spec, self.token, self.store)
+        self.rejecting = RejectWriter(self.program, self.spec, self.token, self.store)
+        tables = _tables(self.rejecting.take(appending.take(blobs)))
         self._lap("receive")
         history = CommitHistory.open(
-            self.store, self.program.module, self.program.topology, self.spec.committed
+            self.store,
+            self.program.module,
+            self.program.topology,
+            self.spec.committed,
+            self.spec.timeline,
         )
         with Sessions(self.program, self.spec, history, self.token) as sessions:
             sessions.open_all(self._needed(tables))
@@ -90,10 +100,19 @@ class _Actor:
             opened = sessions.opened
         logs = {name: self._log(name, parts) for name, parts in changed.items() if parts}
         staged = [self._stage(tag, rows) for tag, rows in self.emitted.items() if rows.num_rows]
+        appends = appending.write() + self.rejecting.write()
         self._lap("log")
         rows = sum(table.num_rows for each in tables.values() for table in each)
         return Manifest(
-            self.token, self.unit, logs, checkpoints, staged, opened, rows, self.timings
+            token=self.token,
+            unit=self.unit,
+            logs=logs,
+            checkpoints=checkpoints,
+            staged=staged,
+            appends=appends,
+            opened=opened,
+            rows=rows + sum(each.file.rows for each in appends),
+            timings_ms=self.timings,
         )
 
     def _needed(self, tables: dict[int, list[pa.Table]]) -> dict[str, set[int]]:
@@ -122,7 +141,7 @@ class _Actor:
         self, terminal: Terminal, tables: dict[int, list[pa.Table]], sessions: Sessions
     ) -> None:
         rows = tables.get(terminal.tag, [])
-        with terminal.blamed():
+        with locating(self.program, self.spec), terminal.blamed():
             self._run(terminal, rows, sessions)
 
     def _run(self, terminal: Terminal, rows: list[pa.Table], sessions: Sessions) -> None:
@@ -138,7 +157,9 @@ class _Actor:
             case AggregateTerminal(pstate=name):
                 aggregate.fold(terminal, rows, lambda vnode: sessions.get(name, vnode))
             case ProcessTerminal():
-                out = process.process(terminal, rows, self.program, sessions.get)
+                out = process.process(
+                    terminal, rows, self.program, sessions.get, self.rejecting.own
+                )
                 if out is not None:
                     self.emitted[terminal.tag] = out
 

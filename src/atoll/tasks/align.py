@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from atoll.dataflow.operators import BatchOperator
+from atoll.dataflow.rows import with_origins, without_origins
+
+if TYPE_CHECKING:
+    from atoll.dataflow.usercode import Rejects
 
 __all__ = ["Align"]
 
@@ -22,11 +27,18 @@ class Align(BatchOperator):
         """The union's."""
         return self.union
 
-    def run(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def run(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        schema: pa.Schema,
+        rejects: Rejects | None = None,  # noqa: ARG002  # nothing of the user's runs here
+    ) -> Iterator[pa.RecordBatch]:
         """Batch by batch, without copying where nothing differs."""
         if schema.equals(self.union):
             yield from batches
             return
         for batch in batches:
-            columns = [batch.column(field.name).cast(field.type) for field in self.union]
-            yield pa.RecordBatch.from_arrays(columns, schema=self.union)
+            plain, origins = without_origins(batch)
+            columns = [plain.column(field.name).cast(field.type) for field in self.union]
+            aligned = pa.RecordBatch.from_arrays(columns, schema=self.union)
+            yield with_origins(aligned, origins)

@@ -28,9 +28,12 @@ from atoll.placement.mapping import Mapping as VnodeMapping
 from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.schema import Scalar, Set, Struct
 from atoll.tasks.align import Align
+from atoll.tasks.appending import partitioner_of
+from atoll.tasks.fitting import check_columns
 from atoll.tasks.key_types import check_key_type
 from atoll.tasks.program import (
     AggregateTerminal,
+    AppendTerminal,
     ChangesTerminal,
     FoldedField,
     JobProgram,
@@ -41,6 +44,8 @@ from atoll.tasks.program import (
     TaskChain,
     Terminal,
 )
+from atoll.tasks.provenance import tracked_operators
+from atoll.tasks.repeats import reported_once
 
 if TYPE_CHECKING:
     from atoll.dataflow.operators import AggregateField
@@ -102,6 +107,8 @@ def bind(
         for name, declared in graph.pstates.items()
     }
     jobs = tuple(_job(job, cut, schemas, bound, specs) for job in cut.jobs)
+    if graph.dead_letter is not None:
+        jobs = reported_once(jobs, cut)
     depots = {
         cut.number[source]: (source.depot.name, source.depot.schema) for source in graph.sources
     }
@@ -116,6 +123,8 @@ def bind(
         depots,
         history_microbatches,
         places.units,
+        frozenset(cut.number[each] for each in tracked_operators(graph)),
+        None if graph.dead_letter is None else graph.dead_letter.name,
     )
 
 
@@ -257,6 +266,7 @@ def _job(
             schemas[chain.origin],
             chains[identity].steps if identity in chains else steps,
             (*fed, cut.number[chain.terminal]),
+            identity[1:],
         )
     return JobProgram(job.index, tuple(chains.values()), terminals)
 
@@ -291,6 +301,11 @@ def _terminal(
             kinds = entry_keys(pstate.node, step.place)
             sole = specs[pstate.name].sole_codec()
             return ChangesTerminal(*common, pstate.name, kinds, sole, emitted_schema(step, schemas))
+        case op.AppendTo(depot=depot):
+            check_columns(step, schemas[step.inputs[0]])
+            return AppendTerminal(
+                *common, depot.name, depot.schema, depot.partitions, partitioner_of(depot)
+            )
     raise AssertionError(f"{step} is no state step")
 
 

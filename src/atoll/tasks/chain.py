@@ -3,30 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from atoll.tasks.appending import AppendPacker
+from atoll.tasks.packing import Packer
+from atoll.tasks.program import AppendTerminal, ChangesTerminal
+from atoll.tasks.provenance import locating
+from atoll.tasks.reading import read_split
+from atoll.tasks.rejects import REJECTS, UNHEARD, RejectPacker
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from atoll.dataflow.operators import BatchOperator
+    from atoll.dataflow.usercode import Rejects
+    from atoll.tasks.program import JobSpec, Program, TaskChain
 
-__all__ = ["Sink", "run_steps"]
+__all__ = ["feed", "feed_splits", "packers_of", "run_steps"]
 
 
-class Sink(Protocol):
-    """Takes the rows that reach a terminal."""
+AnyPacker = Packer | AppendPacker | RejectPacker
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Take one batch; batches come in row order."""
+
+def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> dict[int, AnyPacker]:
+    """A packer for every step of a job that takes rows, by tag; one for rows set aside.
+
+    ``sequence`` is the packing task's number: rows for depots go to the actors in turn.
+    """
+    packers: dict[int, AnyPacker] = {}
+    for terminal in program.jobs[spec.job].terminals:
+        if isinstance(terminal, ChangesTerminal):
+            continue
+        if isinstance(terminal, AppendTerminal):
+            unit = program.units[sequence % len(program.units)]
+            packers[terminal.tag] = AppendPacker(terminal, unit)
+            continue
+        name = getattr(terminal, "pstate", None) or terminal.states[0]  # type: ignore[attr-defined]
+        tracked = program.tracks(terminal)
+        packers[terminal.tag] = Packer(terminal, program.mappings[name], tracked=tracked)
+    if program.dead_letter is not None:
+        packers[REJECTS] = RejectPacker(program, spec, sequence)
+    return packers
+
+
+def feed_splits(
+    program: Program,
+    spec: JobSpec,
+    chains: Iterable[TaskChain],
+    index: int,
+    packers: Mapping[int, AnyPacker],
+) -> None:
+    """Read the splits of one reading task and run the chains over their rows."""
+    for split in spec.splits[index]:
+        fed = [chain for chain in chains if chain.origin == split.origin]
+        if fed:
+            feed(program, spec, list(read_split(program, split)), fed, packers)
+
+
+def feed(
+    program: Program,
+    spec: JobSpec,
+    batches: list[pa.RecordBatch],
+    chains: Iterable[TaskChain],
+    packers: Mapping[int, AnyPacker],
+) -> None:
+    """Run the chains over rows of their common origin, into the packers that they lead to.
+
+    Raises:
+        AtollError: When a user's function raises and the topology sets no rows aside.
+    """
+    found = packers.get(REJECTS)
+    rejects = found if isinstance(found, RejectPacker) else None
+    with locating(program, spec):
+        for chain in chains:
+            rows = run_steps(
+                iter(batches), chain.origin_schema, chain.steps, rejects, chain.repeated
+            )
+            for batch in rows:
+                for tag in chain.terminals:
+                    packer = packers[tag]
+                    assert not isinstance(packer, RejectPacker)
+                    packer.add(batch)
 
 
 def run_steps(
     batches: Iterator[pa.RecordBatch],
     schema: pa.Schema,
     steps: Iterable[BatchOperator],
+    rejects: Rejects | None = None,
+    repeated: int = 0,
 ) -> Iterator[pa.RecordBatch]:
-    """The batches after all steps, lazily; without steps the batches themselves."""
-    for step in steps:
-        batches = step.run(batches, schema)
+    """The batches after all steps, lazily; without steps the batches themselves.
+
+    Rows that a step rejects go to ``rejects``; those of the first ``repeated`` steps are dropped,
+    because they are reported where the same steps run over the same rows.
+    """
+    for index, step in enumerate(steps):
+        heard = rejects if rejects is None or index >= repeated else UNHEARD
+        batches = step.run(batches, schema, heard)
         schema = step.schema((schema,))
     return batches

@@ -19,9 +19,9 @@ from atoll.errors import StorageError
 from atoll.storage.local import storage_errors
 
 if TYPE_CHECKING:
-    from atoll.tasks.program import Program
+    from atoll.tasks.program import JobSpec, Program
 
-__all__ = ["INLINE_BYTES_MAX", "Blob", "clear", "fetch", "park", "unwrap", "wrap"]
+__all__ = ["INLINE_BYTES_MAX", "Blob", "clear", "failure_file", "fetch", "park", "unwrap", "wrap"]
 
 Blob = tuple[int, int, pa.Buffer | str]
 """A terminal's tag, the sequence number of the task that packed it, the rows or their file."""
@@ -75,6 +75,11 @@ def fetch(path: str) -> pa.Buffer:
             hint="the microbatch is tried again; when it stays so, look at the disk",
             file=path,
         ) from error
+
+
+def failure_file(program: Program, spec: JobSpec) -> Path:
+    """Where tasks of a job that have no other way out leave the first failure of an attempt."""
+    return _folder(program, spec.id) / f"failure-{spec.epoch}-{spec.version}-{spec.job}"
 
 
 def clear(program: Program, microbatch: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from atoll.dataflow.rows import ORIGIN, ORIGIN_FIELD
 from atoll.tasks.packing import VNODE, encoded_keys, key_arrays
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ def look_up(
     values = terminal.codec.finish_columns(terminal.codec.decode_columns(found))
     back = np.empty(len(order), dtype=np.int64)
     back[order] = np.arange(len(order))
-    return rows.append_column(
+    found_rows = rows.append_column(
         pa.field(terminal.column, terminal.codec.value_arrow_type), values.take(pa.array(back))
     )
+    if ORIGIN not in rows.column_names:
+        return found_rows
+    origins = rows.column(ORIGIN)
+    return found_rows.drop_columns([ORIGIN]).append_column(ORIGIN_FIELD, origins)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from atoll.codec.arrow_types import arrow_type
 from atoll.codec.key_columns import KeyColumn, empty_keys, encode_columns
 from atoll.dataflow.grouping import group, worth_combining
+from atoll.dataflow.rows import ORIGIN_FIELD, conformed
 from atoll.errors import StateError
 from atoll.placement.vnodes import vnodes_of
 from atoll.tasks.program import (
@@ -42,10 +43,12 @@ class Packer:
     Args:
         terminal: An aggregate, process or lookup terminal.
         mapping: Which unit owns each vnode of the terminal's PStates.
+        tracked: Whether the rows say which records they came from.
     """
 
-    def __init__(self, terminal: Terminal, mapping: Mapping) -> None:
+    def __init__(self, terminal: Terminal, mapping: Mapping, *, tracked: bool = False) -> None:
         """An empty packer."""
+        self.tracked = tracked
         assert isinstance(terminal, AggregateTerminal | ProcessTerminal | LookupTerminal)
         self.terminal = terminal
         self.owners = np.asarray(mapping.units, dtype=np.int32)
@@ -54,7 +57,7 @@ class Packer:
     def add(self, batch: pa.RecordBatch) -> None:
         """Take one batch; batches come in row order."""
         if batch.num_rows:
-            self.batches.append(batch)
+            self.batches.append(conformed(batch, tracked=self.tracked))
 
     def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
         """The blobs, by unit; those of one unit only when the caller is that unit's actor.
@@ -81,11 +84,11 @@ class Packer:
                 return _folded(self.terminal, rows, len(self.owners))
             case LookupTerminal(elements=elements, rows=schema):
                 vnodes = _vnodes(self.terminal, elements[:1], rows, len(self.owners))
-                return _with_vnodes(_chosen(rows, schema), vnodes)
+                return _with_vnodes(_chosen(rows, schema, tracked=self.tracked), vnodes)
             case ProcessTerminal(key=key, rows=schema):
                 elements = () if key is None else (key,)
                 vnodes = _vnodes(self.terminal, elements, rows, len(self.owners))
-                return _with_vnodes(_chosen(rows, schema), vnodes)
+                return _with_vnodes(_chosen(rows, schema, tracked=self.tracked), vnodes)
         raise AssertionError(self.terminal)
 
 
@@ -201,8 +204,9 @@ def _vnodes_of_arrays(
     return pa.array(vnodes_of(encoded_keys(terminal, arrays, count), vnode_count))
 
 
-def _chosen(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    return rows.select(schema.names).cast(schema)
+def _chosen(rows: pa.Table, schema: pa.Schema, *, tracked: bool) -> pa.Table:
+    wanted = schema.append(ORIGIN_FIELD) if tracked else schema
+    return rows.select(wanted.names).cast(wanted)
 
 
 def _with_vnodes(rows: pa.Table, vnodes: pa.Array) -> pa.Table:

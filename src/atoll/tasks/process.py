@@ -2,6 +2,9 @@
 
 Rows of one vnode run in append order. What the function yields is put back into the order of the
 rows that it came from, so that the next step sees the order of the depot.
+
+Where rows are set aside on which the function raises, each row runs behind a savepoint: what the
+row wrote before it raised is taken back, and what it yielded is dropped.
 """
 
 from __future__ import annotations
@@ -9,15 +12,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import lmdb
 import numpy as np
 import pyarrow as pa
 
-from atoll.dataflow.rows import batch_from_rows, rows_of
-from atoll.dataflow.usercode import calling
+from atoll.dataflow.rows import (
+    ORIGIN,
+    ORIGIN_FIELD,
+    batch_from_rows,
+    rows_of,
+)
+from atoll.dataflow.usercode import blame, is_rejectable
+from atoll.errors import UserCodeError
 from atoll.pstate.handles import handle_for
 from atoll.tasks.packing import VNODE
 
 if TYPE_CHECKING:
+    from atoll.dataflow.rows import Row
+    from atoll.dataflow.usercode import Rejects
     from atoll.pstate.session import VnodeSession
     from atoll.tasks.program import ProcessTerminal, Program
 
@@ -29,14 +41,18 @@ def process(
     tables: list[pa.Table],
     program: Program,
     session_of: Callable[[str, int], VnodeSession],
+    rejects: Rejects | None = None,
 ) -> pa.Table | None:
-    """Run the rows; the rows emitted, or None when the step emits none."""
+    """Run the rows; the rows emitted, or None when the step emits none.
+
+    Raises:
+        AtollError: When the function raises and there is nowhere to set the row aside.
+    """
     table = pa.concat_tables(tables).combine_chunks()
     vnodes = table.column(VNODE).to_numpy()
-    rows = table.drop_columns([VNODE])
+    run = _Run(terminal, table.drop_columns([VNODE]), rejects)
     order = np.argsort(vnodes, kind="stable")
     bounds = np.flatnonzero(np.diff(vnodes[order], prepend=-1)).tolist()
-    emitted: list[tuple[int, Any]] = []
     for start, stop in zip(bounds, [*bounds[1:], len(order)], strict=True):
         positions = order[start:stop]
         vnode = int(vnodes[positions[0]])
@@ -44,41 +60,108 @@ def process(
             handle_for(program.pstates[name], session_of(name, vnode), vnode)
             for name in terminal.states
         ]
-        batch = rows.take(pa.array(positions)).combine_chunks()
-        _run(terminal, batch, positions.tolist(), handles, emitted)
+        run.vnode(positions, handles)
         for handle in handles:
             handle.flush()
-    if terminal.emitted is None:
-        return None
-    emitted.sort(key=lambda each: each[0])
-    batch = batch_from_rows(
-        [row for _, row in emitted], terminal.emitted, terminal.title, terminal.place
-    )
-    return pa.Table.from_batches([batch])
+    return run.emitted_rows(tracked=terminal.tag in program.tracked)
 
 
-def _run(
-    terminal: ProcessTerminal,
-    rows: pa.Table,
-    positions: list[int],
-    handles: list[Any],
-    emitted: list[tuple[int, Any]],
-) -> None:
-    function = terminal.function
-    at = 0
-    for batch in rows.to_batches():
-        for row in rows_of(batch):
-            with calling(terminal, row):
-                out = function(row, *handles)
-                if out is not None and terminal.emitted is not None:
-                    emitted.extend((positions[at], each) for each in out)
-                elif out is not None:
-                    _exhaust(out)
-            at += 1
+class _Run:
+    """The function over the rows of one table."""
 
+    def __init__(self, terminal: ProcessTerminal, table: pa.Table, rejects: Rejects | None) -> None:
+        self.terminal = terminal
+        self.rejects = rejects
+        tracked = ORIGIN in table.column_names
+        self.origins = table.column(ORIGIN).combine_chunks() if tracked else None
+        self.rows = table.drop_columns([ORIGIN]) if tracked else table
+        self.emitted: list[tuple[int, Any]] = []
 
-def _exhaust(out: Any) -> None:
-    """A generator function without ``emits`` still runs to its end."""
-    if hasattr(out, "__next__"):
-        for _ in out:
-            pass
+    def vnode(self, positions: np.ndarray, handles: list[Any]) -> None:
+        """Run the rows of one vnode, in order."""
+        rows = self.rows.take(pa.array(positions)).combine_chunks()
+        call = self._call if self.rejects is None else self._call_or_reject
+        places = iter(positions.tolist())
+        for batch in rows.to_batches():
+            for row in rows_of(batch):
+                call(row, next(places), handles)
+
+    def emitted_rows(self, *, tracked: bool) -> pa.Table | None:
+        """What the function yielded, in the order of the rows that it came from."""
+        if self.terminal.emitted is None:
+            return None
+        self.emitted.sort(key=lambda each: each[0])
+        try:
+            batch = self._batch([row for _, row in self.emitted])
+        except UserCodeError:
+            self._find_misfit()
+            raise
+        if tracked:
+            places = pa.array([place for place, _ in self.emitted], pa.int64())
+            origins = pa.nulls(len(places), pa.int64())
+            if self.origins is not None:
+                origins = self.origins.take(places)
+            batch = batch.append_column(ORIGIN_FIELD, origins)
+        return pa.Table.from_batches([batch])
+
+    def _call(self, row: Row, place: int, handles: list[Any]) -> None:
+        try:
+            self._collect(self.terminal.function(row, *handles), place)
+        except Exception as error:
+            blamed = blame(self.terminal, row, self._origin(place), error)
+            if blamed is error:
+                raise
+            raise blamed from error
+
+    def _call_or_reject(self, row: Row, place: int, handles: list[Any]) -> None:
+        mark = len(self.emitted)
+        for handle in handles:
+            handle.savepoint()
+        try:
+            self._collect(self.terminal.function(row, *handles), place)
+            if len(self.emitted) > mark:
+                self._batch([each for _, each in self.emitted[mark:]])
+        except Exception as error:
+            blamed = blame(self.terminal, row, self._origin(place), error)
+            if isinstance(error, lmdb.Error) or not is_rejectable(error):
+                if blamed is error:
+                    raise
+                raise blamed from error
+            if isinstance(error, UserCodeError):  # what it yielded does not fit
+                blamed.context.pop("line", None)
+            del self.emitted[mark:]
+            for handle in handles:
+                handle.roll_back()
+            assert self.rejects is not None
+            self.rejects.add(self.terminal, row, self._origin(place), blamed)
+
+    def _collect(self, out: Any, place: int) -> None:
+        if out is None:
+            return
+        if self.terminal.emitted is not None:
+            self.emitted.extend((place, each) for each in out)
+        elif hasattr(out, "__next__"):  # a generator without ``emits`` still runs to its end
+            for _ in out:
+                pass
+
+    def _find_misfit(self) -> None:
+        """Raise for the first row of which something yielded does not fit, with the row."""
+        for place, each in self.emitted:
+            row = next(rows_of(self.rows.slice(place, 1).combine_chunks().to_batches()[0]))
+            try:
+                self._batch([each])
+            except UserCodeError as error:
+                error.context.setdefault("row", repr(row)[:500])
+                error.context.setdefault("origin", self._origin(place))
+                raise
+
+    def _batch(self, rows: list[Any]) -> pa.RecordBatch:
+        terminal = self.terminal
+        assert terminal.emitted is not None
+        return batch_from_rows(rows, terminal.emitted, terminal.title, terminal.place)
+
+    def _origin(self, place: int) -> int | None:
+        if self.origins is None:
+            return None
+        origin: int | None = self.origins[place].as_py()
+        return origin

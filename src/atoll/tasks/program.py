@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from atoll.codec.values import LeafCodec
     from atoll.dataflow.operators import BatchOperator
     from atoll.depot.blocks import BlockRef
+    from atoll.depot.partitioner import Partitioner
+    from atoll.microbatch.objects import Ranges
     from atoll.placement.mapping import Mapping
     from atoll.pstate.history import FileRef, Prior
     from atoll.pstate.spec import PStateSpec
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AggregateTerminal",
+    "AppendTerminal",
     "ChangesTerminal",
     "FoldedField",
     "JobProgram",
@@ -132,6 +135,16 @@ class ChangesTerminal(Terminal):
 
 
 @dataclass(frozen=True)
+class AppendTerminal(Terminal):
+    """Write the rows down for a depot; any actor may."""
+
+    depot: str
+    schema: pa.Schema
+    partitions: int
+    partitioner: Partitioner
+
+
+@dataclass(frozen=True)
 class TaskChain:
     """Python steps from an origin (an operator's number) to the terminals that they feed."""
 
@@ -139,6 +152,10 @@ class TaskChain:
     origin_schema: pa.Schema
     steps: tuple[BatchOperator, ...]
     terminals: tuple[int, ...]
+    numbers: tuple[int, ...] = ()
+    """The steps' numbers in the topology."""
+    repeated: int = 0
+    """How many of its first steps run over the same rows elsewhere, where they are reported."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +165,8 @@ class JobProgram:
     index: int
     chains: tuple[TaskChain, ...]
     terminals: tuple[Terminal, ...]
+    reporting: frozenset[int] = frozenset()
+    """The Python steps before column steps that report their rejected rows in this job."""
 
     def terminal(self, tag: int) -> Terminal:
         """The terminal of that tag."""
@@ -189,6 +208,14 @@ class Program:
     """For each source operator its depot's name and schema."""
     history_microbatches: int
     units: tuple[int, ...] = ()
+    tracked: frozenset[int] = frozenset()
+    """The operators whose rows say which record they came from: a user's function may see them."""
+    dead_letter: str | None = None
+    """The depot for rows on which a user's function raises; None: they fail the attempt."""
+
+    def tracks(self, terminal: Terminal) -> bool:
+        """Whether a state step wants to know which records its rows came from."""
+        return isinstance(terminal, ProcessTerminal) or terminal.tag in self.tracked
 
 
 @dataclass(frozen=True)
@@ -198,6 +225,8 @@ class Split:
     origin: int
     blocks: tuple[BlockRef, ...] = ()
     files: tuple[FileRef, ...] = ()
+    first: int = 0
+    """The number of its first row among the microbatch's records; blocks only."""
 
 
 @dataclass(frozen=True)
@@ -217,3 +246,7 @@ class JobSpec:
     prior_vnodes: dict[str, frozenset[int]] = field(default_factory=dict)
     """For each PState the vnodes that earlier jobs of this attempt changed."""
     checkpoint_vnodes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    timeline: int = 0
+    """The timeline that the microbatch belongs to."""
+    ranges: Ranges = field(default_factory=dict)
+    """What the microbatch reads, to say where a row came from."""

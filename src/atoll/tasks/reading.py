@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
+from atoll.dataflow.rows import with_origins
 from atoll.depot.blocks import read_block
 from atoll.tasks.staging import read_staged
 
@@ -32,7 +34,16 @@ def read_split(program: Program, split: Split) -> Iterator[pa.RecordBatch]:
         return
     depot, schema = program.depots[split.origin]
     folder = depot_folder(program.root, program.module, depot)
-    yield from _joined((read_block(folder, block, schema) for block in split.blocks), schema)
+    rows = _joined((read_block(folder, block, schema) for block in split.blocks), schema)
+    yield from _numbered(rows, split.first) if split.origin in program.tracked else rows
+
+
+def _numbered(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
+    """Each row with its number among the microbatch's records."""
+    for batch in batches:
+        numbers = np.arange(first, first + batch.num_rows, dtype=np.int64)
+        first += batch.num_rows
+        yield with_origins(batch, pa.array(numbers))
 
 
 def _joined(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

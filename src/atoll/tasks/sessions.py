@@ -6,13 +6,17 @@ task that was given up on and its successor can never wait for each other.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+import lmdb
+
 from atoll.pstate.attempt import Attempt
 from atoll.pstate.session import VnodeSession
+from atoll.pstate.store_file import store_error
 from atoll.pstate.stores import VnodeStores
 
 if TYPE_CHECKING:
@@ -38,7 +42,7 @@ class Sessions:
             state_folder(program.local, program.module),
             microbatches_kept=program.history_microbatches,
         )
-        self.attempt = Attempt(spec.epoch, spec.id, spec.version, spec.job, token)
+        self.attempt = Attempt(spec.epoch, spec.id, spec.version, spec.job, token, spec.timeline)
         self.opened: dict[str, int] = {}
         self._open: dict[tuple[str, int], VnodeSession] = {}
 
@@ -74,6 +78,13 @@ class Sessions:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Abort every session that was not committed."""
-        for session in self._open.values():
-            session.abort()
+        """Abort every session that was not committed; drop the stores when one proved damaged.
+
+        Raises:
+            StorageError: Instead of LMDB's own error.
+        """
+        with contextlib.ExitStack() as closing:  # all of them, also when one cannot be dropped
+            for session in self._open.values():
+                closing.callback(session.close, error)
+        if isinstance(error, lmdb.Error):
+            raise store_error(error, self.stores.folder) from error

@@ -24,15 +24,20 @@ def divide(rows: int, parallelism: int, rows_per_task_least: int) -> int:
 
 
 def cut_blocks(
-    blocks: Mapping[int, Sequence[BlockRef]], tasks: int
+    blocks: Mapping[int, Sequence[BlockRef]], tasks: int, firsts: Mapping[int, int] | None = None
 ) -> tuple[tuple[Split, ...], ...]:
-    """Each task's splits of depot blocks (by origin); blocks are cut where a task's share ends."""
+    """Each task's splits of depot blocks (by origin); blocks are cut where a task's share ends.
+
+    ``firsts`` are the numbers of the origins' first rows; they count from 0 without.
+    """
     total = sum(ref.take for refs in blocks.values() for ref in refs)
     shares: list[list[Split]] = [[] for _ in range(tasks)]
     bounds = [total * (index + 1) // tasks for index in range(tasks)]
     task, done = 0, 0
     for origin, refs in blocks.items():
         run: list[BlockRef] = []
+        begun = done
+        shift = (firsts or {}).get(origin, 0) - done
         for ref in refs:
             rest = ref
             while rest.take > bounds[task] - done:
@@ -44,13 +49,14 @@ def cut_blocks(
                     )
                     done += room
                 if run:
-                    shares[task].append(Split(origin, blocks=tuple(run)))
+                    shares[task].append(Split(origin, tuple(run), first=begun + shift))
                     run = []
+                begun = done
                 task += 1
             run.append(rest)
             done += rest.take
         if run:
-            shares[task].append(Split(origin, blocks=tuple(run)))
+            shares[task].append(Split(origin, tuple(run), first=begun + shift))
     return tuple(tuple(share) for share in shares)
 
 

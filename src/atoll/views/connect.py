@@ -14,6 +14,7 @@ from atoll.errors import NotFoundError
 from atoll.microbatch.history import CommitHistory, commit_objects
 from atoll.microbatch.objects import Commit
 from atoll.microbatch.progress import latest_commit
+from atoll.microbatch.timelines import timeline_objects
 from atoll.storage.local import LocalStore
 from atoll.views.deployment import Deployment, latest_deployment
 from atoll.views.readable import ReadablePState
@@ -63,7 +64,7 @@ class Connected:
 
 
 class _Follower:
-    """Follows a topology's commits: one system call per read while there is no new one."""
+    """Follows a topology's commits and rollbacks: two system calls per read while none is new."""
 
     def __init__(self, store: LocalStore, module: str, topology: str) -> None:
         self.store = store
@@ -73,12 +74,14 @@ class _Follower:
 
     def history(self) -> CommitHistory:
         """The log as of the last commit; the same object while there is no new one."""
-        if os.access(self._next, os.F_OK):
+        if os.access(self._next, os.F_OK) or os.access(self._next_timeline, os.F_OK):
             known = self._known.commit_id
             self._follow(latest_commit(self.store, self.module, self.topology, known))
         return self._known
 
     def _follow(self, commit: Commit) -> None:
         self._known = CommitHistory(self.store, self.module, self.topology, commit)
-        objects = commit_objects(self.store, self.module, self.topology)
-        self._next = str(self.store.path(objects.name(commit.id + 1)))
+        commits = commit_objects(self.store, self.module, self.topology, commit.timeline)
+        self._next = str(self.store.path(commits.name(commit.id + 1)))
+        timelines = timeline_objects(self.store, self.module, self.topology)
+        self._next_timeline = str(self.store.path(timelines.name(commit.timeline + 1)))

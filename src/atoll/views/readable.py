@@ -1,4 +1,4 @@
-"""Reading a PState as of the last commit, from Python."""
+"""Reading a PState as of the last commit or an earlier one, from Python."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.codec.keys import EMPTY_KEY, encode_element
 from atoll.codec.values import LeafCodec
-from atoll.errors import PathError
+from atoll.errors import AtollError, DamageError, NotFoundError, PathError, UsageError
 from atoll.microbatch.history import CommitHistory
 from atoll.path import Path as StatePath
 from atoll.pstate.select import select
@@ -23,17 +23,21 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadablePState"]
 
+_GONE = (DamageError, NotFoundError)
+"""What a reader meets whose commit was dropped, or abandoned by a rollback, while it read."""
+
 
 class ReadablePState:
     """One PState; every read sees exactly one commit, the last one when it begins.
 
-    Safe to share between threads.
+    After a rollback the next read sees the commit gone back to. Safe to share between threads.
 
     Args:
         spec: What the PState is.
         store: The root.
         local: The folder of this host's vnode stores.
         history: Gives the log as of the last commit; the same object while there is no new one.
+        head: For a reader as of an earlier commit, the log as of the last one.
     """
 
     def __init__(
@@ -42,6 +46,7 @@ class ReadablePState:
         store: LocalStore,
         local: Path,
         history: Callable[[], CommitHistory],
+        head: Callable[[], CommitHistory] | None = None,
     ) -> None:
         """Nothing is opened yet."""
         self.spec = spec
@@ -49,6 +54,7 @@ class ReadablePState:
         self.store = store
         self.local = local
         self._history = history
+        self._head = head
         self._stores = module_stores(str(local), spec.module)
         self._leaves = _leaves(spec)
         self._current: tuple[CommitHistory, PStateView] | None = None
@@ -77,7 +83,13 @@ class ReadablePState:
             vnode = self.spec.vnode_of(key)
             if len(keys) > 1:
                 key += b"".join(map(encode_element, keys[1:], kinds[1:]))
-        data = self.view().vnode(vnode).get(key)
+        view = self.view()
+        while True:
+            try:
+                data = view.vnode(vnode).get(key)
+                break
+            except _GONE as error:
+                view = self._newer(view, error)
         if data is not None:
             return codec.decode(data)
         return default if default is not None else self.spec.initial
@@ -88,7 +100,12 @@ class ReadablePState:
         Raises:
             PathError: When the path does not fit the schema.
         """
-        return select(self.view(), self.spec, path)
+        view = self.view()
+        while True:
+            try:
+                return select(view, self.spec, path)
+            except _GONE as error:
+                view = self._newer(view, error)
 
     def select_one(self, path: StatePath) -> Any:
         """The one value that the path leads to.
@@ -114,14 +131,47 @@ class ReadablePState:
             known = self._current = (history, view)
         return known[1]
 
-    def view_at(self, commit_id: int) -> PStateView:
-        """The PState as of an earlier commit that is still kept.
+    def as_of(self, microbatch: int) -> ReadablePState:
+        """The PState as it was after an earlier microbatch, to read in every way.
+
+        How far back is said by the option ``pstate.history.microbatches``. What it shows never
+        changes; once the microbatch is too long ago, reading may be refused.
+
+        Raises:
+            UsageError: When it is too long ago, or has not been committed; the hint says which
+                can be read.
+        """
+        head = self._head or self._history
+        pinned = head().as_of(microbatch)
+        return ReadablePState(self.spec, self.store, self.local, lambda: pinned, head)
+
+    def view_at(self, commit_id: int, timeline: int) -> PStateView:
+        """The PState as of a commit of a timeline that was the last one lately.
 
         Raises:
             NotFoundError: When the commit was dropped, or never made.
         """
-        history = CommitHistory.open(self.store, self.spec.module, self.spec.topology, commit_id)
+        history = CommitHistory.open(
+            self.store, self.spec.module, self.spec.topology, commit_id, timeline
+        )
         return PStateView(self._stores, self.name, self.spec.vnode_count, history)
+
+    def _newer(self, view: PStateView, error: AtollError) -> PStateView:
+        """The view to read instead of one whose files were dropped while it was read."""
+        newer = self.view()
+        if newer is not view:
+            return newer
+        if self._head is not None:
+            head, shown = self._head(), self._history()
+            shared = head.branch_since(shown.timeline)
+            if shared is not None and shared < shown.commit_id:
+                raise UsageError(
+                    f"microbatch {shown.commit_id} was abandoned by a rollback",
+                    hint=f"the topology went back to microbatch {shared}",
+                    pstate=self.name,
+                ) from error
+            head.as_of(shown.commit_id)
+        raise error
 
 
 def _leaves(spec: PStateSpec) -> dict[int, tuple[tuple[Scalar, ...], LeafCodec]]:

@@ -24,6 +24,7 @@ EXIT_NOTHING_KEPT = 2
 EXIT_SOME_REFUSED = 3
 _REFUSALS_SHOWN_MAX = 20
 _PROGRESS_BYTES_MIN = 1 << 20
+_RETRIES_MAX = 4
 
 
 def append(
@@ -48,6 +49,17 @@ def append(
             "'keep' keeps the good ones."
         ),
     ] = "none",
+    producer_id: Annotated[
+        str | None,
+        typer.Option("--producer-id", help="Store an append that is sent again only once."),
+    ] = None,
+    sequence: Annotated[
+        int | None,
+        typer.Option(min=0, help="The producer's number of this append; each file has the next."),
+    ] = None,
+    producer_epoch: Annotated[
+        int, typer.Option("--producer-epoch", min=0, help="A higher one counts anew.")
+    ] = 0,
     url: UrlOption = DEFAULT_URL,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -60,10 +72,21 @@ def append(
 
     if on_invalid not in ("none", "keep"):
         raise UsageError(f"--on-invalid cannot be {on_invalid!r}", hint="write none or keep")
+    if (producer_id is None) != (sequence is None):
+        raise UsageError("--producer-id and --sequence go together", hint="give both or none")
     sources = _sources(records or [], file or [], format_)
     with Client(url) as client:
         client.get("modules", module, "depots", depot)  # a wrong name shows before a byte is sent
-        results = [_send(client, (module, depot), source, on_invalid) for source in sources]
+        results = [
+            _send(
+                client,
+                (module, depot),
+                source,
+                on_invalid,
+                _producer(producer_id, (sequence or 0) + place, producer_epoch),
+            )
+            for place, source in enumerate(sources)
+        ]
     _report(results, output)
     kept = sum(result["appended"] for result in results)
     if any(result["refused"] for result in results):
@@ -84,13 +107,36 @@ def _sources(records: list[str], files: list[Path], kind: Format | None) -> list
     return sources
 
 
+def _producer(name: str | None, sequence: int, epoch: int) -> dict[str, str] | None:
+    """The headers that name the producer."""
+    if name is None:
+        return None
+    return {
+        "Atoll-Producer-Id": name,
+        "Atoll-Producer-Sequence": str(sequence),
+        "Atoll-Producer-Epoch": str(epoch),
+    }
+
+
 def _send(
-    client: Client, names: tuple[str, str], source: Source, on_invalid: str
+    client: Client,
+    names: tuple[str, str],
+    source: Source,
+    on_invalid: str,
+    producer: dict[str, str] | None,
 ) -> dict[str, Any]:
     """Append one source; what came of it, refusals included."""
+    retries = 0 if source.size_bytes is None else _RETRIES_MAX  # stdin can be read only once
     with _progress(source) as progress:
         try:
-            answer = client.append(*names, source.read(progress), source.media_type, on_invalid)
+            answer = client.append(
+                *names,
+                lambda: source.read(progress),
+                source.media_type,
+                on_invalid,
+                producer,
+                retries,
+            )
         except RecordsRefusedError as error:
             answer = {
                 "appended": error.context.get("appended", 0),
@@ -144,5 +190,7 @@ def _report(results: list[dict[str, Any]], output: Output) -> None:
     for result in results:
         kept, refused = result["appended"], result["refused"]
         text = f"{result['source']}: {kept:,} appended"
+        if result.get("duplicate"):
+            text += " before"
         sys.stdout.write(text + (f", {refused:,} refused\n" if refused else "\n"))
     sys.stdout.flush()

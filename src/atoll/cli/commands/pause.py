@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, TopologyName, UrlOption
-from atoll.cli.output import note, print_json
+from atoll.cli.requests import ask_topology, state_of
 
 __all__ = ["pause"]
 
@@ -15,11 +15,5 @@ def pause(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Pause a topology: its running microbatch finishes, no other starts."""
-    from atoll.cli.client import Client
-
-    with Client(url) as client:
-        status = client.post("modules", module, "topologies", topology, "pause")
-    if output is Output.JSON:
-        print_json(status)
-    else:
-        note(f"{topology} of {module} is {status['state']} after microbatch {status['committed']}")
+    status = ask_topology("pause", module, topology, url, output)
+    state_of(module, topology, status, output)

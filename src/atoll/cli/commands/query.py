@@ -27,6 +27,12 @@ def query(
         str | None,
         typer.Option(help="A path as JSON instead of keys.", metavar="JSON", show_default=False),
     ] = None,
+    as_of: Annotated[
+        int | None,
+        typer.Option(
+            help="Read the state as it was after this microbatch.", min=0, show_default=False
+        ),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -39,27 +45,32 @@ def query(
     url: UrlOption = DEFAULT_URL,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Read a PState at its last commit: all of it, what keys lead to, or by a path."""
+    """Read a PState at its last commit or an earlier one: all, by keys, or by a path."""
     from atoll.cli.client import Client
 
     if path is not None and (keys or limit is not None):
         raise UsageError("--path stands alone", hint="put keys and ranges into the path")
     with Client(url) as client:
         place = ("modules", module, "pstates", pstate)
+        params = {} if as_of is None else {"as_of": as_of}
         if path is not None:
-            values = client.post(*place, "select", data={"path": _path(path)})["values"]
+            values = client.post(*place, "select", data={"path": _path(path)}, params=params)[
+                "values"
+            ]
             _show_values(values, output)
             return
         shown = limit if limit is not None else _ROWS_SHOWN_MAX
         if limit is None and output is Output.JSON:
             shown = 0
-        node, value = _read(client, place, keys or [], shown)
+        node, value = _read(client, place, keys or [], shown, params)
     _show(node, value, output)
     if shown and isinstance(value, dict | list) and len(value) >= shown:
         note(f"the first {shown}; more with --limit N, all with --limit 0")
 
 
-def _read(client: Any, place: tuple[str, ...], keys: list[str], limit: int) -> tuple[Node, Any]:
+def _read(
+    client: Any, place: tuple[str, ...], keys: list[str], limit: int, params: dict[str, int]
+) -> tuple[Node, Any]:
     from atoll import schema
     from atoll.cli.keys import typed_keys
 
@@ -67,7 +78,7 @@ def _read(client: Any, place: tuple[str, ...], keys: list[str], limit: int) -> t
     steps, node = typed_keys(declared, keys)
     if limit and isinstance(node, Map | Set):
         steps.append(["sorted_range", {"limit": limit}])
-    answer = client.post(*place, "select", data={"path": steps, "one": True})
+    answer = client.post(*place, "select", data={"path": steps, "one": True}, params=params)
     return node, answer["value"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, TopologyName, UrlOption
-from atoll.cli.output import note, print_json
+from atoll.cli.requests import ask_topology, state_of
 
 __all__ = ["resume"]
 
@@ -15,11 +15,5 @@ def resume(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Let a paused or failed topology go on."""
-    from atoll.cli.client import Client
-
-    with Client(url) as client:
-        status = client.post("modules", module, "topologies", topology, "resume")
-    if output is Output.JSON:
-        print_json(status)
-    else:
-        note(f"{topology} of {module} is {status['state']} after microbatch {status['committed']}")
+    status = ask_topology("resume", module, topology, url, output)
+    state_of(module, topology, status, output)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+_FENCED = 3
+"""The exit code of a run whose module another process took over."""
+
 
 def run(
     target: Annotated[
@@ -44,7 +47,8 @@ def run(
 ) -> None:
     """Deploy a module, run its topologies and serve its depots and PStates over HTTP.
 
-    Goes on where the last run's last commit ended. Ctrl-C or SIGTERM stops it cleanly.
+    Goes on where the last run's last commit ended. Ctrl-C or SIGTERM stops it cleanly. When
+    another process takes the module over, it ends by itself with exit code 3.
     """
     from atoll.cli.logs import configure_logs
     from atoll.cli.signals import stopping
@@ -65,9 +69,13 @@ def run(
             settings = ServerSettings(hosts=names)
             with serve(create_app(app, settings=settings), listener) as address:
                 stop.listen()
+                app.on_fenced(lambda _reason: stop.event.set())
                 if not stop.event.is_set():
                     _greet(module, root, address.url, loopback=address.loopback)
                 stop.event.wait()
+    if app.fenced is not None:
+        note(f"stopped: {app.fenced.message}")
+        raise typer.Exit(_FENCED)
     note("stopped")
 
 

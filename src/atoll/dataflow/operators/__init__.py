@@ -1,6 +1,7 @@
 """The operators of a topology, one per file."""
 
 from atoll.dataflow.operators.aggregate import Aggregate, AggregateField
+from atoll.dataflow.operators.append_to import AppendTo
 from atoll.dataflow.operators.base import (
     BatchOperator,
     ColumnOperator,
@@ -28,6 +29,7 @@ from atoll.dataflow.operators.with_columns import WithColumns
 __all__ = [
     "Aggregate",
     "AggregateField",
+    "AppendTo",
     "BatchOperator",
     "Changes",
     "ColumnOperator",

@@ -7,7 +7,8 @@ There are four kinds, told apart by what runs them:
 * a :class:`ColumnOperator` is a step of Spark's own: it turns one DataFrame into another;
 * a :class:`BatchOperator` is a step of Python's: it turns Arrow batches into Arrow batches, and
   consecutive ones are fused into one pass;
-* a :class:`StateOperator` runs on the actor that owns the key, against state.
+* a :class:`StateOperator` runs on the actor that owns the key, against state; ``append_to``
+  ends there as well, though any actor may take its rows.
 
 Operators are declarations: they hold no rows and import no engine. ``eq`` is identity, so that
 the same step written twice stays two nodes of the graph.
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.dataflow.declared import PStateDeclaration
+    from atoll.dataflow.usercode import Rejects
 
 __all__ = ["BatchOperator", "ColumnOperator", "Operator", "RootOperator", "StateOperator"]
 
@@ -70,8 +72,17 @@ class BatchOperator(Operator):
         """The columns that the step emits, given those of its inputs."""
 
     @abstractmethod
-    def run(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def run(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        schema: pa.Schema,
+        rejects: Rejects | None = None,
+    ) -> Iterator[pa.RecordBatch]:
         """Turn batches into batches; ``schema`` is the input's.
+
+        Batches may carry their rows' origins as a hidden last column; what comes out then says
+        as much as is known. Rows on which the user's function raises go to ``rejects``; without
+        it they raise.
 
         Called once per task and attempt. May be called again for the same rows when a microbatch
         is retried, so what it emits should depend on the rows alone.

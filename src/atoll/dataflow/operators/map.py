@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from atoll.dataflow.operators.base import BatchOperator
-from atoll.dataflow.usercode import calling
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.dataflow.rows import Row
+    from atoll.dataflow.usercode import Rejects
 
 __all__ = ["Map"]
 
@@ -28,13 +28,14 @@ class Map(BatchOperator):
         """What ``emits=`` declared."""
         return self.emitted
 
-    def run(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def run(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        schema: pa.Schema,
+        rejects: Rejects | None = None,
+    ) -> Iterator[pa.RecordBatch]:
         """Row by row, batch by batch."""
-        from atoll.dataflow.rows import batch_from_rows, rows_of
+        from atoll.dataflow.calls import call_rows
 
         for batch in batches:
-            out = []
-            for row in rows_of(batch):
-                with calling(self, row):
-                    out.append(self.function(row))
-            yield batch_from_rows(out, self.emitted, self.title, self.place)
+            yield call_rows(self, batch, lambda row: (self.function(row),), rejects)

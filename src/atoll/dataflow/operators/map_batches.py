@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from atoll.dataflow.operators.base import BatchOperator
-from atoll.dataflow.usercode import calling
-from atoll.errors import UserCodeError
+from atoll.dataflow.usercode import blame, is_rejectable
+from atoll.errors import AtollError, UserCodeError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from atoll.dataflow.usercode import Rejects
 
 __all__ = ["MapBatches"]
 
@@ -32,11 +34,71 @@ class MapBatches(BatchOperator):
         """What ``emits=`` declared."""
         return self.emitted
 
-    def run(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The user's iterator, each batch checked against ``emits=``."""
-        with calling(self, None):
-            for batch in self.function(batches):
-                yield self._checked(batch)
+    def run(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        schema: pa.Schema,
+        rejects: Rejects | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The user's iterator, each batch checked against ``emits=``.
+
+        Where bad rows are set aside, all batches are held: when the function raises it is called
+        again on single rows, to find those that it raises on, and then on all the others.
+        """
+        if rejects is None:
+            yield from self._called(batches)
+            return
+        held = list(batches)
+        try:
+            made = list(self._called(iter(held)))
+        except Exception as error:
+            if not is_rejectable(error):
+                raise
+            good = self._good(held, rejects)
+            if sum(map(len, good)) == sum(map(len, held)):
+                raise
+            made = list(self._called(iter(good)))
+        yield from made
+
+    def _called(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What the function makes of the batches, with origins where rows correspond."""
+        from atoll.dataflow.calls import Feed
+        from atoll.dataflow.rows import with_origins
+
+        feed = Feed(batches)
+        try:
+            for batch in self.function(iter(feed)):
+                checked = self._checked(batch)
+                yield with_origins(checked, feed.origins_of(checked.num_rows))
+        except Exception as error:
+            blamed = blame(self, None, feed.between(), error)
+            if blamed is error:
+                raise
+            raise blamed from error
+
+    def _good(self, batches: list[pa.RecordBatch], rejects: Rejects) -> list[pa.RecordBatch]:
+        """The batches without the rows that raise alone; those are rejected."""
+        import pyarrow as pa
+
+        from atoll.dataflow.rows import rows_of, without_origins
+
+        good = []
+        for batch in batches:
+            kept = []
+            for at in range(batch.num_rows):
+                single = batch.slice(at, 1)
+                try:
+                    list(self._called(iter([single])))
+                except AtollError as error:
+                    if not is_rejectable(error):
+                        raise
+                    plain, origins = without_origins(single)
+                    origin = None if origins is None else origins[0].as_py()
+                    rejects.add(self, next(rows_of(plain)), origin, error)
+                else:
+                    kept.append(at)
+            good.append(batch.take(pa.array(kept, pa.int64())))
+        return good
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa

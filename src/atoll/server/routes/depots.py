@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -10,12 +10,12 @@ import anyio.to_thread
 from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 
-from atoll.codec.records import Checked
+from atoll.codec.records import Checked, RecordCodec
 from atoll.ddl import to_ddl
 from atoll.server.body import BodyFile, drain
 from atoll.server.context import Context, ContextOf, Name, answer
 from atoll.server.guard import ARROW_STREAM, CSV, JSON, NDJSON, media_type
-from atoll.server.intake import BATCHES_OF, batches_of_json
+from atoll.server.intake import BATCHES_OF, batches_of_json, producer_of
 from atoll.server.ports import AppendedPort, DepotPort, OnInvalid
 
 __all__ = ["router"]
@@ -61,22 +61,29 @@ async def append_records(
     A JSON body is one record or an array. NDJSON, CSV
     (with a header line) and Arrow streams may be of any size. With
     ``on_invalid=none`` one refused record refuses the whole call; with ``keep`` the good ones
-    are kept. Refused records are listed with their line and reason.
+    are kept. Refused records are listed with their line and reason. With ``Atoll-Producer-Id``
+    and ``Atoll-Producer-Sequence`` an append that is sent again is stored once.
     """
     found = context.app(module).depot(depot)
+    append = partial(found.append_stream, producer=producer_of(request.headers))
     kind = media_type(request.headers)
     if kind == JSON:
         batches = batches_of_json(found.codec, await request.body())
-        appended = await context.in_thread(found.append_stream, batches, on_invalid)
+        appended = await context.in_thread(append, batches, on_invalid)
     elif kind in BATCHES_OF:
-        appended = await _append_streamed(context, request, found, on_invalid)
+        appended = await _append_streamed(
+            context, request, found.codec, partial(append, on_invalid=on_invalid)
+        )
     else:
         raise HTTPException(415, f"records cannot be read from {kind}")
     return answer(_appended(appended, context.settings.refusals_max))
 
 
 async def _append_streamed(
-    context: Context, request: Request, depot: DepotPort, on_invalid: OnInvalid
+    context: Context,
+    request: Request,
+    codec: RecordCodec,
+    append: Callable[[Iterable[Checked]], AppendedPort],
 ) -> AppendedPort:
     chunks = request.stream()
     body = BodyFile(
@@ -85,10 +92,10 @@ async def _append_streamed(
         read_bytes_max=context.settings.message_bytes_max,
     )
     read = BATCHES_OF[media_type(request.headers)]
-    batches: Iterable[Checked] = read(depot.codec, body, context.settings.line_bytes_max)
+    batches: Iterable[Checked] = read(codec, body, context.settings.line_bytes_max)
     try:
         return await anyio.to_thread.run_sync(
-            partial(depot.append_stream, batches, on_invalid), limiter=context.stream_limiter
+            partial(append, batches), limiter=context.stream_limiter
         )
     except Exception:
         await drain(chunks)
@@ -99,6 +106,7 @@ def _appended(appended: AppendedPort, refusals_max: int) -> dict[str, Any]:
     return {
         "appended": appended.count,
         "offsets": {str(part): list(span) for part, span in appended.offsets.items()},
+        "duplicate": appended.duplicate,
         "refused": appended.refused_count,
         "refusals": [
             {"line": refusal.line, "reason": refusal.reason}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict
 
 from atoll import path as paths
@@ -16,6 +16,10 @@ from atoll.server.ports import PStatePort
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/modules/{module}/pstates", tags=["pstates"])
+
+
+AsOf = Annotated[int | None, Query(ge=0)]
+"""The microbatch after which the state is wanted; the last one when absent."""
 
 
 class Selection(BaseModel):
@@ -48,13 +52,20 @@ async def get_pstate(context: ContextOf, module: Name, pstate: Name) -> Response
 
 
 @router.post("/{pstate}/select")
-async def select(context: ContextOf, module: Name, pstate: Name, wanted: Selection) -> Response:
-    """Values at the last commit: ``{"values": [...]}``, or ``{"value": ...}`` with ``one``."""
+async def select(
+    context: ContextOf, module: Name, pstate: Name, wanted: Selection, as_of: AsOf = None
+) -> Response:
+    """Values at the last commit: ``{"values": [...]}``, or ``{"value": ...}`` with ``one``.
+
+    With ``as_of`` they are those after an earlier microbatch.
+    """
     found = context.app(module).pstate(pstate)
-    return answer(await context.in_thread(_select, found, wanted))
+    return answer(await context.in_thread(_select, found, wanted, as_of))
 
 
-def _select(pstate: PStatePort, wanted: Selection) -> dict[str, Any]:
+def _select(pstate: PStatePort, wanted: Selection, as_of: int | None) -> dict[str, Any]:
+    if as_of is not None:
+        pstate = pstate.as_of(as_of)
     try:
         path = paths.from_json(wanted.path)
     except RecursionError:

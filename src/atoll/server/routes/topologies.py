@@ -1,14 +1,26 @@
-"""Topologies: how they are, pausing and resuming them."""
+"""Topologies: how they are, pausing and resuming them, checkpoints, going back."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from atoll.server.context import ContextOf, Name, answer
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/modules/{module}/topologies", tags=["topologies"])
+
+
+class Rollback(BaseModel):
+    """Where to go back to, and whether appended rows may stay."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    to_microbatch: int = Field(ge=0)
+    keep_appended: bool = False
 
 
 @router.get("")
@@ -37,4 +49,22 @@ async def resume(context: ContextOf, module: Name, topology: Name) -> Response:
     """Go on, also after a failure; answers with the status."""
     found = context.app(module).topology(topology)
     await context.in_thread(found.resume)
+    return answer(await context.in_thread(found.status))
+
+
+@router.post("/{topology}/checkpoint")
+async def checkpoint(context: ContextOf, module: Name, topology: Name) -> Response:
+    """Write what changed to checkpoints; answers with the status, and the commit with them."""
+    found = context.app(module).topology(topology)
+    commit = await context.in_thread(found.checkpoint)
+    return answer({**await context.in_thread(found.status), "checkpoint": commit})
+
+
+@router.post("/{topology}/rollback")
+async def rollback(context: ContextOf, module: Name, topology: Name, wanted: Rollback) -> Response:
+    """Go back to the state after an earlier microbatch, and pause; answers with the status."""
+    found = context.app(module).topology(topology)
+    await context.in_thread(
+        partial(found.rollback, wanted.to_microbatch, keep_appended=wanted.keep_appended)
+    )
     return answer(await context.in_thread(found.status))

@@ -1,0 +1,36 @@
+"""What the commands share that ask one thing of one running topology."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from atoll.cli.options import Output
+from atoll.cli.output import note, print_json
+
+__all__ = ["ask_topology", "state_of"]
+
+
+def ask_topology(  # what the command line gave
+    action: str,
+    module: str,
+    topology: str,
+    url: str,
+    output: Output,
+    data: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Post the action and return the topology's status; with JSON wanted, print it."""
+    from atoll.cli.client import Client
+
+    with Client(url) as client:
+        status: dict[str, Any] = client.post(
+            "modules", module, "topologies", topology, action, data=data
+        )
+    if output is Output.JSON:
+        print_json(status)
+    return status
+
+
+def state_of(module: str, topology: str, status: dict[str, Any], output: Output) -> None:
+    """Say to a person where the topology is now."""
+    if output is not Output.JSON:
+        note(f"{topology} of {module} is {status['state']} after microbatch {status['committed']}")

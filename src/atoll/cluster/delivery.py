@@ -1,0 +1,111 @@
+"""Brings what a commit appends into the depots, each row exactly once.
+
+The rows lie in files that the commit names, so a delivery can be repeated at any time: by the
+same process after a full disk, by the next life after a crash. Each repetition is one append call
+per depot by the same producer under the same number, which the depot stores once.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from atoll.codec.refusals import Checked
+from atoll.depot.producers import Producer
+from atoll.errors import DamageError, ProducerError
+from atoll.storage.local import storage_errors
+
+if TYPE_CHECKING:
+    from atoll.depot.depot import Depot
+    from atoll.microbatch.objects import AppendedRows, Commit
+    from atoll.pstate.history import FileRef
+    from atoll.storage.local import LocalStore
+
+__all__ = ["Delivery"]
+
+_CHUNK_BYTES = 1024 * 1024
+
+
+class Delivery:
+    """Delivers the commits of one topology. Called by one thread.
+
+    Args:
+        store: Where the files of commits lie.
+        depots: The module's depots, by name.
+        module: The module's name.
+        topology: The topology's name.
+    """
+
+    def __init__(
+        self, store: LocalStore, depots: Mapping[str, Depot], module: str, topology: str
+    ) -> None:
+        """Nothing is read yet."""
+        self.store = store
+        self.depots = depots
+        self.producer_id = f"topology/{module}/{topology}"
+
+    def __call__(self, commit: Commit) -> None:
+        """Append the commit's rows where they are not yet; when this returns they are durable.
+
+        Raises:
+            DamageError: When a file is not what the commit says.
+            StorageError: When the disk refuses; call again when it works.
+            FencedError: When another life of the coordinator owns the depots.
+        """
+        producer = Producer(self.producer_id, sequence=commit.id, epoch=commit.timeline, gaps=True)
+        for name, parts in _by_depot(commit).items():
+            try:
+                self.depots[name].append_stream(self.records(parts), producer=producer)
+            except ProducerError as error:
+                if error.context.get("problem") != "stale epoch":
+                    raise
+                # commits are delivered in order: one after a rollback was, so this one was before
+
+    def records(self, parts: list[AppendedRows]) -> Iterator[Checked]:
+        """The records of some files, one batch in memory at a time.
+
+        Raises:
+            DamageError: When a file is not what was written.
+        """
+        for part in parts:
+            yield from self._records_of(part.file)
+
+    def _records_of(self, file: FileRef) -> Iterator[Checked]:
+        path = self.store.path(file.name)
+        with storage_errors(path):
+            self._check(file)
+            with pa.OSFile(str(path)) as source:
+                reader = pa.ipc.open_file(source)
+                for index in range(reader.num_record_batches):
+                    yield Checked(reader.get_batch(index), [], 0)
+
+    def _check(self, file: FileRef) -> None:
+        size = crc = 0
+        try:
+            with self.store.path(file.name).open("rb") as source:
+                while chunk := source.read(_CHUNK_BYTES):
+                    size += len(chunk)
+                    crc = zlib.crc32(chunk, crc)
+        except FileNotFoundError as error:
+            raise DamageError(
+                "a file of rows for a depot is missing",
+                hint="a commit names it: restore it from a copy, or roll the topology back",
+                file=file.name,
+            ) from error
+        if (size, crc) != (file.size, file.crc):
+            raise DamageError(
+                "a file of rows for a depot is damaged",
+                hint="a commit names it: restore it from a copy, or roll the topology back",
+                file=file.name,
+            )
+
+
+def _by_depot(commit: Commit) -> dict[str, list[AppendedRows]]:
+    """The commit's files by depot, in the order of their names: that of the rows."""
+    files: dict[str, list[AppendedRows]] = {}
+    for part in sorted(commit.appends, key=lambda each: each.file.name):
+        files.setdefault(part.depot, []).append(part)
+    return files

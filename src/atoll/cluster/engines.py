@@ -1,0 +1,121 @@
+"""What runs a topology's attempts: Spark, or the calling process itself.
+
+Everything else of a cluster is the same for both. Spark is imported when it is used, so that the
+inline engine starts in a fraction of a second and needs no Java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from atoll.errors import DeclarationError, UsageError
+from atoll.tasks.columns import python_only, schemas_of
+from atoll.tasks.inline import InlineExecutor
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from atoll.cluster.catalog import BoundTopology
+    from atoll.dataflow.graph import Graph
+    from atoll.dataflow.operators import Operator
+    from atoll.depot.depot import Depot
+    from atoll.microbatch.executor import Executor
+
+__all__ = ["Engine", "EngineName", "InlineEngine", "SparkEngine", "engine_named"]
+
+EngineName = Literal["spark", "inline"]
+
+
+class Engine(Protocol):
+    """What a cluster asks of its engine."""
+
+    def schemas(self, graph: Graph) -> dict[Operator, pa.Schema]:
+        """The columns after each operator of a topology."""
+
+    def executor(self, bound: BoundTopology, depots: Mapping[str, Depot]) -> Executor:
+        """What runs the attempts of a topology."""
+
+    def dataframe(self, options: Mapping[str, str]) -> DataFrame:
+        """A PState as a DataFrame; the options are those of the ``atoll`` data source."""
+
+
+def engine_named(name: EngineName, parallelism: int, session: SparkSession | None) -> Engine:
+    """The engine of that name.
+
+    Raises:
+        DeclarationError: When there is none.
+    """
+    match name:
+        case "spark":
+            return SparkEngine(parallelism, session)
+        case "inline":
+            return InlineEngine()
+    raise DeclarationError(f"there is no engine {name!r}", hint="use 'spark' or 'inline'")
+
+
+class SparkEngine:
+    """Spark in local mode, started when it is first used."""
+
+    def __init__(self, parallelism: int, session: SparkSession | None = None) -> None:
+        """Use a session that runs already, or the process's own."""
+        self.parallelism = parallelism
+        self._session = session
+
+    @property
+    def session(self) -> SparkSession:
+        """The running session."""
+        if self._session is None:
+            from atoll.spark.session import local_session
+
+            self._session = local_session(self.parallelism)
+        return self._session
+
+    def schemas(self, graph: Graph) -> dict[Operator, pa.Schema]:
+        """The columns as Spark's analyzer finds them."""
+        from atoll.spark.analysis import resolve
+
+        return resolve(self.session, graph)
+
+    def executor(self, bound: BoundTopology, depots: Mapping[str, Depot]) -> Executor:
+        """Attempts as Spark jobs."""
+        from atoll.spark.executor import SparkExecutor
+
+        return SparkExecutor(
+            self.session,
+            bound.program,
+            bound.declared.graph,
+            bound.cut,
+            bound.schemas,
+            depots,
+            bound.options.small_records_max,
+        )
+
+    def dataframe(self, options: Mapping[str, str]) -> DataFrame:
+        """Read through the data source."""
+        return self.session.read.format("atoll").options(**options).load()
+
+
+class InlineEngine:
+    """The calling process: Python steps and state steps, no Spark."""
+
+    def schemas(self, graph: Graph) -> dict[Operator, pa.Schema]:
+        """The columns, without column steps."""
+        return schemas_of(graph, python_only)
+
+    def executor(self, bound: BoundTopology, depots: Mapping[str, Depot]) -> Executor:
+        """Attempts in the loop's own thread."""
+        return InlineExecutor(bound.program, bound.cut, depots)
+
+    def dataframe(self, options: Mapping[str, str]) -> DataFrame:
+        """Refused: there is no Spark here.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError(
+            "the inline engine has no DataFrames",
+            hint="use pstate(...).select(...), or run the module on engine='spark'",
+            pstate=options.get("pstate", ""),
+        )

@@ -1,0 +1,150 @@
+"""Calls a user's function with rows or batches, keeping track of where what it makes came from.
+
+Rows may carry a hidden column that says which record they came from
+(:data:`~atoll.dataflow.rows.ORIGIN`). The user's function never sees it; what the function makes
+of a row gets the row's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from atoll.dataflow.rows import batch_from_rows, rows_of, with_origins, without_origins
+from atoll.dataflow.usercode import Step, blame, is_rejectable
+from atoll.errors import UserCodeError
+
+if TYPE_CHECKING:
+    from atoll.dataflow.rows import Row
+    from atoll.dataflow.usercode import Rejects
+
+__all__ = ["Emitting", "Feed", "call_rows"]
+
+
+class Emitting(Step, Protocol):
+    """A step that declares what it emits."""
+
+    @property
+    def emitted(self) -> pa.Schema:
+        """The columns."""
+
+
+def call_rows(
+    step: Emitting,
+    batch: pa.RecordBatch,
+    function: Callable[[Row], Iterable[Any]],
+    rejects: Rejects | None,
+) -> pa.RecordBatch:
+    """The rows that the function makes of each row, as one batch of what the step emits.
+
+    Raises:
+        AtollError: When the function raises, or makes what does not fit, and there is nowhere to
+            set the row aside.
+    """
+    plain, origins = without_origins(batch)
+    out: list[Any] = []
+    ends = [0]
+    for at, row in enumerate(rows_of(plain)):
+        try:
+            out.extend(function(row))
+        except Exception as error:
+            blamed = blame(step, row, _at(origins, at), error)
+            if rejects is None or not is_rejectable(error):
+                if blamed is error:
+                    raise
+                raise blamed from error
+            del out[ends[-1] :]
+            rejects.add(step, row, _at(origins, at), blamed)
+        ends.append(len(out))
+    try:
+        made = batch_from_rows(out, step.emitted, step.title, step.place)
+    except UserCodeError:
+        out, ends = _fitting(step, plain, origins, (out, ends), rejects)
+        made = batch_from_rows(out, step.emitted, step.title, step.place)
+    return with_origins(made, _repeated(origins, ends))
+
+
+def _fitting(
+    step: Emitting,
+    batch: pa.RecordBatch,
+    origins: pa.Array | None,
+    made: tuple[list[Any], list[int]],
+    rejects: Rejects | None,
+) -> tuple[list[Any], list[int]]:
+    """What was made of the rows of which all fits; the others raise or are rejected."""
+    out, ends = made
+    kept: list[Any] = []
+    kept_ends = [0]
+    for at, row in enumerate(rows_of(batch)):
+        mine = out[ends[at] : ends[at + 1]]
+        try:
+            batch_from_rows(mine, step.emitted, step.title, step.place)
+        except UserCodeError as error:
+            blamed = blame(step, row, _at(origins, at), error)
+            blamed.context.pop("line", None)  # no line of the user's was running
+            if rejects is None:
+                raise
+            rejects.add(step, row, _at(origins, at), blamed)
+        else:
+            kept.extend(mine)
+        kept_ends.append(len(kept))
+    return kept, kept_ends
+
+
+def _at(origins: pa.Array | None, index: int) -> int | None:
+    if origins is None:
+        return None
+    origin: int | None = origins[index].as_py()
+    return origin
+
+
+def _repeated(origins: pa.Array | None, ends: list[int]) -> pa.Array | None:
+    """The origin of each row made: that of the row that it was made of."""
+    if origins is None:
+        return None
+    counts = np.diff(np.asarray(ends))
+    if (counts == 1).all():
+        return origins
+    return origins.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+
+
+class Feed:
+    """Hands batches to a function that takes them all, and remembers what it took.
+
+    Rows that come out are taken to be those that went in since the last batch came out, if they
+    are as many; else nobody knows.
+    """
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Nothing is taken yet."""
+        self._batches = batches
+        self._taken: list[pa.Array] = []
+        self._tracked = False
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The batches as users may see them."""
+        for batch in self._batches:
+            plain, origins = without_origins(batch)
+            if origins is not None:
+                self._tracked = True
+                self._taken.append(origins)
+            yield plain
+
+    def origins_of(self, rows: int) -> pa.Array | None:
+        """The origins of a batch that came out; call once for each."""
+        if not self._tracked:
+            return None
+        taken, self._taken = self._taken, []
+        if sum(map(len, taken)) != rows:
+            return pa.nulls(rows, pa.int64())
+        return pa.concat_arrays(taken) if taken else pa.nulls(0, pa.int64())
+
+    def between(self) -> int | tuple[int, int] | None:
+        """The first and the last origin of what was taken and did not come out yet."""
+        known = [each for part in self._taken for each in part.to_pylist() if each is not None]
+        if not known:
+            return None
+        return known[0] if len(known) == 1 else (min(known), max(known))

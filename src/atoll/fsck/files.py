@@ -1,0 +1,56 @@
+"""Checks single files: those that a commit names by size and checksum."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from atoll.errors import AtollError
+from atoll.pstate.changefile import ChangeFile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from atoll.pstate.history import FileRef
+    from atoll.storage.local import LocalStore
+
+__all__ = ["check_change_file", "check_rows_file"]
+
+
+def check_change_file(store: LocalStore, ref: FileRef, vnodes: Sequence[int] | None) -> str | None:
+    """What is wrong with an incremental log or checkpoint; None when nothing is.
+
+    Args:
+        store: The root.
+        ref: The file.
+        vnodes: The vnodes that it must hold changes of; None when it may hold fewer.
+    """
+    try:
+        found = ChangeFile(store.path(ref.name), ref).vnodes()
+    except AtollError as error:
+        return error.message
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    if vnodes is not None and sorted(set(vnodes)) != found:
+        return f"it holds vnodes {found}, but its commit says {sorted(set(vnodes))}"
+    return None
+
+
+def check_rows_file(store: LocalStore, ref: FileRef) -> str | None:
+    """What is wrong with a file of rows to append; None when nothing is."""
+    try:
+        data = store.path(ref.name).read_bytes()
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    if len(data) != ref.size:
+        return f"it has {len(data)} bytes instead of {ref.size}"
+    if zlib.crc32(data) != ref.crc:
+        return "its checksum does not match"
+    try:
+        with pa.ipc.open_file(pa.py_buffer(data)) as reader:
+            rows = sum(reader.get_batch(at).num_rows for at in range(reader.num_record_batches))
+    except pa.ArrowInvalid as error:
+        return f"it cannot be read: {error}"
+    return None if rows == ref.rows else f"it holds {rows} rows instead of {ref.rows}"

@@ -1,0 +1,95 @@
+"""Checks a whole root folder: every module, depot and topology in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from atoll.depot.verify import verify_depot
+from atoll.errors import AtollError, NotFoundError
+from atoll.fsck.findings import Report
+from atoll.fsck.stores import check_stores
+from atoll.fsck.topology import check_topology
+from atoll.storage.local import LocalStore
+from atoll.storage.numbered import NumberedObjects
+from atoll.views.deployment import Deployment, latest_deployment
+
+__all__ = ["check_root"]
+
+_TEMPORARY = ".tmp-*"
+
+
+def check_root(root: Path | str, *, stores: bool = False) -> Report:
+    """Read everything below a root and report what is damaged or left over.
+
+    Nothing is changed. The root may be in use: what is dropped meanwhile is not missed.
+
+    Args:
+        root: The folder that clusters are started on.
+        stores: Also compare the local vnode stores below it with the log, which rebuilds each.
+
+    Raises:
+        NotFoundError: When no module was ever deployed there.
+    """
+    root = Path(root)
+    store = LocalStore(root)
+    modules = sorted(path.parent.name for path in root.glob("*/deployments") if path.is_dir())
+    if not modules:
+        raise NotFoundError(
+            "no module is kept in this folder",
+            hint="give the folder that atoll run was started with",
+            folder=str(root),
+        )
+    report = Report()
+    for module in modules:
+        _check_module(store, module, report, stores=stores)
+    for path in sorted(root.rglob(_TEMPORARY)):
+        report.leftover(path.relative_to(root).as_posix(), "an unfinished file of a dead process")
+    return report
+
+
+def _check_module(store: LocalStore, module: str, report: Report, *, stores: bool) -> None:
+    _check_sequence(store, f"{module}/epochs", "who owned the module is not known", report)
+    _check_sequence(store, f"{module}/deployments", "an older declaration is lost", report)
+    for folder in sorted((store.root / module / "depots").glob("*")):
+        for damage in verify_depot(folder):
+            name = Path(damage.file)
+            shown = name.relative_to(store.root) if name.is_absolute() else name
+            report.damage(f"{shown.as_posix()} at byte {damage.position}", damage.what, damage.cost)
+        for segment in folder.glob("segments/*.seg"):
+            report.segments += 1
+            report.bytes += segment.stat().st_size
+    deployment = _deployment(store, module, report)
+    for topology in deployment.topologies if deployment is not None else ():
+        check_topology(store, module, topology, report)
+        if stores:
+            check_stores(store, store.root / "local", module, topology, report)
+
+
+def _deployment(store: LocalStore, module: str, report: Report) -> Deployment | None:
+    try:
+        return latest_deployment(store, module)
+    except (AtollError, msgspec.MsgspecError) as error:
+        report.damage(
+            f"{module}/deployments",
+            f"the newest deployment cannot be read: {error}",
+            "the module cannot be started, nor its topologies be checked: restore it",
+        )
+        return None
+
+
+def _check_sequence(store: LocalStore, prefix: str, cost: str, report: Report) -> None:
+    """Read every object of a sequence; its numbers may begin anywhere and must have no gap."""
+    objects = NumberedObjects(store, prefix)
+    numbers = objects.numbers()
+    for before, number in zip([None, *numbers], numbers, strict=False):
+        if before is not None and number != before + 1:
+            report.damage(objects.name(before + 1), "an object is missing", cost)
+        try:
+            objects.read(number)
+            report.objects += 1
+        except NotFoundError:
+            continue  # dropped meanwhile
+        except AtollError as error:
+            report.damage(objects.name(number), error.message, cost)

@@ -1,0 +1,231 @@
+"""Checks one topology: its plans, its commits, and every file that a commit names.
+
+What a damaged file costs is found by asking, for every vnode, which files its state would be
+rebuilt from: a file that no rebuild needs costs nothing but reads as of older microbatches and
+rollbacks to them; a file that one needs is the only copy besides the workers' local stores.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from atoll.errors import AtollError, DamageError, NotFoundError
+from atoll.fsck.files import check_change_file, check_rows_file
+from atoll.microbatch.history import CommitHistory, commit_objects, plan_objects, read_commit
+from atoll.microbatch.objects import Commit, decode_plan, unpack_ids
+from atoll.microbatch.progress import latest_commit
+from atoll.microbatch.tidy import files_of
+from atoll.microbatch.timelines import Timelines, read_timelines
+
+if TYPE_CHECKING:
+    from atoll.fsck.findings import Report
+    from atoll.storage.local import LocalStore
+    from atoll.storage.numbered import NumberedObjects
+
+__all__ = ["check_topology"]
+
+_STOPS = "the topology cannot go on, nor can its PStates be rebuilt: restore it from a backup"
+_FOLDERS = ("logs", "checkpoints", "appends", "staged")
+
+
+def check_topology(store: LocalStore, module: str, topology: str, report: Report) -> None:
+    """Add to the report what is wrong with one topology's objects and files."""
+    _Check(store, module, topology, report).run()
+
+
+class _Check:
+    def __init__(self, store: LocalStore, module: str, topology: str, report: Report) -> None:
+        self.store = store
+        self.module = module
+        self.topology = topology
+        self.report = report
+        self.bad: dict[str, str] = {}
+        """The damaged files, and what is wrong with each."""
+        self.timelines = Timelines()
+
+    def run(self) -> None:
+        try:
+            last = latest_commit(self.store, self.module, self.topology)
+            self.timelines = read_timelines(self.store, self.module, self.topology)
+            self.report.objects += self.timelines.number
+        except (AtollError, msgspec.MsgspecError) as error:
+            self.report.damage(_file(error), _said(error), _STOPS)
+            return
+        commits = self._commits(last)
+        self._ranges(commits)
+        self._plans(last, commits)
+        for commit in commits.values():
+            self._files(commit)
+        if self.bad:
+            self._tell(self._needed(last))
+        self._leftovers(last, commits)
+
+    # Objects ------------------------------------------------------------------------------------
+
+    def _commits(self, last: Commit) -> dict[int, Commit]:
+        """The commits that count and can be read, by id."""
+        found: dict[int, Commit] = {}
+        for commit_id in range(last.floor, last.id + 1):
+            try:
+                commit = read_commit(self.store, self.module, self.topology, commit_id)
+                self.report.objects += 1
+                if commit.id != commit_id:
+                    raise DamageError(
+                        f"it says that it is commit {commit.id}", file=f"commit {commit_id}"
+                    )
+                found[commit_id] = commit
+            except NotFoundError as error:
+                if commit_id >= latest_commit(self.store, self.module, self.topology).floor:
+                    self.report.damage(_file(error), "a commit is missing", _STOPS)
+            except (AtollError, msgspec.MsgspecError) as error:
+                self.report.damage(_file(error), _said(error), _STOPS)
+        return found
+
+    def _ranges(self, commits: dict[int, Commit]) -> None:
+        """Each microbatch must begin where the one before it ended."""
+        for commit_id, commit in commits.items():
+            before = commits.get(commit_id - 1)
+            if before is None:
+                continue
+            ends = before.ends()
+            for depot, ranges in commit.ranges.items():
+                starts = [start for start, _ in ranges]
+                # Retention may have dropped records that nobody had read: then it begins later.
+                if depot in ends and any(a < b for a, b in zip(starts, ends[depot], strict=True)):
+                    self.report.damage(
+                        self._name(commit),
+                        f"it reads depot {depot} from {starts}, but {ends[depot]} was done before",
+                        "records were counted twice",
+                    )
+
+    def _plans(self, last: Commit, commits: dict[int, Commit]) -> None:
+        for timeline in range(self.timelines.number + 1):
+            plans = plan_objects(self.store, self.module, self.topology, timeline)
+            for number in plans.numbers(last.floor):
+                if self.timelines.of(number) == timeline:
+                    self._plan(plans, number, last, commits.get(number))
+
+    def _plan(
+        self, plans: NumberedObjects, number: int, last: Commit, commit: Commit | None
+    ) -> None:
+        name = plans.name(number)
+        try:
+            plan = decode_plan(plans.read(number))
+            self.report.objects += 1
+        except NotFoundError:
+            return  # dropped meanwhile
+        except (AtollError, msgspec.MsgspecError) as error:
+            cost = "none: its microbatch is committed"
+            if number > last.id:
+                cost = "the topology cannot go on until it is deleted or restored"
+            self.report.damage(name, _said(error), cost)
+            return
+        if commit is not None and commit.ranges != plan.ranges:
+            self.report.damage(
+                name,
+                "the commit of its number covers other records",
+                "records were skipped or counted twice",
+            )
+
+    def _name(self, commit: Commit) -> str:
+        timeline = self.timelines.of(commit.id)
+        return commit_objects(self.store, self.module, self.topology, timeline).name(commit.id)
+
+    # Files --------------------------------------------------------------------------------------
+
+    def _files(self, commit: Commit) -> None:
+        for part in commit.pstates.values():
+            for job in part.logs:
+                for log in job:
+                    self._note(
+                        check_change_file(self.store, log.file, log.vnodes), log.file.name, commit
+                    )
+            for checkpoint in part.checkpoints:
+                problem = check_change_file(self.store, checkpoint.file, None)
+                self._note(problem, checkpoint.file.name, commit)
+        for rows in commit.appends:
+            problem = check_rows_file(self.store, rows.file)
+            if problem is not None:
+                self.report.damage(
+                    rows.file.name,
+                    problem,
+                    f"if microbatch {commit.id} has not reached depot {rows.depot} yet, "
+                    f"{rows.file.rows} records of it are lost",
+                )
+            self.report.files += 1
+            self.report.bytes += rows.file.size
+
+    def _note(self, problem: str | None, name: str, commit: Commit) -> None:
+        self.report.files += 1
+        if problem is None:
+            self.report.bytes += self.store.path(name).stat().st_size
+        elif commit.id >= latest_commit(self.store, self.module, self.topology).floor:
+            self.bad[name] = problem
+
+    def _needed(self, last: Commit) -> dict[str, dict[str, list[int]]]:
+        """For each damaged file the vnodes, by PState, whose rebuild needs it."""
+        history = CommitHistory(self.store, self.module, self.topology, last)
+        needed: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for pstate, part in last.pstates.items():
+            for vnode, touched in enumerate(unpack_ids(part.touched)):
+                if not touched:
+                    continue
+                try:
+                    rebuild = history.rebuild(pstate, vnode)
+                except AtollError:
+                    continue  # a commit is damaged: told already
+                files = [file for _, file in rebuild.logs]
+                files += [] if rebuild.checkpoint is None else [rebuild.checkpoint]
+                for file in files:
+                    if file.name in self.bad:
+                        needed[file.name][pstate].append(vnode)
+        return needed
+
+    def _tell(self, needed: dict[str, dict[str, list[int]]]) -> None:
+        for name, problem in sorted(self.bad.items()):
+            parts = [
+                f"{pstate} (vnodes {_shortened(vnodes)})"
+                for pstate, vnodes in needed.get(name, {}).items()
+            ]
+            cost = "the newest state is safe; older microbatches that need it cannot be read as of"
+            if parts:
+                cost = (
+                    "cannot be rebuilt, so their only copy is in the workers' local stores: "
+                    + ", ".join(parts)
+                )
+            self.report.damage(name, problem, cost)
+
+    # What nobody needs --------------------------------------------------------------------------
+
+    def _leftovers(self, last: Commit, commits: dict[int, Commit]) -> None:
+        named = {name for commit in commits.values() for name in files_of(commit)}
+        for folder in _FOLDERS:
+            for name in self.store.list(f"{self.module}/{self.topology}/{folder}"):
+                if name not in named and _microbatch_of(name) <= last.id:
+                    self.report.leftover(name, "left by an attempt that did not commit")
+        for timeline in range(self.timelines.number):
+            objects = commit_objects(self.store, self.module, self.topology, timeline)
+            for number in objects.numbers():
+                if self.timelines.of(number) != timeline:
+                    self.report.leftover(objects.name(number), "a rollback took it back")
+
+
+def _microbatch_of(name: str) -> int:
+    digits = next((part[:20] for part in name.split("/") if part[:20].isdecimal()), "0")
+    return int(digits)
+
+
+def _shortened(vnodes: list[int]) -> str:
+    shown = ", ".join(map(str, vnodes[:8]))
+    return shown if len(vnodes) <= 8 else f"{shown} and {len(vnodes) - 8} more"  # noqa: PLR2004
+
+
+def _file(error: Exception) -> str:
+    return str(getattr(error, "context", {}).get("file", "unknown"))
+
+
+def _said(error: Exception) -> str:
+    return error.message if isinstance(error, AtollError) else f"it cannot be read: {error}"

@@ -1,0 +1,220 @@
+"""Does what the coordinator asks for, one command at a time, and says what came of it.
+
+This is all of a coordinator's life that touches objects, depots and the executor. It has no
+thread, never sleeps and takes the clock from outside, so a test can drive it in any order and
+against any store; ``loop`` adds the thread and the waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from atoll.errors import AtollError, FencedError
+from atoll.logs import get_logger
+from atoll.microbatch import events as ev
+from atoll.microbatch.epochs import Epoch
+from atoll.microbatch.executor import AttemptError, Executor
+from atoll.microbatch.history import commit_objects, plan_objects
+from atoll.microbatch.objects import Commit, decode_commit, decode_plan, encode
+from atoll.microbatch.options import Options
+from atoll.microbatch.outcome import ActorFailure, failure_of
+from atoll.microbatch.rollback import Follower, complete_rollback
+from atoll.microbatch.tidy import drop_below
+from atoll.storage.objects import ObjectStore
+
+__all__ = ["Actions", "DepotOffsets"]
+
+_log = get_logger("atoll.microbatch")
+
+_BEFORE_COMMIT = (ev.CreatePlan, ev.RunAttempt, ev.CreateCommit, ev.GoBack)
+"""What has no use any more when another coordinator went back meanwhile."""
+
+
+class DepotOffsets(Protocol):
+    """What a coordinator asks of a depot."""
+
+    def start_offsets(self) -> tuple[int, ...]:
+        """By depot partition, the oldest record's offset."""
+
+    def end_offsets(self) -> tuple[int, ...]:
+        """By depot partition, the offset that the next record will get."""
+
+
+@dataclass
+class Actions:
+    """What one topology's coordinator can do.
+
+    Attributes:
+        store: Where plans and commits are made.
+        epoch: The life of the coordinator on whose behalf this acts.
+        executor: Runs the attempts.
+        depots: The depots that the topology reads, by name.
+        floor: Commits below it were dropped already.
+        now_ms: The wall clock, in milliseconds since 1970. Nothing is decided by it.
+        deliver: Appends a commit's rows to the depots that they are for, each row once however
+            often it is called.
+        publish: Moves this process's view to a commit.
+        housekeeping: Called as part of step 5.
+        starts: For each depot the offsets from which the topology began to read it.
+        timeline: The timeline followed.
+    """
+
+    module: str
+    topology: str
+    store: ObjectStore
+    epoch: Epoch
+    executor: Executor
+    depots: Mapping[str, DepotOffsets]
+    options: Options
+    now_ms: Callable[[], int]
+    floor: int = 1
+    deliver: Callable[[Commit], None] | None = None
+    publish: Callable[[Commit], None] | None = None
+    housekeeping: Callable[[], None] | None = None
+    starts: Mapping[str, list[int]] = field(default_factory=dict)
+    timeline: int = 0
+
+    def __post_init__(self) -> None:
+        """Follow rollbacks, whoever makes them."""
+        self._follower = Follower(
+            self.store, self.module, self.topology, self.timeline, self.starts, self.depots
+        )
+
+    def perform(self, command: ev.Work) -> ev.Event:
+        """Do it, and say how it went. Raises nothing but what a defect raises.
+
+        Every command begins with a look at the epoch: who was fenced changes nothing more.
+        """
+        try:
+            self.epoch.check()
+            if isinstance(command, _BEFORE_COMMIT) and self._follower.is_behind():
+                return self._follow(command if isinstance(command, ev.GoBack) else None)
+            return self._perform(command)
+        except FencedError as error:
+            return ev.CommitRefused(failure_of(error))
+        except AttemptError as error:
+            return self._failed(command, error.failure)
+        except Exception as error:  # noqa: BLE001 - whatever broke is shown, and tried again
+            return self._failed(command, failure_of(error))
+
+    def look(self) -> ev.Event:
+        """What the depots hold now."""
+        try:
+            self.epoch.check()
+            if self._follower.is_behind():
+                return self._follow()
+            starts = {name: list(depot.start_offsets()) for name, depot in self.depots.items()}
+            ends = {name: list(depot.end_offsets()) for name, depot in self.depots.items()}
+        except FencedError as error:
+            return ev.CommitRefused(failure_of(error))
+        except (AtollError, OSError) as error:
+            return self._failed(None, failure_of(error))
+        return ev.Wake(starts, ends, self.now_ms())
+
+    # Inside ---------------------------------------------------------------------------------------
+
+    def _perform(self, command: ev.Work) -> ev.Event:
+        match command:
+            case ev.CreatePlan():
+                return self._create_plan(command)
+            case ev.RunAttempt():
+                return self._run_attempt(command)
+            case ev.CreateCommit():
+                return self._create_commit(command)
+            case ev.Deliver(commit):
+                if self.deliver is not None:
+                    self.deliver(commit)
+                return ev.Delivered()
+            case ev.Publish(commit):
+                if self.publish is not None:
+                    self.publish(commit)
+                return ev.Published()
+            case ev.Tidy(commit):
+                self._tidy(commit)
+                return ev.Tidied()
+            case ev.GoBack():
+                refused = self._follower.go_back(command, self.epoch.number, self.now_ms())
+                return refused or self._follow(command)
+
+    def _follow(self, asked: ev.GoBack | None = None) -> ev.Event:
+        """Go on from where a rollback began a new timeline; readers move there at once.
+
+        Whoever was fenced meanwhile stops before that: what it would drop may count elsewhere.
+        """
+        self.epoch.check()
+        event = self._follower.follow(asked)
+        if asked is None:
+            _log.warning("the topology went back", topology=self.topology, to=event.commit.id)
+        self.floor = max(self.floor, event.commit.floor)
+        if self.publish is not None:
+            self.publish(event.commit)
+        self._follower.tidy(event.commit)
+        return event
+
+    def _create_plan(self, command: ev.CreatePlan) -> ev.Event:
+        plan = command.plan
+        plans = plan_objects(self.store, self.module, self.topology, plan.timeline)
+        found = plans.create_or_find(plan.id, encode(plan))
+        return ev.PlanReady(plan if found is None else decode_plan(found))
+
+    def _run_attempt(self, command: ev.RunAttempt) -> ev.Event:
+        timeout = float(self.options.phase_timeout_seconds)
+        outcome = self.executor.run(command.plan, self.epoch.number, command.version, timeout)
+        return ev.AttemptSucceeded(outcome, self.now_ms())
+
+    def _create_commit(self, command: ev.CreateCommit) -> ev.Event:
+        """Create the commit, or go on from the one that an earlier life made under its id."""
+        commit = command.commit
+        commits = commit_objects(self.store, self.module, self.topology, commit.timeline)
+        found = commits.create_or_find(commit.id, encode(commit))
+        if found is None:
+            return ev.CommitCreated(commit)
+        there = decode_commit(found)
+        if there.closing is not None:
+            complete_rollback(self.store, self.module, self.topology)
+            return self._follow()
+        if there.epoch > self.epoch.number:
+            self.epoch.check()  # which can say who it was
+            raise FencedError(
+                f"microbatch {there.id} was committed by epoch {there.epoch}",
+                hint="this module now runs in another process; stop this one",
+                epoch=self.epoch.number,
+            )
+        return ev.CommitCreated(there)
+
+    def _tidy(self, commit: Commit) -> None:
+        try:
+            self.executor.forget(commit.id)
+            drop_below(self.store, self.module, self.topology, self.floor, commit)
+            self.floor = commit.floor
+            if self.housekeeping is not None:
+                self.housekeeping()
+        except FencedError:
+            raise
+        except Exception as error:  # noqa: BLE001 - nothing is lost: the next one tries again
+            _log.warning("tidy failed", topology=self.topology, error=str(error))
+
+    def _failed(self, command: ev.Work | None, failure: ActorFailure) -> ev.Event:
+        """Being fenced explains any failure, such as that of an attempt that was cancelled."""
+        try:
+            self.epoch.check()
+        except FencedError as error:
+            return ev.CommitRefused(failure_of(error))
+        if isinstance(command, ev.GoBack):
+            hint = "it may take effect all the same: look at the timeline in the topology's status"
+            return ev.RollBackRefused(command.ticket, msgspec.structs.replace(failure, hint=hint))
+        delivering = isinstance(command, ev.Deliver)
+        _log.warning(
+            "delivery failed" if delivering else "attempt failed",
+            topology=self.topology,
+            code=failure.code,
+            message=failure.message,
+            **{f"at_{name}": value for name, value in failure.context.items()},
+        )
+        if failure.trace:
+            _log.debug("trace of the failed attempt", trace=failure.trace)
+        return ev.DeliveryFailed(failure) if delivering else ev.AttemptFailed(failure)

@@ -1,0 +1,113 @@
+"""What a user's function has written to one PState in one vnode and not handed on yet.
+
+Where rows can be set aside, each runs behind a savepoint: what it wrote can be taken back alone,
+also when reading a range made it flush on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from atoll.codec.keys import successor
+from atoll.pstate.spec import PStateSpec
+
+__all__ = ["Session", "Writes"]
+
+
+class Session(Protocol):
+    """What handles need of a vnode session."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key."""
+
+    def put_many(self, keys: list[bytes], values: list[bytes | None]) -> None:
+        """Set or remove entries."""
+
+    def scan(
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Entries in key order."""
+
+
+class _Remembering(dict[bytes, "bytes | None"]):
+    """Unflushed writes that know what was there before the last savepoint."""
+
+    __slots__ = ("before", "seen")
+
+    def __init__(self, seen: Callable[[bytes], bytes | None]) -> None:
+        """``seen`` gives the value that a key has now."""
+        super().__init__()
+        self.seen = seen
+        self.before: dict[bytes, bytes | None] = {}
+
+    def __setitem__(self, key: bytes, value: bytes | None) -> None:
+        """Write, and remember what was there."""
+        if key not in self.before:
+            self.before[key] = self.seen(key)
+        super().__setitem__(key, value)
+
+
+class Writes:
+    """What all handles of one PState in one vnode have written and not flushed."""
+
+    __slots__ = ("session", "spec", "unflushed", "vnode")
+
+    def __init__(self, spec: PStateSpec, session: Session, vnode: int) -> None:
+        """Nothing is written yet."""
+        self.spec = spec
+        self.session = session
+        self.vnode = vnode
+        self.unflushed: dict[bytes, bytes | None] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value as the function sees it."""
+        if key in self.unflushed:
+            return self.unflushed[key]
+        return self.session.get(key)
+
+    def flush(self) -> None:
+        """Hand what was written to the session."""
+        if self.unflushed:
+            keys = sorted(self.unflushed)
+            values = [self.unflushed[key] for key in keys]
+            self.unflushed = self._emptied()
+            self.session.put_many(keys, values)
+
+    def savepoint(self) -> None:
+        """What is written from now on can be taken back."""
+        if not isinstance(self.unflushed, _Remembering):
+            plain = self.unflushed
+            self.unflushed = _Remembering(self.get)
+            self.unflushed.update(plain)
+        self.unflushed.before = {}
+
+    def roll_back(self) -> None:
+        """Take back what was written since the savepoint, also what was flushed meanwhile."""
+        assert isinstance(self.unflushed, _Remembering), "there is a savepoint"
+        for key, value in self.unflushed.before.items():
+            if self.session.get(key) == value:
+                self.unflushed.pop(key, None)
+            else:
+                dict.__setitem__(self.unflushed, key, value)
+        self.unflushed.before = {}
+
+    def _emptied(self) -> dict[bytes, bytes | None]:
+        if not isinstance(self.unflushed, _Remembering):
+            return {}
+        fresh = _Remembering(self.get)
+        fresh.before = self.unflushed.before
+        return fresh
+
+    def scan(
+        self, low: bytes | None, high: bytes | None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Entries in key order; flushes first."""
+        self.flush()
+        return self.session.scan(low, high, reverse=reverse)
+
+    def clear(self, prefix: bytes) -> None:
+        """Remove everything under a prefix."""
+        high = successor(prefix) if prefix else None
+        for key, _ in list(self.scan(prefix or None, high)):
+            self.unflushed[key] = None

@@ -1,0 +1,183 @@
+"""What every executor does alike: says what each job of an attempt reads and follows.
+
+An attempt runs the topology's jobs one after the other, and each job's :class:`JobSpec` depends on
+what the earlier ones wrote. How the tasks of a job are run is the executor's own.
+"""
+
+from __future__ import annotations
+
+import shutil
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from atoll.dataflow import operators as op
+from atoll.microbatch.outcome import ActorFailure, JobOutcome, failure_of
+from atoll.pstate.history import Prior
+from atoll.tasks import exchange
+from atoll.tasks.program import ChangesTerminal, JobProgram, JobSpec, Program
+from atoll.tasks.provenance import first_numbers
+from atoll.tasks.splits import cut_blocks, divide, join_splits
+from atoll.tasks.staging import staging_folder
+
+if TYPE_CHECKING:
+    from atoll.dataflow.fragments import Fragments
+    from atoll.depot.blocks import BlockRef
+    from atoll.microbatch.objects import Plan
+    from atoll.pstate.history import FileRef
+
+__all__ = ["BlockSource", "JobSpecs", "described", "has_work", "rows_of"]
+
+_ROWS_PER_READER_LEAST = 5_000
+
+
+class BlockSource(Protocol):
+    """What an executor asks of a depot."""
+
+    def blocks(self, partition: int, start: int, end: int) -> list[BlockRef]:
+        """Where the records of a range lie."""
+
+
+class JobSpecs:
+    """The job specs of one topology.
+
+    Args:
+        program: The topology, bound.
+        cut: Its jobs.
+        depots: The depots that it reads, by name.
+    """
+
+    def __init__(self, program: Program, cut: Fragments, depots: Mapping[str, BlockSource]) -> None:
+        """What is the same in every microbatch is found once."""
+        self.program = program
+        self.depots = depots
+        self.operators = {number: operator for operator, number in cut.number.items()}
+        self._last_writing = {name: cut.last_writing_job(name) for name in program.pstates}
+        self._roots = {job.index: sorted(_roots(job, cut)) for job in program.jobs}
+
+    def spec(
+        self,
+        plan: Plan,
+        epoch: int,
+        version: int,
+        job: JobProgram,
+        done: Sequence[JobOutcome],
+    ) -> JobSpec:
+        """What a job of an attempt reads and follows; ``done`` are the attempt's earlier jobs."""
+        blocks, files = self._inputs(plan, job, done)
+        rows = sum(ref.take for refs in blocks.values() for ref in refs)
+        rows += sum(ref.rows for refs in files.values() for ref in refs)
+        tasks = divide(rows, len(self.program.units), _ROWS_PER_READER_LEAST)
+        due = {
+            name: tuple(vnodes)
+            for name, vnodes in plan.checkpoint_vnodes.items()
+            if self._last_writing.get(name) == job.index
+        }
+        priors, prior_vnodes = _priors(done)
+        return JobSpec(
+            epoch=epoch,
+            id=plan.id,
+            version=version,
+            job=job.index,
+            committed=plan.id - 1,
+            splits=join_splits(cut_blocks(blocks, tasks, self._firsts(plan)), files),
+            priors=priors,
+            prior_vnodes=prior_vnodes,
+            checkpoint_vnodes=due,
+            timeline=plan.timeline,
+            ranges=plan.ranges if self.program.tracked else {},
+        )
+
+    def forget(self, microbatch: int) -> None:
+        """Drop the rows that attempts at a microbatch staged and parked."""
+        folder = staging_folder(self.program.module, self.program.topology, microbatch)
+        shutil.rmtree(self.program.root / folder, ignore_errors=True)
+        exchange.clear(self.program, microbatch)
+
+    def _firsts(self, plan: Plan) -> dict[int, int]:
+        """For each source whose rows are numbered the number of its first row."""
+        begins = first_numbers(plan.ranges)
+        tracked = self.program.tracked
+        return {n: begins[depot] for n, (depot, _) in self.program.depots.items() if n in tracked}
+
+    def _inputs(
+        self, plan: Plan, job: JobProgram, done: Sequence[JobOutcome]
+    ) -> tuple[dict[int, list[BlockRef]], dict[int, list[FileRef]]]:
+        """What the job reads: blocks of depots and staged files, by origin."""
+        blocks: dict[int, list[BlockRef]] = {}
+        files: dict[int, list[FileRef]] = {}
+        for number in self._roots[job.index]:
+            operator = self.operators[number]
+            if isinstance(operator, op.Source):
+                depot = self.depots[operator.depot.name]
+                blocks[number] = [
+                    ref
+                    for partition, (start, end) in enumerate(plan.ranges[operator.depot.name])
+                    if end > start
+                    for ref in depot.blocks(partition, start, end)
+                ]
+            else:
+                files[number] = [file for each in done for file in each.staged(number)]
+        return blocks, files
+
+
+def has_work(job: JobProgram, spec: JobSpec) -> bool:
+    """Whether a job has anything to do: rows to read, checkpoints to write, changes to emit."""
+    if rows_of(spec) or spec.checkpoint_vnodes:
+        return True
+    return any(
+        isinstance(each, ChangesTerminal) and spec.prior_vnodes.get(each.pstate)
+        for each in job.terminals
+    )
+
+
+def rows_of(spec: JobSpec) -> int:
+    """How many rows a job reads."""
+    return sum(
+        sum(ref.take for ref in split.blocks) + sum(file.rows for file in split.files)
+        for share in spec.splits
+        for split in share
+    )
+
+
+def described(error: Exception) -> ActorFailure:
+    """An error in a task as data, with its trace."""
+    trace = "".join(traceback.format_exception(error))
+    return msgspec.structs.replace(failure_of(error), trace=trace)
+
+
+def _roots(job: JobProgram, cut: Fragments) -> set[int]:
+    """The sources and emitting steps that a job's rows come from."""
+    found: set[int] = set()
+
+    def climb(operator: op.Operator) -> None:
+        if isinstance(operator, op.RootOperator | op.StateOperator):
+            found.add(cut.number[operator])
+            return
+        for each in operator.inputs:
+            climb(each)
+
+    for chain in cut.jobs[job.index].chains:
+        climb(chain.origin)
+    return found
+
+
+def _priors(
+    done: Sequence[JobOutcome],
+) -> tuple[dict[str, tuple[Prior, ...]], dict[str, frozenset[int]]]:
+    """What earlier jobs of the attempt wrote, by PState: the winners' files, and the vnodes."""
+    priors: dict[str, list[Prior]] = {}
+    vnodes: dict[str, set[int]] = {}
+    for outcome in done:
+        for name in {name for manifest in outcome.manifests for name in manifest.logs}:
+            logs = outcome.logs(name)
+            files = tuple(log.file for log in logs)
+            prior = Prior(outcome.index, frozenset(outcome.tokens), files)
+            priors.setdefault(name, []).append(prior)
+            vnodes.setdefault(name, set()).update(v for log in logs for v in log.vnodes)
+    return (
+        {name: tuple(each) for name, each in priors.items()},
+        {name: frozenset(each) for name, each in vnodes.items()},
+    )

@@ -1,0 +1,116 @@
+"""Runs attempts in the calling process: no Spark, no JVM, one task after the other.
+
+For tests, small modules and tools. It runs the very functions that Spark's tasks run: steps,
+packers and actors, one actor per parallel unit. What needs Spark (column steps) it cannot run;
+:func:`atoll.tasks.columns.python_only` refuses such a topology when it is deployed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from atoll.microbatch.executor import AttemptError
+from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome
+from atoll.tasks.actor import run_actor
+from atoll.tasks.attempt import BlockSource, JobSpecs, described, has_work
+from atoll.tasks.chain import feed_splits, packers_of
+from atoll.tasks.exchange import Blob
+from atoll.tasks.program import JobProgram, JobSpec, Program
+
+if TYPE_CHECKING:
+    from atoll.dataflow.fragments import Fragments
+    from atoll.microbatch.objects import Plan
+
+__all__ = ["InlineExecutor"]
+
+
+class InlineExecutor:
+    """One topology, run by the thread that asks for it.
+
+    A task that runs is never interrupted: :meth:`cancel` and the phase timeout end an attempt
+    before its next task.
+
+    Args:
+        program: The topology, bound; without column steps.
+        cut: Its jobs.
+        depots: The depots that it reads, by name.
+    """
+
+    def __init__(self, program: Program, cut: Fragments, depots: Mapping[str, BlockSource]) -> None:
+        """Nothing has run yet."""
+        self.program = program
+        self.specs = JobSpecs(program, cut, depots)
+        self._cancelled = threading.Event()
+
+    def run(self, plan: Plan, epoch: int, version: int, timeout_seconds: float) -> Outcome:
+        """Run the jobs one after the other.
+
+        Raises:
+            AttemptError: When a task failed, the attempt was cancelled or the time was over.
+        """
+        self._cancelled.clear()
+        limit = _Limit(timeout_seconds, self._cancelled)
+        done: list[JobOutcome] = []
+        for job in self.program.jobs:
+            spec = self.specs.spec(plan, epoch, version, job, done)
+            manifests = self._run_job(job, spec, limit) if has_work(job, spec) else []
+            done.append(JobOutcome(job.index, manifests))
+        return Outcome(done)
+
+    def cancel(self) -> None:
+        """End the running attempt before its next task. Safe from any thread."""
+        self._cancelled.set()
+
+    def forget(self, microbatch: int) -> None:
+        """Drop the rows staged by attempts at a microbatch."""
+        self.specs.forget(microbatch)
+
+    def _run_job(self, job: JobProgram, spec: JobSpec, limit: _Limit) -> list[Manifest]:
+        try:
+            blobs = self._packed(job, spec, limit)
+            manifests = []
+            for unit in self.program.units:
+                limit.check()
+                manifests.append(run_actor(self.program, spec, unit, blobs.get(unit, ())))
+        except AttemptError:
+            raise
+        except Exception as error:
+            raise AttemptError(described(error)) from error
+        return manifests
+
+    def _packed(self, job: JobProgram, spec: JobSpec, limit: _Limit) -> dict[int, list[Blob]]:
+        """What the reading tasks pack for each unit."""
+        blobs: dict[int, list[Blob]] = {}
+        for index in range(len(spec.splits)):
+            limit.check()
+            packers = packers_of(self.program, spec, index)
+            feed_splits(self.program, spec, job.chains, index, packers)
+            for tag, packer in packers.items():
+                for unit, rows in packer.finish():
+                    blobs.setdefault(unit, []).append((tag, index, rows))
+        return blobs
+
+
+class _Limit:
+    """Says between two tasks whether an attempt may go on."""
+
+    def __init__(self, timeout_seconds: float, cancelled: threading.Event) -> None:
+        self.timeout_seconds = timeout_seconds
+        self.until = time.monotonic() + timeout_seconds
+        self.cancelled = cancelled
+
+    def check(self) -> None:
+        """Raise AttemptError when the attempt is over."""
+        if self.cancelled.is_set():
+            raise AttemptError(ActorFailure("E-CANCELLED", "the attempt was cancelled"))
+        if time.monotonic() > self.until:
+            raise AttemptError(
+                ActorFailure(
+                    "E-PHASE-TIMEOUT",
+                    f"the attempt took longer than {self.timeout_seconds:g} s",
+                    "raise topology.microbatch.phase.timeout.seconds, or take fewer records",
+                )
+            )
