@@ -4,11 +4,13 @@
 SHELL    := /bin/sh
 VENV     := .venv
 BIN      := $(VENV)/bin
+PART     :=
+SOAK     := build/soak.jsonl
 RUN_DONE := $(VENV)/.installed
 DEV_DONE := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup demo test soak check format bench clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +23,12 @@ demo: $(RUN_DONE) ## Run the main job on an auction stream, live in the terminal
 
 test: $(DEV_DONE) ## Run the tests (ARGS="-k name" chooses)
 	$(BIN)/python -m pytest $(ARGS)
+
+soak: $(DEV_DONE) ## The fault tests with their full figures (2 hours; PART=spark or PART=test_kills.py runs a part)
+	@mkdir -p $(dir $(SOAK)) $(if $(PART),,&& rm -f $(SOAK))
+	@ATOLL_SOAK=1 ATOLL_SOAK_REPORT=$(abspath $(SOAK)) \
+		$(BIN)/python -m pytest -q -s tests/faults/$(PART) $(ARGS); status=$$?; \
+		$(BIN)/python scripts/soak_table.py $(SOAK) && exit $$status
 
 check: $(DEV_DONE) ## Lint, format, types and layers
 	$(BIN)/ruff check .

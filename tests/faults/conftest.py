@@ -1,0 +1,44 @@
+"""What the fault suites share: a zygote, and a run that nobody disturbs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from harness import Zygote, zygote
+from trial import MODULES, expected_after, scratch
+
+from atoll.depot import stream_append
+
+
+@pytest.fixture(scope="session")
+def children():
+    """A zygote that has imported the scenario."""
+    with zygote(*MODULES) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def undisturbed(children: Zygote):
+    """The final state of a run of so many rounds that nobody disturbed, checked."""
+    known = {}
+
+    def run(rounds: int):
+        if rounds not in known:
+            root = scratch()
+            ended = children.run("scenario:live", root=str(root), rounds=rounds)
+            ended.expect(killed=False, about="an undisturbed run")
+            known[rounds] = json.loads(ended.said("final")[0])
+            assert known[rounds] == expected_after(rounds)
+            shutil.rmtree(root)
+        return known[rounds]
+
+    return run
+
+
+@pytest.fixture
+def small_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a stream of a hundred records be too large for memory."""
+    monkeypatch.setattr(stream_append, "MEMORY_BYTES_MAX", 2048)
+    monkeypatch.setattr(stream_append, "_CHUNK_BYTES", 1024)
