@@ -21,6 +21,7 @@ __all__ = [
     "PathError",
     "ProducerError",
     "RecordsRefusedError",
+    "RescheduleError",
     "StateError",
     "StorageError",
     "TopologyFailedError",
@@ -130,6 +131,21 @@ class PathError(AtollError):
     """A path does not fit the PState's schema, or hit another number of values than asked."""
 
     code = "E-PATH"
+
+
+class RescheduleError(AtollError):
+    """A change of where fragments run, or of the workers, that cannot be; nothing was changed.
+
+    ``context["problem"]`` is the name of the check that refused it, the first of these that
+    found something: ``unavailable``, ``stale revision``, ``no workers``, ``cordoned worker``,
+    ``conflicting changes``, then for each fragment ``unknown fragment``,
+    ``fragment not running``, ``follows another``, ``unit without actor``, ``unknown unit``,
+    ``unit occupied``, ``nothing left``, ``singleton``, ``more units than vnodes``; then
+    ``not taken`` when the first microbatch on the new mapping failed; and on the removal of a
+    worker ``worker occupied``.
+    """
+
+    code = "E-RESCHEDULE"
 
 
 class StateError(AtollError):

@@ -1,0 +1,44 @@
+"""Where one topology runs at one revision of the cluster: what an attempt needs to know of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from atoll.placement.info import ClusterInfo
+from atoll.placement.mapping import Mapping
+
+__all__ = ["NOWHERE", "Placement", "placement_of"]
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """Which units run a topology's actors, and what each owns.
+
+    Attributes:
+        revision: Of the cluster; 0 before there is one.
+        source: The units that read depots, lowest first.
+        mappings: For each PState the owner of vnode 0, 1, 2 and so on.
+    """
+
+    revision: int = 0
+    source: tuple[int, ...] = ()
+    mappings: dict[str, Mapping] = {}
+
+    @property
+    def units(self) -> tuple[int, ...]:
+        """The units that run an actor which owns state, lowest first; else those that read."""
+        owning = {unit for mapping in self.mappings.values() for unit in mapping.unit_ids()}
+        return tuple(sorted(owning)) or self.source
+
+
+NOWHERE = Placement()
+"""Of a topology that was not placed yet."""
+
+
+def placement_of(info: ClusterInfo, topology: str) -> Placement:
+    """The placement of a topology at the revision of the info."""
+    mine = [each for each in info.fragments if each.topology == topology]
+    return Placement(
+        info.revision,
+        next((each.owners for each in mine if each.kind == "source"), ()),
+        {name: each.mapping for each in mine for name in each.pstates},
+    )
