@@ -14,7 +14,8 @@ from atoll.dataflow.declared import REJECTED_DDL, DepotDeclaration, PStateDeclar
 from atoll.dataflow.graph import Graph
 from atoll.dataflow.stream import Stream
 from atoll.dataflow.usercode import check_columns, declared_at, placed
-from atoll.errors import DeclarationError
+from atoll.errors import DeclarationError, UsageError
+from atoll.placement.policies import POLICY_DEFAULT, parse_policy
 from atoll.schema import Map, Node, Scalar, Set, as_node
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class Module:
         name: str,
         *,
         vnode_count: int = 256,
+        parallelism: str = "adaptive",
         options: Mapping[str, int] | None = None,
         dead_letter: DepotDeclaration | None = None,
     ) -> Microbatch:
@@ -122,6 +124,9 @@ class Module:
         Args:
             name: Unique among the module's topologies.
             vnode_count: Into how many vnodes its PStates are divided; fixed for their life.
+            parallelism: The policy that decides on how many parallel units it runs when it is
+                first deployed: ``adaptive`` (all), ``4``, ``bounded(4)``, ``ratio(0.5)``,
+                ``load(1,8)``. It can be changed while it runs.
             options: Options by name, such as ``{"depot.microbatch.max.records": 1000}``.
             dead_letter: What ``dead_letter_depot`` returned: rows on which a Python function of
                 the topology raises go there, and the others go on. Without it such a row fails
@@ -137,7 +142,9 @@ class Module:
         )
         with placed(place):
             _check_count(f"topology {name!r}", "vnodes", vnode_count, _VNODE_COUNT_MAX)
-        self.topologies[name] = Microbatch(self, name, vnode_count, dict(options or {}), place)
+        topology = Microbatch(self, name, vnode_count, dict(options or {}), place)
+        topology.parallelism = _checked_policy(parallelism, place)
+        self.topologies[name] = topology
         if dead_letter is not None:
             self._check_dead_letter(dead_letter, place)
             self.topologies[name].graph.dead_letter = dead_letter
@@ -176,6 +183,8 @@ class Microbatch:
         self.options = options
         self.place = place
         self.graph = Graph(module.name, name)
+        self.parallelism = POLICY_DEFAULT
+        """The policy with which it is first deployed."""
 
     def pstate(
         self, name: str, schema: Any, *, initial: Any = None, is_global: bool = False
@@ -304,6 +313,13 @@ def _checked_name(name: str, kind: str, place: str) -> str:
             declared=place,
         )
     return name
+
+
+def _checked_policy(text: str, place: str) -> str:
+    try:
+        return str(parse_policy(text))
+    except UsageError as error:
+        raise DeclarationError(error.message, hint=error.hint, declared=place) from None
 
 
 def _check_count(owner: str, what: str, count: int, most: int) -> None:

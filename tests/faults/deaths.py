@@ -84,6 +84,7 @@ def _named(part: str) -> Match:
 _WRAPPED: dict[str, tuple[Any, str, Match]] = {
     "deployment create": (NumberedObjects, "create", _sequence("deployments")),
     "epoch claim": (NumberedObjects, "create", _sequence("epochs")),
+    "revision create": (NumberedObjects, "create", _sequence("cluster")),
     "depot claim": (NumberedObjects, "create", _sequence("writers")),
     "depot trim decision": (NumberedObjects, "create", _sequence("retained")),
     "plan create": (NumberedObjects, "create", _sequence("plans")),

@@ -37,6 +37,8 @@ from atoll.microbatch.progress import (
 )
 from atoll.microbatch.rollback import complete_rollback
 from atoll.microbatch.tidy import drop_orphans
+from atoll.placement.mapping import Mapping
+from atoll.placement.placement import Placement
 from atoll.storage.local import LocalStore
 
 _PROCESSES_MAX = 3
@@ -198,14 +200,19 @@ def _one_step(world: World, rng: random.Random) -> None:
 
 
 def _request(world: World, process: SimProcess) -> None:
-    """What users do: pause, resume, ask for a checkpoint, go back."""
-    match world.rng.randrange(6):
+    """What users do: pause, resume, ask for a checkpoint, run elsewhere, go back."""
+    match world.rng.randrange(7):
         case 0:
             process.request(ev.Pause())
         case 1:
             process.request(ev.Resume())
         case 2:
             process.request(ev.AskCheckpoint())
+        case 3:
+            owners = tuple(world.rng.randrange(4) for _ in range(VNODES))
+            world.counts["placements"] += 1
+            placement = Placement(world.counts["placements"], (0,), {PSTATE: Mapping(owners)})
+            process.request(ev.Place(world.ticket(), placement))
         case _ if process.state is not None:
             back = world.rng.randrange(5)
             to = max(0, process.state.last.id - back)

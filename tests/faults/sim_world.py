@@ -28,6 +28,7 @@ from atoll.microbatch.objects import AppendedRows, CheckpointFile, LogFile
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome
 from atoll.microbatch.progress import standing_commits
 from atoll.microbatch.tidy import files_of
+from atoll.placement.mapping import Mapping
 from atoll.pstate.attempt import Attempt
 from atoll.pstate.changefile import write_change_file
 from atoll.pstate.environment import EnvironmentCache
@@ -140,7 +141,7 @@ class World:
         self.quiet = False
         self.counts = dict.fromkeys(
             ("refused", "lost", "crashes", "slept", "twins", "late", "task", "vanished",
-             "fenced", "adopted", "rollbacks", "commits", "lives", "checks"), 0
+             "fenced", "adopted", "rollbacks", "placements", "commits", "lives", "checks"), 0
         )  # fmt: skip
         self.ranges = {}
         """By (timeline, id): the ranges of the first attempt; every other one must read those."""
@@ -289,14 +290,14 @@ class SimExecutor:
     def forget(self, microbatch):
         """Nothing is staged."""
 
-    def run(self, plan, epoch, version, timeout_seconds):
+    def run(self, plan, epoch, version, placement, timeout_seconds):
         """Both jobs, unit by unit; a task may fail, run twice, or run again later."""
         world, rng = self.world, self.world.rng
         world.check_plan(plan.timeline, plan)
         done = []
         for job in range(2):
             manifests = []
-            for unit in range(UNITS):
+            for actor in _actors(placement):
                 world.asleep(self.owner)
                 world.chance_of_crash(self.owner)
                 if rng.random() < world.faults.task:
@@ -305,7 +306,7 @@ class SimExecutor:
                 if rng.random() < world.faults.vanish:
                     world.counts["vanished"] += 1
                     world.stores.discard(PSTATE, rng.randrange(VNODES))
-                manifests.append(self._run_unit(plan, epoch, version, job, unit, tuple(done)))
+                manifests.append(self._run_unit(plan, epoch, version, job, actor, tuple(done)))
             done.append(JobOutcome(job, manifests))
         return Outcome(done)
 
@@ -325,21 +326,22 @@ class SimExecutor:
         with contextlib.suppress(AtollError, AttemptError):
             self._act(*task)
 
-    def _act(self, plan, epoch, version, job, unit, done):
+    def _act(self, plan, epoch, version, job, actor, done):
         try:
-            return self._acted(plan, epoch, version, job, unit, done)
+            return self._acted(plan, epoch, version, job, actor, done)
         except AtollError as error:
             failure = ActorFailure(error.code, error.message, error.hint)
             raise AttemptError(failure) from error
 
-    def _acted(self, plan, epoch, version, job, unit, done):
+    def _acted(self, plan, epoch, version, job, actor, done):
         world = self.world
+        unit, owned = actor
         token = f"{world.rng.getrandbits(64):016x}"
         attempt = Attempt(epoch, plan.id, version, job, token, plan.timeline)
         history = CommitHistory.open(self.store, MODULE, TOPOLOGY, plan.id - 1, plan.timeline)
         due = plan.checkpoint_vnodes.get(PSTATE, []) if job == 1 else []
         rows = self._rows(plan, job)
-        mine = sorted(v for v in {*rows, *due} if v % UNITS == unit)
+        mine = sorted(v for v in {*rows, *due} if v in owned)
         priors = _priors(done)
         changed, checkpoints, sessions = [], [], []
         try:
@@ -388,6 +390,12 @@ class SimExecutor:
                 target, delta = (key, amount) if job == 0 else ((key * 3 + 1) % KEYS, 1)
                 rows.setdefault(target % VNODES, []).append((target, delta))
         return rows
+
+
+def _actors(placement):
+    """(unit, its vnodes) of each actor; before anything was placed, two of them."""
+    mapping = placement.mappings.get(PSTATE) or Mapping.even(VNODES, range(UNITS))
+    return [(unit, frozenset(mapping.vnodes(unit))) for unit in mapping.unit_ids()]
 
 
 def _priors(done):

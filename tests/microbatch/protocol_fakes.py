@@ -43,7 +43,7 @@ class FakeExecutor:
         self.runs = []
         self.forgotten = []
 
-    def run(self, plan, epoch, version, timeout_seconds):
+    def run(self, plan, epoch, version, placement, timeout_seconds):
         """One manifest with a token that tells the run."""
         self.runs.append((plan.id, epoch, version))
         if self.hangs:

@@ -137,6 +137,8 @@ class FakeTopology:
             "state": self.state,
             "processed": 1_234,
             "lag": {"numbers": [5, 0]},
+            "opened_total": {"current": 40, "behind": 2},
+            "logs_applied_total": 9,
             "durations_ms": {"prime": 1.5, "process": 90.0, "total": 92.0},
             "records_per_second": 12.5,
             "error": None,
@@ -157,6 +159,7 @@ class FakeApp:
             "pair_counts": FakePState(Map(str, Map(str, int)), [{"a": {"b": 1}}]),
         }
         self._topologies = {"mb": FakeTopology()}
+        self.cluster = SimpleNamespace(info=lambda: ClusterInfo(revision=3))
 
     def depots(self):
         """Names."""

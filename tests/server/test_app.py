@@ -393,6 +393,9 @@ class TestOperations:
             f'atoll_step_duration_seconds{{{labels},step="process"}} 0.09',
             f'atoll_depot_lag_records{{depot="numbers",depot_partition="0",{labels}}} 5.0',
             'atoll_depot_end_offset{depot="numbers",depot_partition="0",module="key-pairs"} 0.0',
+            f'atoll_vnode_openings_total{{{labels},found="behind"}} 2.0',
+            f"atoll_logs_applied_total{{{labels}}} 9.0",
+            'atoll_cluster_revision{module="key-pairs"} 3.0',
         ):
             assert _normal(line) in [_normal(each) for each in text.splitlines()], line
         assert 'route="/v1/modules/{module}/depots/{depot}",status="200"' in text

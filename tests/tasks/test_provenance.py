@@ -72,7 +72,7 @@ def _program(declare, tmp_path):
     declare(mb, mb.source(rows))
     cut = fragments(mb.graph)
     schemas = schemas_of(mb.graph, python_only)
-    return bind(mb.graph, cut, schemas, Places(tmp_path, tmp_path, (0, 1)), 2)
+    return bind(mb.graph, cut, schemas, Places(tmp_path, tmp_path), 2)
 
 
 def _packed(program):

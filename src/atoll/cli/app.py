@@ -24,6 +24,7 @@ import typer
 from atoll.cli.commands import (
     append,
     checkpoint,
+    cluster,
     demo,
     fsck,
     pause,
@@ -31,8 +32,10 @@ from atoll.cli.commands import (
     resume,
     rollback,
     run,
+    scale,
     status,
     version,
+    worker,
 )
 from atoll.cli.output import print_error
 from atoll.errors import AtollError
@@ -58,11 +61,14 @@ for _command in (
     resume,
     checkpoint,
     rollback,
+    cluster,
+    scale,
     fsck,
     demo,
     version,
 ):
     app.command()(getattr(_command, _command.__name__.rpartition(".")[2]))
+app.add_typer(worker.app, name="worker")
 
 
 def main() -> None:

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from atoll.cluster.catalog import BoundTopology
 from atoll.cluster.delivery import Delivery
+from atoll.cluster.load_watch import LoadWatch
+from atoll.cluster.revisions import Revisions
+from atoll.cluster.scaling import Scaling
+from atoll.cluster.sizes import vnode_bytes
 from atoll.cluster.topologies import RunningTopology
 from atoll.depot.depot import Depot
 from atoll.errors import FencedError, NotFoundError
@@ -28,6 +32,9 @@ from atoll.microbatch.progress import (
 )
 from atoll.microbatch.rollback import complete_rollback
 from atoll.microbatch.tidy import drop_orphans
+from atoll.placement.info import ClusterInfo
+from atoll.placement.placement import placement_of
+from atoll.tasks.sessions import state_folder
 from atoll.views.readable import ReadablePState
 
 if TYPE_CHECKING:
@@ -56,7 +63,7 @@ class App:
         engine: Engine,
         epoch: Epoch,
         depots: Mapping[str, Depot],
-        parallelism: int,
+        info: ClusterInfo,
     ) -> None:
         """Topologies are added by the cluster, then started together."""
         self.name = name
@@ -64,10 +71,14 @@ class App:
         self.local = local
         self.engine = engine
         self.epoch = epoch
-        self.parallelism = parallelism
         self._trim_after = 0.0
         self._depots = dict(depots)
         self._loops: dict[str, TopologyLoop] = {}
+        self.cluster = Scaling(
+            Revisions(store, name), epoch, info, self._loops, self._vnode_bytes, _now_ms
+        )
+        """Who is in the cluster, what runs where, and how to change it."""
+        self._load_watch = LoadWatch(self.cluster, self._loops)
         self._pstates: dict[str, ReadablePState] = {}
         self._histories: dict[str, CommitHistory] = {}
         self.fenced: FencedError | None = None
@@ -101,7 +112,7 @@ class App:
                 "module": self.name,
                 "pstate": name,
                 "field": field or "",
-                "groups": str(self.parallelism),
+                "groups": str(self._groups(name)),
             }
         )
 
@@ -151,6 +162,8 @@ class App:
 
     def close(self) -> None:
         """Stop the topologies after their running microbatch, then close the depots."""
+        self.cluster.close()
+        self._load_watch.close()
         for loop in self._loops.values():
             loop.close()
         for depot in self._depots.values():
@@ -178,6 +191,7 @@ class App:
             last=with_starts(last, starts, depots),
             vnode_counts={name: each.vnode_count for name, each in graph.pstates.items()},
             checkpoints=known_checkpoints(self.store, self.name, graph.topology, last),
+            placement=placement_of(self.cluster.info(), graph.topology),
         )
         actions = Actions(
             self.name,
@@ -209,6 +223,15 @@ class App:
         """Start all topologies."""
         for loop in self._loops.values():
             loop.start()
+        self._load_watch.start()
+
+    def _groups(self, pstate: str) -> int:
+        """Into how many parts a scan of a PState is divided: as many as actors write it."""
+        owners = [f.units for f in self.cluster.info().fragments if pstate in f.pstates]
+        return len(owners[0]) if owners else 1
+
+    def _vnode_bytes(self, info: ClusterInfo) -> dict[int, list[int]]:
+        return vnode_bytes(info, state_folder(self.local, self.name))
 
     def _note_fenced(self, reason: FencedError) -> None:
         with self._fence_lock:

@@ -17,12 +17,16 @@ from atoll.cluster.app import App
 from atoll.cluster.catalog import BoundTopology, bind_topology
 from atoll.cluster.depots import depot_spec, described_partitioner
 from atoll.cluster.engines import EngineName, engine_named
+from atoll.cluster.revisions import Revision, Revisions
 from atoll.cluster.update import check_update
+from atoll.dataflow.scheduling import fragment_specs
 from atoll.ddl import to_ddl
 from atoll.depot.depot import Depot
 from atoll.depot.start import StartFrom, end
-from atoll.errors import DeclarationError
+from atoll.errors import DeclarationError, NotFoundError
 from atoll.microbatch.epochs import Epoch, claim_epoch
+from atoll.placement.deploying import WorkerReport, deployed
+from atoll.placement.info import ClusterInfo
 from atoll.storage.local import LocalStore
 from atoll.tasks.bind import Places
 from atoll.tasks.reading import depot_folder
@@ -41,6 +45,9 @@ if TYPE_CHECKING:
     from atoll.module import Module
 
 __all__ = ["LocalCluster"]
+
+WORKER = "local"
+"""The name of the worker that this process is."""
 
 
 class LocalCluster:
@@ -79,6 +86,7 @@ class LocalCluster:
         self.local = self.root / "local"
         self.parallelism = parallelism
         self.apps: dict[str, App] = {}
+        self._workers = {WORKER: parallelism}
         self._engine = engine_named(engine, parallelism, session)
         self._observer = observer
 
@@ -90,9 +98,8 @@ class LocalCluster:
             DeployError: When the root holds a deployment of it that it does not fit.
         """
         store = LocalStore(self.root)
-        units = tuple(range(self.parallelism))
         bound = [
-            bind_topology(self._engine, topology, Places(self.root, self.local, units))
+            bind_topology(self._engine, topology, Places(self.root, self.local))
             for topology in module.topologies.values()
         ]
         specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
@@ -105,6 +112,7 @@ class LocalCluster:
         epoch = claim_epoch(store, module.name)
         store.sweep(module.name)
         depots = self._open_depots(module, epoch)
+        info = self._place(store, module, bound, epoch)
         deployment = _deployment(module, bound, depots, before)
         if before is None or _changed(before, deployment):
             save_deployment(store, deployment)
@@ -115,7 +123,7 @@ class LocalCluster:
             engine=self._engine,
             epoch=epoch,
             depots=depots,
-            parallelism=self.parallelism,
+            info=info,
         )
         for each in bound:
             starts = deployment.topologies[each.declared.name].starts
@@ -144,6 +152,54 @@ class LocalCluster:
     ) -> None:
         """Close."""
         self.close()
+
+    def add_worker(self, name: str, units: int) -> None:
+        """Let a worker join that exists by name only: its actors run in this process too.
+
+        For trying out and testing what happens when workers join.
+
+        Raises:
+            RescheduleError: When a topology could not move.
+        """
+        self._workers[name] = units
+        for app in self.apps.values():
+            app.cluster.meet(self._present())
+
+    def lose_worker(self, name: str) -> None:
+        """Let a worker be gone; its actors' vnodes go to the others.
+
+        Raises:
+            NotFoundError: When there is no such worker.
+        """
+        if name not in self._workers:
+            raise NotFoundError(
+                f"there is no worker {name!r}", hint="there are " + ", ".join(self._workers)
+            )
+        del self._workers[name]
+        for app in self.apps.values():
+            app.cluster.meet(self._present())
+
+    def _present(self) -> list[WorkerReport]:
+        return [WorkerReport(name, "127.0.0.1", units) for name, units in self._workers.items()]
+
+    def _place(
+        self, store: LocalStore, module: Module, bound: list[BoundTopology], epoch: Epoch
+    ) -> ClusterInfo:
+        """Where the module's fragments run now; a new revision when that is not where they ran."""
+        revisions = Revisions(store, module.name)
+        latest = revisions.latest()
+        before = ClusterInfo() if latest is None else latest.info
+        info = deployed(
+            before,
+            self._present(),
+            {each.declared.name: fragment_specs(each.declared.graph) for each in bound},
+            {each.declared.name: each.declared.parallelism for each in bound},
+        )
+        if info is not before:
+            at_ms = int(time.time() * 1000)
+            if not revisions.create(Revision(info, epoch.number, at_ms, "deployed")):
+                epoch.check()
+        return info
 
     def _open_depots(self, module: Module, epoch: Epoch) -> dict[str, Depot]:
         return {

@@ -52,6 +52,7 @@ def check_root(root: Path | str, *, stores: bool = False) -> Report:
 def _check_module(store: LocalStore, module: str, report: Report, *, stores: bool) -> None:
     _check_sequence(store, f"{module}/epochs", "who owned the module is not known", report)
     _check_sequence(store, f"{module}/deployments", "an older declaration is lost", report)
+    _check_sequence(store, f"{module}/cluster", "what ran where is not known", report)
     for folder in sorted((store.root / module / "depots").glob("*")):
         for damage in verify_depot(folder):
             name = Path(damage.file)

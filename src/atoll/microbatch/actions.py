@@ -163,7 +163,9 @@ class Actions:
 
     def _run_attempt(self, command: ev.RunAttempt) -> ev.Event:
         timeout = float(self.options.phase_timeout_seconds)
-        outcome = self.executor.run(command.plan, self.epoch.number, command.version, timeout)
+        outcome = self.executor.run(
+            command.plan, self.epoch.number, command.version, command.placement, timeout
+        )
         return ev.AttemptSucceeded(outcome, self.now_ms())
 
     def _create_commit(self, command: ev.CreateCommit) -> ev.Event:

@@ -16,7 +16,10 @@
                                          (delivery comes first)
 
 A rollback is decided while nothing runs (IDLE, or waiting in PRIME or PROCESS) and leads back to
-IDLE, paused. The steps carry the numbers of the protocol (``docs/concepts/microbatch.md``).
+IDLE, paused. Another placement is tried by the next attempt: it stands when that attempt has
+committed, and the old one when it failed. The steps carry the numbers of the protocol
+(``docs/concepts/microbatch.md``).
+
 Whoever runs the coordinator executes the command and reports the matching event; nothing here
 reads a clock, a file or Spark, so a test can drive every order of events in microseconds.
 """
@@ -48,6 +51,8 @@ from atoll.microbatch.events import (
     GoBack,
     Halt,
     Pause,
+    Place,
+    Placing,
     PlanReady,
     Publish,
     Published,
@@ -82,6 +87,11 @@ def decide(state: State, event: Event) -> tuple[State, Command]:
     """
     if state.condition == Condition.FENCED:
         return state, Wait(None)
+    state, command = _decide(state, event)
+    return _settle_placing(state), command
+
+
+def _decide(state: State, event: Event) -> tuple[State, Command]:
     match event:
         case Pause():
             paused = state.condition == Condition.RUNNING
@@ -92,6 +102,8 @@ def decide(state: State, event: Event) -> tuple[State, Command]:
         case AskCheckpoint():
             asked = replace(state.asked, came=state.asked.came + 1)
             return _go_on(replace(state, asked=asked))
+        case Place(ticket, to):
+            return _go_on(replace(state, placing=Placing(ticket, to)))
         case RollBack() | RolledBack() | RollBackRefused():
             return _roll_back(state, event)
         case Begin():
@@ -191,7 +203,8 @@ def _wake(state: State, event: Wake) -> tuple[State, Command]:
     stale = state.checkpoints.stale(state.last) if asked.came > asked.answered else {}
     if asked.came > asked.answered and not stale:  # whoever asked has what it asked for
         state = replace(state, asked=Asked(asked.came, asked.came, asked.came, state.last.id))
-    if not stale and all(start == end for each in ranges.values() for start, end in each):
+    idle = all(start == end for each in ranges.values() for start, end in each)
+    if idle and not stale and state.placing is None:
         return state, Wait(state.options.empty_sleep_millis)
     due = stale or state.checkpoints.due(state.last, state.options.checkpoint_commits)
     follows = state.last
@@ -213,8 +226,12 @@ def _planned(state: State, plan: Plan) -> tuple[State, Command]:
 def _attempt(state: State) -> tuple[State, Command]:
     """Step 1: the version rises with every attempt; step 2 begins."""
     state = replace(state, step=Step.PROCESS, version=state.version + 1)
+    placement = state.placement
+    if state.placing is not None:
+        placement = state.placing.to
+        state = replace(state, placing=replace(state.placing, tried=True))
     assert state.plan is not None
-    return state, RunAttempt(state.plan, state.version)
+    return state, RunAttempt(state.plan, state.version, placement)
 
 
 def _failed(state: State, failure: ActorFailure) -> tuple[State, Command]:
@@ -225,6 +242,9 @@ def _failed(state: State, failure: ActorFailure) -> tuple[State, Command]:
     blamed = state.blamed + (0 if environmental else 1)
     state = replace(state, step=step, blamed=blamed, failures=state.failures + 1)
     state = replace(state, failure=failure, commit=None)
+    if state.placing is not None and state.placing.tried:  # so the old placement stands
+        placed = Answer(state.placing.ticket, failure)
+        state = replace(state, placing=None, placed=placed)
     if blamed >= state.options.retry_attempts_max:
         return replace(state, condition=Condition.FAILED), Wait(None)
     return state, _back_off(state, environmental=environmental)
@@ -271,4 +291,17 @@ def _published(state: State) -> tuple[State, Command]:
         checkpoints=state.checkpoints.with_commit(commit).above(commit.floor),
         asked=asked,
     )
+    if state.placing is not None and state.placing.tried:
+        state = _placed(state, state.placing)
     return state, Tidy(commit)
+
+
+def _settle_placing(state: State) -> State:
+    """A topology that rests takes another placement at once: no attempt can tell about it."""
+    if state.placing is None or state.condition in (Condition.RUNNING, Condition.FENCED):
+        return state
+    return _placed(state, state.placing)
+
+
+def _placed(state: State, placing: Placing) -> State:
+    return replace(state, placement=placing.to, placing=None, placed=Answer(placing.ticket))

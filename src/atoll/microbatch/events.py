@@ -9,6 +9,7 @@ from atoll.microbatch.checkpoints import Checkpoints
 from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, Outcome
+from atoll.placement.placement import NOWHERE, Placement
 
 __all__ = [
     "Answer",
@@ -30,6 +31,8 @@ __all__ = [
     "GoBack",
     "Halt",
     "Pause",
+    "Place",
+    "Placing",
     "PlanReady",
     "Publish",
     "Published",
@@ -83,11 +86,21 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a request to go back."""
+    """What came of a request to go back, or to run on another placement."""
 
     ticket: int = 0
     """Which request; 0 when there was none."""
     failure: ActorFailure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """A placement asked for that no microbatch has committed on yet."""
+
+    ticket: int
+    to: Placement
+    tried: bool = False
+    """Whether the running attempt runs on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +128,11 @@ class State:
     asked: Asked = Asked()
     answer: Answer = Answer()
     """To the last request to go back."""
+    placement: Placement = NOWHERE
+    """Where the last microbatch ran, and the next one runs unless another is asked for."""
+    placing: Placing | None = None
+    placed: Answer = Answer()
+    """To the last request for another placement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +244,15 @@ class RollBack:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """The cluster wants the next microbatch on another placement."""
+
+    ticket: int
+    """Above 0, higher for every request: the answer carries it."""
+    to: Placement
+
+
+@dataclass(frozen=True, slots=True)
 class RolledBack:
     """A new timeline began; everything of the one before it above the commit is abandoned."""
 
@@ -261,6 +288,7 @@ Event = (
     | Pause
     | Resume
     | AskCheckpoint
+    | Place
     | RollBack
     | RolledBack
     | RollBackRefused
@@ -280,6 +308,7 @@ class RunAttempt:
 
     plan: Plan
     version: int
+    placement: Placement = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from atoll.microbatch.objects import Plan
 from atoll.microbatch.outcome import ActorFailure, Outcome
+from atoll.placement.placement import Placement
 
 __all__ = ["AttemptError", "Executor"]
 
@@ -22,8 +23,10 @@ class AttemptError(Exception):
 class Executor(Protocol):
     """Runs attempts. One at a time per topology; several topologies may run at once."""
 
-    def run(self, plan: Plan, epoch: int, version: int, timeout_seconds: float) -> Outcome:
-        """Run all jobs of an attempt and return what their tasks report.
+    def run(
+        self, plan: Plan, epoch: int, version: int, placement: Placement, timeout_seconds: float
+    ) -> Outcome:
+        """Run all jobs of an attempt on a placement and return what their tasks report.
 
         Nothing that it does is visible to readers. When it raises, tasks may still be running:
         whatever they write later is named by their own tokens and counts for nothing.

@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
 import msgspec
 
-from atoll.errors import (
-    FencedError,
-    StateError,
-    TopologyFailedError,
-    UsageError,
-    WaitTimeoutError,
-)
+from atoll.errors import FencedError
 from atoll.logs import get_logger
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
 from atoll.microbatch.coordinator import decide
 from atoll.microbatch.objects import Commit
 from atoll.microbatch.outcome import ActorFailure, failure_of
+from atoll.microbatch.requests import Requests
 from atoll.microbatch.status import Status
 from atoll.microbatch.watch import FenceWatch
 
@@ -38,7 +32,7 @@ Observer = Callable[[ev.Step, int], None]
 """Called after each numbered step of a microbatch with the step and the microbatch's id."""
 
 
-class TopologyLoop:
+class TopologyLoop(Requests):
     """One topology's microbatches, from the last commit on.
 
     Args:
@@ -60,23 +54,14 @@ class TopologyLoop:
         on_fenced: Callable[[FencedError], None] | None = None,
     ) -> None:
         """Nothing runs before :meth:`start`."""
+        super().__init__(Status(actions.topology, state), state.last)
         self.actions = replace(actions, publish=self._publish)
-        self.topology = actions.topology
         self.depots = actions.depots
-        self.status = Status(actions.topology, state)
-        self.published: Commit = state.last
         self.fenced: FencedError | None = None
         self._observer = observer
         self._on_fenced = on_fenced
         self._watch = FenceWatch(actions.epoch, self._end_attempt)
         self._first = first
-        self._asked = 0
-        self._tickets = 0
-        self._going_back = threading.Lock()
-        self._changed = threading.Condition()
-        self._requests: deque[ev.Event] = deque()
-        self._appended = False
-        self._closing = False
         self._durations: dict[str, float] = {}
         self._thread = threading.Thread(
             target=self._run, name=f"atoll-{actions.module}-{actions.topology}", daemon=True
@@ -98,111 +83,6 @@ class TopologyLoop:
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
 
-    def notify_append(self) -> None:
-        """Records were appended in this process: look now."""
-        with self._changed:
-            self._appended = True
-            self._changed.notify_all()
-
-    def pause(self, timeout_seconds: float = 60.0) -> None:
-        """Start no further microbatch; returns when the running one has ended.
-
-        Raises:
-            WaitTimeoutError: When the running one takes longer; the pause still holds after it.
-        """
-        self._request(ev.Pause())
-        self._wait(_rests, timeout_seconds, "pause")
-
-    def resume(self) -> None:
-        """Go on, also after the topology failed.
-
-        Raises:
-            FencedError: When another life of the coordinator owns the module.
-        """
-        self._refuse_fenced(self.status.state)
-        if not self._thread.is_alive():
-            self._refuse_stopped(self.status.state)
-        self._request(ev.Resume())
-        self._wait(lambda state: state.condition == ev.Condition.RUNNING, 60.0, "resume")
-
-    def checkpoint(self, timeout_seconds: float = 60.0) -> int:
-        """Write all that changed since its last checkpoint to one, and wait until it counts.
-
-        Returns:
-            The commit that the checkpoints belong to: the last one when all were up to date.
-
-        Raises:
-            UsageError: When the topology is paused.
-            TopologyFailedError: When the topology stopped as failed.
-            FencedError: When another life of the coordinator took over.
-            WaitTimeoutError: When the time is over; the request still holds.
-        """
-        with self._changed:
-            self._asked += 1
-            asked = self._asked
-        self._request(ev.AskCheckpoint())
-
-        def done(state: ev.State) -> bool:
-            if state.asked.answered >= asked:
-                return True
-            self._refuse_stopped(state)
-            if state.condition == ev.Condition.PAUSED:
-                raise UsageError(
-                    f"topology {self.topology!r} is paused, so it writes no checkpoint",
-                    hint="resume it; the checkpoint is written then",
-                )
-            return False
-
-        self._wait(done, timeout_seconds, "a checkpoint")
-        return self.status.state.asked.commit
-
-    def rollback(
-        self, to: int, *, keep_appended: bool = False, timeout_seconds: float = 60.0
-    ) -> None:
-        """Go back to the state after an earlier microbatch; the topology is paused then.
-
-        Raises:
-            UsageError: When it is too long ago, or rows were appended to depots since.
-            StateError: When it was refused for another reason; nothing has changed then, or the
-                rollback is found and followed later.
-            TopologyFailedError: When a defect has ended the topology's thread.
-            FencedError: When another life of the coordinator owns the module.
-            WaitTimeoutError: When the running microbatch takes longer; it happens after it.
-        """
-        if not self._thread.is_alive():
-            self._refuse_stopped(self.status.state)
-        with self._going_back:
-            self._tickets += 1
-            ticket = self._tickets
-            self._request(ev.RollBack(ticket, to, keep_appended))
-
-            def done(state: ev.State) -> bool:
-                self._refuse_fenced(state)
-                return state.answer.ticket == ticket
-
-            self._wait(done, timeout_seconds, "a rollback")
-            failure = self.status.state.answer.failure
-        if failure is not None:
-            kind = UsageError if failure.code == UsageError.code else StateError
-            raise kind(failure.message, hint=failure.hint, **failure.context)
-
-    def wait_processed(self, count: int, timeout_seconds: float = 60.0) -> None:
-        """Wait until so many records were processed over the topology's life, and are visible.
-
-        Raises:
-            TopologyFailedError: When the topology stopped as failed before.
-            FencedError: When another life of the coordinator took over before.
-            WaitTimeoutError: When the time is over.
-        """
-
-        def done(state: ev.State) -> bool:
-            if self.published.processed >= count:
-                return True
-            self._refuse_stopped(state)
-            return False
-
-        self._wait(done, timeout_seconds, f"{count} processed records")
-
     # The loop -----------------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -217,6 +97,8 @@ class TopologyLoop:
                     self.status.state, condition=ev.Condition.FAILED, failure=failure
                 )
                 self._changed.notify_all()
+        finally:
+            self._ended = True
 
     def _go(self) -> None:
         event = self._first or self.actions.look()
@@ -238,7 +120,9 @@ class TopologyLoop:
                 self._halt(failure)
                 return self._sleep(None)
         began = time.perf_counter()
+        self.status.working()
         event = self.actions.perform(command)
+        self.status.resting()
         self._measure(event, (time.perf_counter() - began) * 1000.0)
         return event
 
@@ -280,45 +164,6 @@ class TopologyLoop:
             self._appended = False
         return self.actions.look() if idle else ev.Retry()
 
-    def _request(self, event: ev.Event) -> None:
-        with self._changed:
-            self._requests.append(event)
-            self._changed.notify_all()
-
-    def _wait(self, done: Callable[[ev.State], bool], timeout_seconds: float, what: str) -> None:
-        until = time.monotonic() + timeout_seconds
-        with self._changed:
-            while not done(self.status.state):
-                left = until - time.monotonic()
-                if self._closing:
-                    raise UsageError(
-                        f"topology {self.topology!r} was closed while waiting for {what}"
-                    )
-                if left <= 0:
-                    raise WaitTimeoutError(
-                        f"{what} of topology {self.topology!r} not reached in "
-                        f"{timeout_seconds:g} s",
-                        hint="look at the topology's status for its lag and error",
-                        processed=self.published.processed,
-                        step=self.status.state.step.name.lower(),
-                    )
-                self._changed.wait(left)
-
-    def _refuse_stopped(self, state: ev.State) -> None:
-        self._refuse_fenced(state)
-        if state.condition == ev.Condition.FAILED and state.failure is not None:
-            raise TopologyFailedError(
-                f"topology {self.topology!r} failed: {state.failure.message}",
-                hint=state.failure.hint,
-                **state.failure.context,
-            )
-
-    def _refuse_fenced(self, state: ev.State) -> None:
-        if state.condition == ev.Condition.FENCED and state.failure is not None:
-            raise FencedError(
-                state.failure.message, hint=state.failure.hint, **state.failure.context
-            )
-
     # Measuring ------------------------------------------------------------------------------------
 
     def _measure(self, event: ev.Event, duration_ms: float) -> None:
@@ -331,8 +176,7 @@ class TopologyLoop:
         name = step.name.lower()
         self._durations[name] = self._durations.get(name, 0.0) + duration_ms
         if isinstance(event, ev.AttemptSucceeded):
-            self.status.opened = event.outcome.opened()
-            self.status.task_timings_ms = event.outcome.slowest_ms()
+            self.status.attempted(event.outcome)
         state = self.status.state
         if self._observer is not None and not isinstance(event, ev.Delivered):
             plan = event.plan if isinstance(event, ev.PlanReady) else state.plan
@@ -351,11 +195,3 @@ _ENDED: dict[type[ev.Event], ev.Step] = {
     ev.Tidied: ev.Step.TIDY,
 }
 """Which step an event ends, or a part of it."""
-
-
-def _rests(state: ev.State) -> bool:
-    """Whether no microbatch runs, and none will before somebody asks for it."""
-    if state.condition == ev.Condition.RUNNING:
-        return False
-    between = state.step in (ev.Step.IDLE, ev.Step.PRIME, ev.Step.PROCESS)
-    return between or state.condition == ev.Condition.FENCED

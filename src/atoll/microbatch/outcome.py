@@ -61,6 +61,8 @@ class Manifest(msgspec.Struct, frozen=True):
     appends: list[AppendedRows] = []
     opened: dict[str, int] = {}
     """How many vnodes were found current, behind or absent."""
+    logs_applied: int = 0
+    """How many incremental logs those that were behind or absent needed."""
     rows: int = 0
     timings_ms: dict[str, float] = {}
     failure: ActorFailure | None = None
@@ -109,6 +111,10 @@ class Outcome(msgspec.Struct, frozen=True):
                 for kind, count in manifest.opened.items():
                     total[kind] = total.get(kind, 0) + count
         return total
+
+    def logs_applied(self) -> int:
+        """How many incremental logs were applied to vnodes that were behind or absent."""
+        return sum(manifest.logs_applied for job in self.jobs for manifest in job.manifests)
 
     def slowest_ms(self) -> dict[str, float]:
         """For each part of the actors' work the longest that one of them took, jobs added up."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
 from atoll.microbatch.events import State
 from atoll.microbatch.objects import Commit
+from atoll.microbatch.outcome import Outcome
 
 __all__ = ["Status"]
 
@@ -25,9 +26,16 @@ class Status:
     durations_ms: dict[str, float] = field(default_factory=dict)
     """Of the last committed microbatch, by numbered step, and ``total``."""
     opened: dict[str, int] = field(default_factory=dict)
+    """Of the last attempt that succeeded: how many vnodes were current, behind or absent."""
+    opened_total: Counter[str] = field(default_factory=Counter)
+    """The same over this life of the topology."""
+    logs_applied_total: int = 0
+    """How many incremental logs vnodes that were behind or absent needed in this life."""
     task_timings_ms: dict[str, float] = field(default_factory=dict)
     history: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=256))
     """One entry per microbatch committed lately: id, records, milliseconds."""
+    _worked_seconds: float = 0.0
+    _working_since: float | None = None
     _recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=1024))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -37,6 +45,32 @@ class Status:
             self.durations_ms = durations_ms
             self._recent.append((time.monotonic(), records))
             self.history.append({"id": commit_id, "records": records, **durations_ms})
+
+    def attempted(self, outcome: Outcome) -> None:
+        """Remember how an attempt that succeeded went."""
+        self.opened = outcome.opened()
+        self.task_timings_ms = outcome.slowest_ms()
+        with self._lock:
+            self.opened_total.update(self.opened)
+            self.logs_applied_total += outcome.logs_applied()
+
+    def working(self) -> None:
+        """The loop begins to work."""
+        with self._lock:
+            self._working_since = time.monotonic()
+
+    def resting(self) -> None:
+        """The loop has worked."""
+        with self._lock:
+            if self._working_since is not None:
+                self._worked_seconds += time.monotonic() - self._working_since
+            self._working_since = None
+
+    def worked_seconds(self) -> float:
+        """How long the loop has worked, not waited, since it began."""
+        with self._lock:
+            since = self._working_since
+            return self._worked_seconds + (0.0 if since is None else time.monotonic() - since)
 
     def records_per_second(self) -> float:
         """Over the last ten seconds."""
@@ -79,6 +113,8 @@ class Status:
             "records_per_second": round(self.records_per_second(), 1),
             "durations_ms": {name: round(ms, 2) for name, ms in self.durations_ms.items()},
             "opened": dict(self.opened),
+            "opened_total": dict(self.opened_total),
+            "logs_applied_total": self.logs_applied_total,
             "attempts_failed": state.failures,
             "error": None
             if failure is None

@@ -11,6 +11,10 @@ atoll_topology_state                     gauge      module, topology, state (1 f
 atoll_topology_processed_records_total   counter    module, topology
 atoll_topology_records_per_second        gauge      module, topology
 atoll_step_duration_seconds              gauge      module, topology, step (the last microbatch's)
+atoll_vnode_openings_total               counter    module, topology, found
+atoll_logs_applied_total                 counter    module, topology
+atoll_cluster_revision                   gauge      module
+atoll_actors                             gauge      module, topology, fragment
 atoll_depot_lag_records                  gauge      module, topology, depot, depot_partition
 atoll_depot_end_offset                   gauge      module, depot, depot_partition
 atoll_http_requests_total                counter    route, method, status
@@ -32,6 +36,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from atoll.errors import AtollError
 from atoll.logs import get_logger
+from atoll.placement.info import ClusterInfo
 from atoll.server.ports import AppPort
 
 __all__ = ["Metrics", "RequestMetrics"]
@@ -120,6 +125,7 @@ class _ModuleCollector(Collector):
             try:
                 for topology in app.topologies():
                     families.add_topology(name, topology, app.topology(topology).status())
+                families.add_cluster(name, app.cluster.info())
                 for depot in app.depots():
                     families.add_depot(name, depot, app.depot(depot).end_offsets())
             except AtollError as error:  # one broken module must not hide the others
@@ -155,6 +161,22 @@ class _Families:
             "How long each step of the last microbatch took.",
             labels=(*topology, "step"),
         )
+        self.openings = CounterMetricFamily(
+            "atoll_vnode_openings",
+            "Vnode stores opened by actors, by how they were found.",
+            labels=(*topology, "found"),
+        )
+        self.logs = CounterMetricFamily(
+            "atoll_logs_applied",
+            "Incremental logs that stores which were behind or absent needed.",
+            labels=topology,
+        )
+        self.revision = GaugeMetricFamily(
+            "atoll_cluster_revision", "The revision of the cluster.", labels=("module",)
+        )
+        self.actors = GaugeMetricFamily(
+            "atoll_actors", "Parallel units that run the fragment.", labels=(*topology, "fragment")
+        )
         self.lag = GaugeMetricFamily(
             "atoll_depot_lag_records",
             "Records appended and not yet committed.",
@@ -174,9 +196,19 @@ class _Families:
         self.rate.add_metric(labels, status.get("records_per_second") or 0.0)
         for step, millis in (status.get("durations_ms") or {}).items():
             self.seconds.add_metric((*labels, step), (millis or 0) / 1000)
+        for found, count in (status.get("opened_total") or {}).items():
+            self.openings.add_metric((*labels, found), count)
+        self.logs.add_metric(labels, status.get("logs_applied_total") or 0)
         for depot, lags in (status.get("lag") or {}).items():
             for partition, lag in enumerate(lags):
                 self.lag.add_metric((*labels, depot, str(partition)), lag)
+
+    def add_cluster(self, module: str, info: ClusterInfo) -> None:
+        """Take over what runs where."""
+        self.revision.add_metric((module,), info.revision)
+        for fragment in info.fragments:
+            labels = (module, fragment.topology, fragment.name)
+            self.actors.add_metric(labels, len(fragment.units))
 
     def add_depot(self, module: str, depot: str, end_offsets: Iterable[int]) -> None:
         """Take over one depot's end offsets."""
@@ -192,6 +224,10 @@ class _Families:
             self.processed,
             self.rate,
             self.seconds,
+            self.openings,
+            self.logs,
+            self.revision,
+            self.actors,
             self.lag,
             self.end,
         ]

@@ -12,11 +12,14 @@ from typing import Any, Literal, Protocol
 from atoll.codec.records import Checked, RecordCodec, Refusal
 from atoll.depot import Producer
 from atoll.path import Path
+from atoll.placement.info import ClusterInfo
+from atoll.placement.reschedule import Change, Plan
 from atoll.schema import Node
 
 __all__ = [
     "AppPort",
     "AppendedPort",
+    "ClusterPort",
     "DepotPort",
     "DepotSpecPort",
     "OnInvalid",
@@ -196,12 +199,70 @@ class TopologyPort(Protocol):
         ...
 
 
+class ClusterPort(Protocol):
+    """A module's workers and fragments, to look at and to change; each change all or nothing."""
+
+    def describe(self) -> dict[str, Any]:
+        """Revision, policies, workers, fragments and the fragment-by-unit matrix, JSON-able."""
+        ...
+
+    def info(self) -> ClusterInfo:
+        """The revision that stands."""
+        ...
+
+    def reschedule(
+        self,
+        changes: Mapping[int, Change],
+        *,
+        revision: int,
+        resolve: bool = False,
+        dry_run: bool = False,
+    ) -> Plan:
+        """Change which units run some fragments; returns when microbatches have committed there.
+
+        Raises:
+            RescheduleError: When it cannot be; nothing has changed then.
+        """
+        ...
+
+    def set_parallelism(self, topology: str, policy: str, *, dry_run: bool = False) -> Plan:
+        """Let a policy decide how many units a topology gets.
+
+        Raises:
+            UsageError: When there is no such policy.
+            NotFoundError: When there is no such topology.
+            RescheduleError: When it could not be; nothing has changed then.
+        """
+        ...
+
+    def cordon(self, workers: Iterable[int]) -> object:
+        """Give these workers no new actors."""
+        ...
+
+    def uncordon(self, workers: Iterable[int]) -> object:
+        """Let these workers get new actors again."""
+        ...
+
+    def remove(self, workers: Iterable[int]) -> object:
+        """Forget workers.
+
+        Raises:
+            RescheduleError: When actors run there.
+        """
+        ...
+
+
 class AppPort(Protocol):
     """A deployed module. Looking up a name that it lacks raises ``NotFoundError``."""
 
     @property
     def name(self) -> str:
         """The module's name."""
+        ...
+
+    @property
+    def cluster(self) -> ClusterPort:
+        """Who is in its cluster, and what runs where."""
         ...
 
     def depots(self) -> Sequence[str]:

@@ -37,12 +37,16 @@ _STATUS: tuple[tuple[type[AtollError], HTTPStatus], ...] = (
     (errors.DepotError, HTTPStatus.CONFLICT),
     (errors.StateError, HTTPStatus.CONFLICT),
     (errors.DeployError, HTTPStatus.CONFLICT),
+    (errors.RescheduleError, HTTPStatus.CONFLICT),
     (errors.TopologyFailedError, HTTPStatus.CONFLICT),
     (errors.FencedError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.StorageError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.WaitTimeoutError, HTTPStatus.GATEWAY_TIMEOUT),
 )
 """The status of each kind, most special first; every other kind is a 500."""
+
+_NOT_NOW = frozenset({"unavailable", "no workers"})
+"""What keeps every reschedule out for a while, and says nothing about this one."""
 
 _HTTP_CODES = {
     HTTPStatus.BAD_REQUEST: ("E-USAGE", "look at /openapi.json for what the route takes"),
@@ -97,6 +101,8 @@ def install_problems(app: FastAPI) -> None:
 
 
 def _status_of(error: AtollError) -> HTTPStatus:
+    if isinstance(error, errors.RescheduleError) and error.context.get("problem") in _NOT_NOW:
+        return HTTPStatus.SERVICE_UNAVAILABLE
     for kind, status in _STATUS:
         if isinstance(error, kind):
             return status

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from atoll.dataflow.fragments import Fragments
     from atoll.dataflow.graph import Graph
+    from atoll.placement.placement import Placement
 
 __all__ = ["SparkExecutor"]
 
@@ -53,6 +54,9 @@ class SparkExecutor:
         """Pickle the program once."""
         self.session = session
         self.program = program
+        self.graph = graph
+        self.cut = cut
+        self.depots = depots
         self.specs = JobSpecs(program, cut, depots)
         self.operators = self.specs.operators
         tracked = {self.operators[number] for number in program.tracked}
@@ -63,12 +67,15 @@ class SparkExecutor:
         self.limit: JobLimit | None = None
         self.plain = {job.index: self._is_plain(job) for job in program.jobs}
 
-    def run(self, plan: Plan, epoch: int, version: int, timeout_seconds: float) -> Outcome:
+    def run(
+        self, plan: Plan, epoch: int, version: int, placement: Placement, timeout_seconds: float
+    ) -> Outcome:
         """Run the jobs one after the other; each needs to know what the earlier ones wrote.
 
         Raises:
             AttemptError: When a task failed, an executor was lost or the time was over.
         """
+        self._place(placement)
         done: list[JobOutcome] = []
         with self._limited(timeout_seconds) as limit:
             for job in self.program.jobs:
@@ -94,12 +101,19 @@ class SparkExecutor:
 
     # Inside ---------------------------------------------------------------------------------------
 
+    def _place(self, placement: Placement) -> None:
+        """Pickle the program anew when it runs elsewhere."""
+        if placement != self.program.placement:
+            self.program = self.program.placed(placement)
+            self.specs = JobSpecs(self.program, self.cut, self.depots)
+            self.shipped = ship(self.program, self.graph)
+
     def _collected(self, limit: JobLimit, job: JobProgram, spec: JobSpec) -> list[Manifest]:
         frames = JobFrames(self.numbers, self.shipped, job, spec, self.operators, self.columns)
-        units = len(self.program.units)
+        actors = len(self.program.units)
         direct = self._is_direct(job, spec)
         try:
-            return limit.collect(frames.direct(units) if direct else frames.exchanged(units))
+            return limit.collect(frames.direct(actors) if direct else frames.exchanged(actors))
         finally:
             frames.release()
 

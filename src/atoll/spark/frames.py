@@ -83,15 +83,15 @@ class JobFrames:
         self.told: list[DataFrame] = []
         self.held: list[DataFrame] = []
 
-    def direct(self, units: int) -> DataFrame:
+    def direct(self, actors: int) -> DataFrame:
         """Actors that read for themselves: one stage."""
-        return self.numbers.upto(units).mapInArrow(
+        return self.numbers.upto(actors).mapInArrow(
             DirectTask(self.shipped, self.spec), _MANIFEST_DDL
         )
 
-    def exchanged(self, units: int) -> DataFrame:
-        """Rows packed where they are read, exchanged by unit, then the actors: two stages."""
-        exchanged = self._packed().repartitionById(units, "unit")
+    def exchanged(self, actors: int) -> DataFrame:
+        """Rows packed where they are read, exchanged by actor, then the actors: two stages."""
+        exchanged = self._packed().repartitionById(actors, "actor")
         return exchanged.mapInArrow(ActorTask(self.shipped, self.spec), _MANIFEST_DDL)
 
     def _packed(self) -> DataFrame:
@@ -148,7 +148,7 @@ class JobFrames:
         both = frame.mapInArrow(task, spark_schema(schema)).persist()
         self.held.append(both)
         told = both.where(f"{TOLD} IS NOT NULL")
-        self.told.append(told.selectExpr("cast(0 AS int) AS unit", f"{TOLD} AS blob"))
+        self.told.append(told.selectExpr("cast(0 AS int) AS actor", f"{TOLD} AS blob"))
         return both.where(f"{TOLD} IS NULL").drop(TOLD)
 
     def release(self) -> None:

@@ -38,7 +38,7 @@ __all__ = [
     "told_schema",
 ]
 
-BLOB_SCHEMA = pa.schema([("unit", pa.int32()), ("blob", pa.binary())])
+BLOB_SCHEMA = pa.schema([("actor", pa.int32()), ("blob", pa.binary())])
 """As few columns as can be: Spark resolves each of them anew in every microbatch."""
 
 TOLD = "__atoll_told"
@@ -50,6 +50,9 @@ MANIFEST_SCHEMA = pa.schema([("manifest", pa.binary())])
 
 _FAILED = -1
 """The tag of a blob that carries a failure instead of rows."""
+
+_NO_UNIT = -1
+"""The unit of a manifest that carries nothing but a failure."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,7 @@ class PackTask(_Task):
         sequence = TaskContext.get().partitionId()  # type: ignore[union-attr]  # in a task
         try:
             program, job = self.parts()
+            actors = {unit: number for number, unit in enumerate(program.units)}
             chains = [chain for chain in job.chains if chain.origin in self.origins]
             packers = packers_of(program, self.spec, sequence)
             if self.reads:
@@ -136,22 +140,23 @@ class PackTask(_Task):
                 feed(program, self.spec, list(batches), chains, packers)
             for tag, packer in packers.items():
                 for unit, rows in packer.finish():
-                    yield _placed(unit, _wrapped(program, self.spec, (tag, sequence), rows))
+                    blob = _wrapped(program, self.spec, (tag, sequence), rows)
+                    yield _placed(actors[unit], blob)
         except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
             yield _placed(0, wrap(_FAILED, sequence, pa.py_buffer(_failure(error))))
 
 
 @dataclass(frozen=True)
 class ActorTask(_Task):
-    """Runs the actor of the unit that is this task's partition."""
+    """Runs one actor: Spark's partition is the actor's number."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blobs in, one manifest out."""
-        unit = TaskContext.get().partitionId()  # type: ignore[union-attr]  # in a task
+        actor = TaskContext.get().partitionId()  # type: ignore[union-attr]  # in a task
         blobs: list[Blob] = []
         for batch in batches:
             blobs.extend(unwrap(blob.as_buffer()) for blob in batch.column(1))
-        yield _manifest(_acted(self.shipped, self.spec, unit, blobs))
+        yield _manifest(_acted(self.shipped, self.spec, actor, blobs))
 
 
 @dataclass(frozen=True)
@@ -162,10 +167,11 @@ class DirectTask(_Task):
     """
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The unit is this task's number."""
-        for unit in _indices(batches):
+        """The actor's number is this task's number."""
+        for actor in _indices(batches):
             try:
                 program, job = self.parts()
+                unit = program.units[actor]
                 packers = packers_of(program, self.spec)
                 for index in range(len(self.spec.splits)):
                     feed_splits(program, self.spec, job.chains, index, packers)
@@ -176,18 +182,19 @@ class DirectTask(_Task):
                 ]
             except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
                 blobs = [(_FAILED, 0, pa.py_buffer(_failure(error)))]
-            yield _manifest(_acted(self.shipped, self.spec, unit, blobs))
+            yield _manifest(_acted(self.shipped, self.spec, actor, blobs))
 
 
-def _acted(shipped: Shipped, spec: JobSpec, unit: int, blobs: list[Blob]) -> Manifest:
+def _acted(shipped: Shipped, spec: JobSpec, actor: int, blobs: list[Blob]) -> Manifest:
     for tag, _, payload in blobs:
         if tag == _FAILED and not isinstance(payload, str):
             failure = msgspec.msgpack.decode(payload, type=ActorFailure)
-            return Manifest("", unit, failure=failure)
+            return Manifest("", _NO_UNIT, failure=failure)
     try:
-        return run_actor(shipped.load(), spec, unit, blobs)
+        program = shipped.load()
+        return run_actor(program, spec, program.units[actor], blobs)
     except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
-        return Manifest("", unit, failure=described(error))
+        return Manifest("", _NO_UNIT, failure=described(error))
 
 
 def _indices(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
@@ -195,8 +202,8 @@ def _indices(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column(0).to_pylist()
 
 
-def _placed(unit: int, blob: bytes) -> pa.RecordBatch:
-    columns = [pa.array([unit], pa.int32()), pa.array([blob], pa.binary())]
+def _placed(actor: int, blob: bytes) -> pa.RecordBatch:
+    columns = [pa.array([actor], pa.int32()), pa.array([blob], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=BLOB_SCHEMA)
 
 

@@ -97,7 +97,7 @@ class _Actor:
             self._lap("checkpoint")
             changed = self._commit(sessions)
             self._lap("write")
-            opened = sessions.opened
+            opened, logs_applied = sessions.opened, sessions.logs_applied
         logs = {name: self._log(name, parts) for name, parts in changed.items() if parts}
         staged = [self._stage(tag, rows) for tag, rows in self.emitted.items() if rows.num_rows]
         appends = appending.write() + self.rejecting.write()
@@ -111,6 +111,7 @@ class _Actor:
             staged=staged,
             appends=appends,
             opened=opened,
+            logs_applied=logs_applied,
             rows=rows + sum(each.file.rows for each in appends),
             timings_ms=self.timings,
         )
@@ -131,10 +132,10 @@ class _Actor:
                     for name in names:
                         needed[name] |= vnodes
                 case ChangesTerminal(pstate=name):
-                    owned = set(self.program.mappings[name].vnodes(self.unit))
+                    owned = set(self.program.owned(name, self.unit))
                     needed[name] |= owned & self.spec.prior_vnodes.get(name, frozenset())
         for name, due in self.spec.checkpoint_vnodes.items():
-            needed[name] |= set(self.program.mappings[name].vnodes(self.unit)) & set(due)
+            needed[name] |= set(self.program.owned(name, self.unit)) & set(due)
         return needed
 
     def _execute(
@@ -168,7 +169,7 @@ class _Actor:
         written = {}
         for name, due in self.spec.checkpoint_vnodes.items():
             parts = []
-            for vnode in sorted(set(self.program.mappings[name].vnodes(self.unit)) & set(due)):
+            for vnode in sorted(set(self.program.owned(name, self.unit)) & set(due)):
                 keys, values = sessions.get(name, vnode).dump()
                 parts.append((vnode, keys, values))
             if parts:

@@ -69,7 +69,7 @@ class JobSpecs:
         blocks, files = self._inputs(plan, job, done)
         rows = sum(ref.take for refs in blocks.values() for ref in refs)
         rows += sum(ref.rows for refs in files.values() for ref in refs)
-        tasks = divide(rows, len(self.program.units), _ROWS_PER_READER_LEAST)
+        tasks = divide(rows, len(self.program.placement.source), _ROWS_PER_READER_LEAST)
         due = {
             name: tuple(vnodes)
             for name, vnodes in plan.checkpoint_vnodes.items()

@@ -24,7 +24,6 @@ from atoll.dataflow.graph import Graph
 from atoll.dataflow.usercode import placed
 from atoll.errors import DeclarationError
 from atoll.module import entry_keys
-from atoll.placement.mapping import Mapping as VnodeMapping
 from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.schema import Scalar, Set, Struct
 from atoll.tasks.align import Align
@@ -60,11 +59,10 @@ _FIELD_NAME = Scalar("str")
 
 @dataclass(frozen=True)
 class Places:
-    """Where a program's tasks find things, and which units run its actors."""
+    """Where a program's tasks find things."""
 
     root: Path
     local: Path
-    units: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ def bind(
         graph: The topology.
         cut: Its jobs.
         schemas: The columns after every operator.
-        places: Folders and units.
+        places: Folders.
         history_microbatches: How many microbatches back its state stays readable directly.
 
     Raises:
@@ -100,12 +98,6 @@ def bind(
     for name, declared in graph.pstates.items():
         with placed(declared.place):
             specs[name] = pstate_spec(declared, bound.codecs.get(name, {}))
-    mappings = {
-        name: VnodeMapping.even(
-            declared.vnode_count, places.units[: min(len(places.units), declared.vnode_count)]
-        )
-        for name, declared in graph.pstates.items()
-    }
     jobs = tuple(_job(job, cut, schemas, bound, specs) for job in cut.jobs)
     if graph.dead_letter is not None:
         jobs = reported_once(jobs, cut)
@@ -118,13 +110,11 @@ def bind(
         places.root,
         places.local,
         specs,
-        mappings,
         jobs,
         depots,
         history_microbatches,
-        places.units,
-        frozenset(cut.number[each] for each in tracked_operators(graph)),
-        None if graph.dead_letter is None else graph.dead_letter.name,
+        tracked=frozenset(cut.number[each] for each in tracked_operators(graph)),
+        dead_letter=None if graph.dead_letter is None else graph.dead_letter.name,
     )
 
 

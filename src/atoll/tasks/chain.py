@@ -42,7 +42,7 @@ def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> dict[int, 
             continue
         name = getattr(terminal, "pstate", None) or terminal.states[0]  # type: ignore[attr-defined]
         tracked = program.tracks(terminal)
-        packers[terminal.tag] = Packer(terminal, program.mappings[name], tracked=tracked)
+        packers[terminal.tag] = Packer(terminal, program.placement.mappings[name], tracked=tracked)
     if program.dead_letter is not None:
         packers[REJECTS] = RejectPacker(program, spec, sequence)
     return packers

@@ -23,6 +23,7 @@ from atoll.tasks.program import JobProgram, JobSpec, Program
 if TYPE_CHECKING:
     from atoll.dataflow.fragments import Fragments
     from atoll.microbatch.objects import Plan
+    from atoll.placement.placement import Placement
 
 __all__ = ["InlineExecutor"]
 
@@ -42,16 +43,21 @@ class InlineExecutor:
     def __init__(self, program: Program, cut: Fragments, depots: Mapping[str, BlockSource]) -> None:
         """Nothing has run yet."""
         self.program = program
+        self.cut = cut
+        self.depots = depots
         self.specs = JobSpecs(program, cut, depots)
         self._cancelled = threading.Event()
 
-    def run(self, plan: Plan, epoch: int, version: int, timeout_seconds: float) -> Outcome:
+    def run(
+        self, plan: Plan, epoch: int, version: int, placement: Placement, timeout_seconds: float
+    ) -> Outcome:
         """Run the jobs one after the other.
 
         Raises:
             AttemptError: When a task failed, the attempt was cancelled or the time was over.
         """
         self._cancelled.clear()
+        self._place(placement)
         limit = _Limit(timeout_seconds, self._cancelled)
         done: list[JobOutcome] = []
         for job in self.program.jobs:
@@ -67,6 +73,11 @@ class InlineExecutor:
     def forget(self, microbatch: int) -> None:
         """Drop the rows staged by attempts at a microbatch."""
         self.specs.forget(microbatch)
+
+    def _place(self, placement: Placement) -> None:
+        if placement != self.program.placement:
+            self.program = self.program.placed(placement)
+            self.specs = JobSpecs(self.program, self.cut, self.depots)
 
     def _run_job(self, job: JobProgram, spec: JobSpec, limit: _Limit) -> list[Manifest]:
         try:

@@ -7,13 +7,15 @@ with the user's functions in it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atoll.errors import AtollError
+from atoll.placement.placement import NOWHERE, Placement
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from atoll.depot.blocks import BlockRef
     from atoll.depot.partitioner import Partitioner
     from atoll.microbatch.objects import Ranges
-    from atoll.placement.mapping import Mapping
     from atoll.pstate.history import FileRef, Prior
     from atoll.pstate.spec import PStateSpec
     from atoll.schema import Node, Scalar
@@ -201,17 +202,29 @@ class Program:
     root: Path
     local: Path
     pstates: dict[str, PStateSpec]
-    mappings: dict[str, Mapping]
-    """For each PState which unit owns each vnode."""
     jobs: tuple[JobProgram, ...]
     depots: dict[int, tuple[str, pa.Schema]]
     """For each source operator its depot's name and schema."""
     history_microbatches: int
-    units: tuple[int, ...] = ()
+    placement: Placement = NOWHERE
+    """Which unit owns each vnode of each PState."""
     tracked: frozenset[int] = frozenset()
     """The operators whose rows say which record they came from: a user's function may see them."""
     dead_letter: str | None = None
     """The depot for rows on which a user's function raises; None: they fail the attempt."""
+
+    @functools.cached_property
+    def units(self) -> tuple[int, ...]:
+        """The units that run its actors; Spark's partition ``i`` of actors is unit ``units[i]``."""
+        return self.placement.units
+
+    def placed(self, placement: Placement) -> Program:
+        """The same program on a placement."""
+        return replace(self, placement=placement)
+
+    def owned(self, pstate: str, unit: int) -> tuple[int, ...]:
+        """The vnodes of a PState that a unit owns."""
+        return self.placement.mappings[pstate].vnodes(unit)
 
     def tracks(self, terminal: Terminal) -> bool:
         """Whether a state step wants to know which records its rows came from."""

@@ -44,6 +44,7 @@ class Sessions:
         )
         self.attempt = Attempt(spec.epoch, spec.id, spec.version, spec.job, token, spec.timeline)
         self.opened: dict[str, int] = {}
+        self.logs_applied = 0
         self._open: dict[tuple[str, int], VnodeSession] = {}
 
     def open_all(self, needed: Mapping[str, Iterable[int]]) -> None:
@@ -54,6 +55,7 @@ class Sessions:
                 session = self.stores.open(pstate, vnode, self.attempt, self.history, priors)
                 kind = session.opening.kind
                 self.opened[kind] = self.opened.get(kind, 0) + 1
+                self.logs_applied += session.opening.logs
                 self._open[pstate, vnode] = session
 
     def get(self, pstate: str, vnode: int) -> VnodeSession:

@@ -1,0 +1,257 @@
+"""What other threads ask of a topology, and how they wait until it is so.
+
+A request is an event in a queue, which the topology's loop takes between two commands; who asked
+waits for the coordinator's state to say what came of it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from atoll.errors import (
+    FencedError,
+    StateError,
+    TopologyFailedError,
+    UsageError,
+    WaitTimeoutError,
+)
+from atoll.microbatch import events as ev
+from atoll.microbatch.objects import Commit
+from atoll.microbatch.outcome import ActorFailure
+from atoll.microbatch.status import Status
+from atoll.placement.placement import Placement
+
+__all__ = ["Requests"]
+
+
+class Requests:
+    """The side of a topology's loop that others call. Safe from any thread.
+
+    Args:
+        status: Where the loop keeps the coordinator's state.
+        published: The commit that readers see.
+    """
+
+    def __init__(self, status: Status, published: Commit) -> None:
+        """Nothing was asked yet."""
+        self.topology = status.topology
+        self.status = status
+        self.published = published
+        self._asked = 0
+        self._tickets = 0
+        self._one_at_a_time = threading.Lock()
+        self._changed = threading.Condition()
+        self._requests: deque[ev.Event] = deque()
+        self._appended = False
+        self._closing = False
+        self._ended = False
+
+    @property
+    def recovering(self) -> bool:
+        """Whether it still delivers what the life before it may owe, and runs nothing yet."""
+        state = self.status.state
+        return state.step == ev.Step.PUBLISH and state.commit is None
+
+    def notify_append(self) -> None:
+        """Records were appended in this process: look now."""
+        with self._changed:
+            self._appended = True
+            self._changed.notify_all()
+
+    def pause(self, timeout_seconds: float = 60.0) -> None:
+        """Start no further microbatch; returns when the running one has ended.
+
+        Raises:
+            WaitTimeoutError: When the running one takes longer; the pause still holds after it.
+        """
+        self._request(ev.Pause())
+        self._wait(_rests, timeout_seconds, "pause")
+
+    def resume(self) -> None:
+        """Go on, also after the topology failed.
+
+        Raises:
+            FencedError: When another life of the coordinator owns the module.
+        """
+        self._refuse_fenced(self.status.state)
+        if self._ended:
+            self._refuse_stopped(self.status.state)
+        self._request(ev.Resume())
+        self._wait(lambda state: state.condition == ev.Condition.RUNNING, 60.0, "resume")
+
+    def checkpoint(self, timeout_seconds: float = 60.0) -> int:
+        """Write all that changed since its last checkpoint to one, and wait until it counts.
+
+        Returns:
+            The commit that the checkpoints belong to: the last one when all were up to date.
+
+        Raises:
+            UsageError: When the topology is paused.
+            TopologyFailedError: When the topology stopped as failed.
+            FencedError: When another life of the coordinator took over.
+            WaitTimeoutError: When the time is over; the request still holds.
+        """
+        with self._changed:
+            self._asked += 1
+            asked = self._asked
+        self._request(ev.AskCheckpoint())
+
+        def done(state: ev.State) -> bool:
+            if state.asked.answered >= asked:
+                return True
+            self._refuse_stopped(state)
+            if state.condition == ev.Condition.PAUSED:
+                raise UsageError(
+                    f"topology {self.topology!r} is paused, so it writes no checkpoint",
+                    hint="resume it; the checkpoint is written then",
+                )
+            return False
+
+        self._wait(done, timeout_seconds, "a checkpoint")
+        return self.status.state.asked.commit
+
+    def rollback(
+        self, to: int, *, keep_appended: bool = False, timeout_seconds: float = 60.0
+    ) -> None:
+        """Go back to the state after an earlier microbatch; the topology is paused then.
+
+        Raises:
+            UsageError: When it is too long ago, or rows were appended to depots since.
+            StateError: When it was refused for another reason; nothing has changed then, or the
+                rollback is found and followed later.
+            TopologyFailedError: When a defect has ended the topology's thread.
+            FencedError: When another life of the coordinator owns the module.
+            WaitTimeoutError: When the running microbatch takes longer; it happens after it.
+        """
+        failure = self._answered(
+            lambda ticket: ev.RollBack(ticket, to, keep_appended), _went_back, timeout_seconds
+        )
+        if failure is not None:
+            kind = UsageError if failure.code == UsageError.code else StateError
+            raise kind(failure.message, hint=failure.hint, **failure.context)
+
+    def place(self, to: Placement, timeout_seconds: float = 60.0) -> None:
+        """Run on another placement, and wait until a microbatch has committed there.
+
+        One without records is made when none wait. A topology that is paused or failed takes the
+        placement at once.
+
+        Raises:
+            StateError: When the first attempt there failed: the old placement stands.
+            TopologyFailedError: When a defect has ended the topology's thread.
+            FencedError: When another life of the coordinator owns the module.
+            WaitTimeoutError: When it takes longer: the request is taken back.
+        """
+        before = self.status.state.placement
+        try:
+            failure = self._answered(lambda ticket: ev.Place(ticket, to), _placed, timeout_seconds)
+        except WaitTimeoutError:
+            with self._one_at_a_time:
+                self._tickets += 1
+                self._request(ev.Place(self._tickets, before))
+            raise
+        if failure is not None:
+            raise StateError(
+                f"the first attempt on the new placement failed: {failure.message}",
+                hint=failure.hint,
+                **failure.context,
+            )
+
+    def wait_processed(self, count: int, timeout_seconds: float = 60.0) -> None:
+        """Wait until so many records were processed over the topology's life, and are visible.
+
+        Raises:
+            TopologyFailedError: When the topology stopped as failed before.
+            FencedError: When another life of the coordinator took over before.
+            WaitTimeoutError: When the time is over.
+        """
+
+        def done(state: ev.State) -> bool:
+            if self.published.processed >= count:
+                return True
+            self._refuse_stopped(state)
+            return False
+
+        self._wait(done, timeout_seconds, f"{count} processed records")
+
+    # Waiting --------------------------------------------------------------------------------------
+
+    def _answered(
+        self,
+        asking: Callable[[int], ev.Event],
+        answer_of: Callable[[ev.State], ev.Answer],
+        timeout_seconds: float,
+    ) -> ActorFailure | None:
+        """Ask under a ticket of its own, and wait for the answer to it."""
+        if self._ended:
+            self._refuse_stopped(self.status.state)
+        with self._one_at_a_time:
+            self._tickets += 1
+            ticket = self._tickets
+            event = asking(ticket)
+            self._request(event)
+
+            def done(state: ev.State) -> bool:
+                self._refuse_fenced(state)
+                return answer_of(state).ticket == ticket
+
+            self._wait(done, timeout_seconds, type(event).__name__.lower())
+            return answer_of(self.status.state).failure
+
+    def _request(self, event: ev.Event) -> None:
+        with self._changed:
+            self._requests.append(event)
+            self._changed.notify_all()
+
+    def _wait(self, done: Callable[[ev.State], bool], timeout_seconds: float, what: str) -> None:
+        until = time.monotonic() + timeout_seconds
+        with self._changed:
+            while not done(self.status.state):
+                left = until - time.monotonic()
+                if self._closing:
+                    raise UsageError(
+                        f"topology {self.topology!r} was closed while waiting for {what}"
+                    )
+                if left <= 0:
+                    raise WaitTimeoutError(
+                        f"{what} of topology {self.topology!r} not reached in "
+                        f"{timeout_seconds:g} s",
+                        hint="look at the topology's status for its lag and error",
+                        processed=self.published.processed,
+                        step=self.status.state.step.name.lower(),
+                    )
+                self._changed.wait(left)
+
+    def _refuse_stopped(self, state: ev.State) -> None:
+        self._refuse_fenced(state)
+        if state.condition == ev.Condition.FAILED and state.failure is not None:
+            raise TopologyFailedError(
+                f"topology {self.topology!r} failed: {state.failure.message}",
+                hint=state.failure.hint,
+                **state.failure.context,
+            )
+
+    def _refuse_fenced(self, state: ev.State) -> None:
+        if state.condition == ev.Condition.FENCED and state.failure is not None:
+            raise FencedError(
+                state.failure.message, hint=state.failure.hint, **state.failure.context
+            )
+
+
+def _went_back(state: ev.State) -> ev.Answer:
+    return state.answer
+
+
+def _placed(state: ev.State) -> ev.Answer:
+    return state.placed
+
+
+def _rests(state: ev.State) -> bool:
+    """Whether no microbatch runs, and none will before somebody asks for it."""
+    if state.condition == ev.Condition.RUNNING:
+        return False
+    between = state.step in (ev.Step.IDLE, ev.Step.PRIME, ev.Step.PROCESS)
+    return between or state.condition == ev.Condition.FENCED

@@ -1,0 +1,98 @@
+"""A real module on workers of every state, and each request that its cluster refuses.
+
+Shared by the tests of the routes and of the command line.
+"""
+
+from contextlib import contextmanager
+
+from atoll import LocalCluster, Map, Module, agg
+from atoll.placement.plan_text import format_plan
+from atoll.placement.reschedule import Change
+
+MODULE = "key-pairs"
+PAIRS = 2
+"""The fragment that counts pairs: a hash fragment of two vnodes, on units 0 and 1."""
+FOLLOWER = 3
+"""It updates the same PState, so it runs where PAIRS runs."""
+SUM = 4
+"""A singleton, on unit 0."""
+
+
+def build(vnode_count):
+    """Sums of pairs, updated in two steps, and a global sum; a value below 0 fails for ever."""
+    module = Module(MODULE)
+    pairs = module.depot("pairs", "k long, v long", partition_by="k")
+    options = {"topology.microbatch.retry.max.attempts": 1_000}
+    mb = module.microbatch("mb", vnode_count=vnode_count, options=options)
+    sums = mb.pstate("sums", Map(int, int))
+    total = mb.pstate("total", int, initial=0)
+
+    def add(row, sums):
+        if row.v < 0:
+            raise ValueError("below nothing")
+        sums[row.k] = sums.get(row.k, 0) + row.v
+        yield {"k": row.v, "v": 1}
+
+    def also(row, sums):
+        sums[row.k] = sums.get(row.k, 0) + row.v
+
+    stream = mb.source(pairs)
+    stream.process(add, key="k", states=[sums], emits="k long, v long").process(
+        also, key="k", states=[sums]
+    )
+    stream.aggregate(total, agg.sum("v"))
+    return module
+
+
+@contextmanager
+def running(folder, vnode_count=2):
+    """The cluster and the deployed module; with more vnodes it uses all units, cordoned ones too.
+
+    Worker 0 has the units 0, 1 and 2; worker 1, cordoned, 3 and 4; worker 2, gone, had 5.
+    """
+    with LocalCluster(folder, engine="inline", parallelism=3) as cluster:
+        app = cluster.deploy(build(vnode_count))
+        cluster.add_worker("spare", 2)
+        cluster.add_worker("short", 1)
+        app.cluster.cordon([1])
+        cluster.lose_worker("short")
+        yield cluster, app
+
+
+REFUSED = {
+    "stale revision": {"changes": {PAIRS: Change((2,), (0,))}, "behind": 1},
+    "cordoned worker": {"changes": {PAIRS: Change((3,), (0,))}},
+    "conflicting changes": {
+        "changes": {PAIRS: Change((), (0,)), FOLLOWER: Change((), (1,))},
+        "resolve": True,
+    },
+    "unknown fragment": {"changes": {99: Change((2,), (0,))}},
+    "follows another": {"changes": {FOLLOWER: Change((2,), (0,))}},
+    "unit without actor": {"changes": {PAIRS: Change((), (2,))}},
+    "unknown unit": {"changes": {PAIRS: Change((77,), (0,))}},
+    "unknown unit, as its worker has gone": {"changes": {PAIRS: Change((5,), (0,))}},
+    "unit occupied": {"changes": {PAIRS: Change((1,), (0,))}},
+    "nothing left": {"changes": {PAIRS: Change((), (0, 1))}},
+    "singleton": {"changes": {SUM: Change((1,), ())}},
+    "more units than vnodes": {"changes": {PAIRS: Change((2,), ())}},
+}
+"""By problem, behind a comma the case: a request to the module of two vnodes."""
+
+
+def body(asked, revision):
+    """The request as the service takes it, with its changes by fragment."""
+    return {
+        "changes": {
+            str(fragment): {"added": list(each.added), "removed": list(each.removed)}
+            for fragment, each in asked["changes"].items()
+        },
+        "revision": revision - asked.get("behind", 0),
+        "resolve": asked.get("resolve", False),
+    }
+
+
+def options(asked, revision):
+    """The request as options of the command line."""
+    found = ["--plan", format_plan(asked["changes"])]
+    found += ["--revision", revision - asked.get("behind", 0)]
+    return [*found, "--resolve"] if asked.get("resolve") else found
