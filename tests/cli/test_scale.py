@@ -182,6 +182,23 @@ class TestScale:
         assert done.code == 1
         assert f"the cluster is at revision {still.info().revision}, not at 0" in done.err
 
+    def test_while_the_module_stops(self, atoll, moving):
+        """As well."""
+        _, scaling = moving
+        scaling.close()
+        done = by_hand(atoll, f"{PAIRS}-[0]", scaling)
+        assert done.code == 1
+        assert "problem=unavailable" in done.err
+
+    def test_while_a_topology_recovers(self, atoll, moving, monkeypatch):
+        """It runs nothing yet."""
+        cluster, scaling = moving
+        loop = next(iter(cluster.apps.values()))._loops["mb"]
+        monkeypatch.setattr(type(loop), "recovering", True)
+        done = by_hand(atoll, f"{PAIRS}-[0]", scaling)
+        assert done.code == 1
+        assert "problem=fragment not running" in done.err
+
     def test_no_workers(self, atoll, moving):
         """Refused as well."""
         cluster, scaling = moving

@@ -11,7 +11,7 @@ import pytest
 
 from atoll import List, LocalCluster, Map, Module, Struct, agg, path
 from atoll.errors import NotFoundError, RescheduleError, UsageError
-from atoll.placement.reschedule import Change
+from atoll.placement.change import Change
 
 ACCOUNTS = 40
 EACH = 100

@@ -17,7 +17,7 @@ from scenario import build, drive, say, state_of, tuned
 
 from atoll import LocalCluster
 from atoll.errors import RescheduleError, UsageError
-from atoll.placement.reschedule import Change
+from atoll.placement.change import Change
 
 __all__ = ["count_moving", "live_moving"]
 

@@ -24,6 +24,7 @@ from harness import report
 from storage_life import MODULE, PSTATE, TOPOLOGY, Life, rows_of, spec
 
 from atoll.cluster.delivery import Delivery
+from atoll.cluster.revisions import Revision, Revisions
 from atoll.depot import Depot, DepotReader
 from atoll.depot.blocks import read_blocks
 from atoll.depot.format import SegmentHeader
@@ -33,6 +34,8 @@ from atoll.errors import AtollError, DamageError
 from atoll.microbatch.history import commit_objects, plan_objects, read_commit
 from atoll.microbatch.objects import AppendedRows, decode_plan
 from atoll.microbatch.timelines import Branch, create_timeline, read_timelines, timeline_objects
+from atoll.placement.info import ClusterInfo
+from atoll.placement.workers import join
 from atoll.pstate.changefile import ChangeFile
 from atoll.pstate.history import FileRef
 from atoll.storage import LocalStore, NumberedObjects
@@ -86,6 +89,8 @@ def kinds(fast: Path) -> dict[str, Kind]:
     appended, owed = _owed(store)
     back = timeline_objects(store, MODULE, _WENT_BACK)
     create_timeline(store, MODULE, _WENT_BACK, 1, Branch(2, 1, 1, 1, 1))
+    revisions = Revisions(store, MODULE)
+    revisions.create(Revision(join(ClusterInfo(), "w", "h", 2), 1, 1, "deployed"))
     os.utime(root / back.name(1), (1, 1))  # it is known by its time of change, which is coarse
     return {
         "plan": Kind(root / plans.name(4), lambda: decode_plan(plans.read(4))),
@@ -94,6 +99,7 @@ def kinds(fast: Path) -> dict[str, Kind]:
         "deployment": Kind(
             root / f"{MODULE}/deployments/{1:020d}", lambda: latest_deployment(store, MODULE)
         ),
+        "cluster revision": Kind(root / revisions.objects.name(1), revisions.latest),
         "claim": Kind(depot / claims.name(1), lambda: claims.read(1)),
         "retained marker": Kind(depot / retained.name(1), lambda: retained.read(1)),
         "log": Kind(root / log.name, lambda: _changes(root, log)),
@@ -107,13 +113,13 @@ def kinds(fast: Path) -> dict[str, Kind]:
 
 
 KINDS = [
-    *("plan", "commit", "epoch", "deployment", "claim", "retained marker"),
+    *("plan", "commit", "epoch", "deployment", "cluster revision", "claim", "retained marker"),
     *("log", "checkpoint", "staged rows", "appended rows", "timeline"),
 ]
 _WENT_BACK = "back"
 """A topology that went back once; of another name, so that it moves nothing of the others."""
-_UNNOTICED_WHEN_GONE = ("deployment", "timeline")
-"""Without its only object a module is not deployed, and a topology never went back."""
+_UNNOTICED_WHEN_GONE = ("deployment", "cluster revision", "timeline")
+"""Without its only object a module is not deployed, nor placed, and a topology never went back."""
 
 
 def _owed(store: LocalStore) -> tuple[str, Callable[[], list[Any]]]:

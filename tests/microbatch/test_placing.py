@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 
+import msgspec
 import pytest
 from protocol_fakes import FakeExecutor, fresh_state, make_actions, options
 
-from atoll.errors import FencedError, StateError, WaitTimeoutError
+from atoll.errors import FencedError, StateError, StorageError, WaitTimeoutError
 from atoll.microbatch import events as ev
 from atoll.microbatch.coordinator import decide
 from atoll.microbatch.epochs import claim_epoch
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.loop import TopologyLoop
+from atoll.microbatch.objects import GENESIS, AppendedRows
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome
 from atoll.placement.mapping import Mapping
 from atoll.placement.placement import Placement
+from atoll.pstate.history import FileRef
 
 FAILURE = ActorFailure("E-TEST", "it broke")
+ROWS = [AppendedRows("out", FileRef("rows", 1, 2, 3))]
 OLD = Placement(1, (0,), {"p": Mapping((0, 0, 0, 0))})
 NEW = Placement(2, (0, 1), {"p": Mapping((0, 0, 1, 1))})
 
@@ -211,6 +216,31 @@ def test_a_fenced_topology_moves_nowhere(start, depot, store):
     claim_epoch(store, "m")
     with pytest.raises(FencedError):
         loop.place(NEW)
+
+
+def test_a_life_that_still_owes_rows_is_recovering(store, depot, epoch, idle):
+    """Until they are delivered it runs nothing, and so nothing of it can be moved."""
+    full, delivered = threading.Event(), threading.Event()
+
+    def deliver(commit):
+        if not full.is_set():
+            full.set()
+            raise StorageError("no space left")
+        assert delivered.wait(10)
+
+    owed = msgspec.structs.replace(GENESIS, id=1, appends=ROWS)
+    actions = make_actions(store, epoch, Recorder(), depot, deliver=deliver)
+    loop = TopologyLoop(actions, idle, first=ev.Begin(None, (owed,)))
+    loop.start()
+    try:
+        assert full.wait(10)
+        assert loop.recovering
+        delivered.set()
+        loop.wait_processed(depot.end)
+        assert not loop.recovering
+    finally:
+        delivered.set()
+        loop.close()
 
 
 def test_a_manifest_of_nothing_is_a_commit(idle):

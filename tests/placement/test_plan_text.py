@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll.errors import UsageError
+from atoll.placement.change import Change
 from atoll.placement.plan_text import format_plan, parse_plan
-from atoll.placement.reschedule import Change
 
 EXAMPLE = {
     12: Change(added=(5,), removed=(0, 3)),

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atoll.errors import AtollError
+from atoll.placement.change import Change, Request
 from atoll.placement.info import ClusterInfo, Fragment, Worker
 from atoll.placement.mapping import Mapping
 from atoll.placement.policies import parse_policy, target
 from atoll.placement.replan import choose_units, replan
-from atoll.placement.reschedule import Change, Request, plan
+from atoll.placement.reschedule import plan
 from atoll.placement.workers import cordon, join, lose, uncordon
 
 

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll.errors import RescheduleError, UsageError
+from atoll.placement.change import Change, Request
+from atoll.placement.checks import check
 from atoll.placement.info import ClusterInfo, Fragment, Worker
 from atoll.placement.rebalance import Move, moves_least
-from atoll.placement.reschedule import Change, Plan, Request, check, plan
+from atoll.placement.reschedule import Plan, plan
 
 SOURCE, COUNT, TOP, TOTAL, YOUNG, PAIR, LAST = range(1, 8)
 UNKNOWN = 99

@@ -10,6 +10,7 @@ from atoll.codec.records import RecordCodec
 from atoll.codec.refusals import Refusals
 from atoll.ddl import parse_ddl
 from atoll.errors import NotFoundError, PathError, RecordsRefusedError, UsageError
+from atoll.placement.info import ClusterInfo
 from atoll.schema import Map, as_node
 
 

@@ -4,15 +4,11 @@ import json
 import threading
 
 import pytest
-from fastapi import FastAPI
 from scaled import FOLLOWER, MODULE, PAIRS, REFUSED, SUM, body, running
 from starlette.testclient import TestClient
 
-from atoll.errors import RescheduleError
 from atoll.placement.plan_text import format_plan
-from atoll.placement.reschedule import Change, Request, check
 from atoll.server import create_app
-from atoll.server.problems import install_problems
 
 CLUSTER = f"/v1/modules/{MODULE}/cluster"
 PARALLELISM = f"/v1/modules/{MODULE}/topologies/mb/parallelism"
@@ -161,27 +157,19 @@ class TestReschedule:
         found = problem(reschedule(client, plan=f"{PAIRS}-[0]"), 503)
         assert found["context"]["problem"] == "no workers"
 
-    @pytest.mark.parametrize(
-        ("given", "name", "status"),
-        [
-            ({"unavailable": "it recovers"}, "unavailable", 503),
-            ({"starting": {"mb"}}, "fragment not running", 409),
-        ],
-    )
-    def test_what_a_deployed_module_never_is(self, still, given, name, status):
-        """A module is served once it runs, so these errors come from the check itself."""
-        _, cluster = still
-        with pytest.raises(RescheduleError) as raised:
-            check(cluster.info(), Request({PAIRS: Change()}, cluster.info().revision), **given)
-        bare = FastAPI()
-        install_problems(bare)
+    def test_refused_while_the_module_stops(self, moving):
+        """A 503: somebody else may run it soon."""
+        _, app, client = moving
+        app.cluster.close()
+        found = problem(reschedule(client, plan=f"{PAIRS}-[0]"), 503)
+        assert found["context"]["problem"] == "unavailable"
 
-        @bare.get("/")
-        def _():
-            raise raised.value
-
-        found = problem(TestClient(bare).get("/"), status)
-        assert found["context"]["problem"] == name
+    def test_refused_while_a_topology_recovers(self, moving, monkeypatch):
+        """It delivers what the life before it owed, and runs nothing yet."""
+        _, app, client = moving
+        monkeypatch.setattr(type(app._loops["mb"]), "recovering", True)
+        found = problem(reschedule(client, plan=f"{PAIRS}-[0]"), 409)
+        assert found["context"]["problem"] == "fragment not running"
 
     def test_not_taken(self, moving):
         """A first microbatch that fails leaves all as it was; the answer says why."""

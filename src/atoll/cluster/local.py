@@ -187,19 +187,17 @@ class LocalCluster:
     ) -> ClusterInfo:
         """Where the module's fragments run now; a new revision when that is not where they ran."""
         revisions = Revisions(store, module.name)
-        latest = revisions.latest()
-        before = ClusterInfo() if latest is None else latest.info
-        info = deployed(
-            before,
-            self._present(),
-            {each.declared.name: fragment_specs(each.declared.graph) for each in bound},
-            {each.declared.name: each.declared.parallelism for each in bound},
-        )
-        if info is not before:
+        specs = {each.declared.name: fragment_specs(each.declared.graph) for each in bound}
+        policies = {each.declared.name: each.declared.parallelism for each in bound}
+        while True:  # the life before may make one more revision until it finds out
+            latest = revisions.latest()
+            before = ClusterInfo() if latest is None else latest.info
+            info = deployed(before, self._present(), specs, policies)
             at_ms = int(time.time() * 1000)
-            if not revisions.create(Revision(info, epoch.number, at_ms, "deployed")):
-                epoch.check()
-        return info
+            made = Revision(info, epoch.number, at_ms, "deployed")
+            if info is before or revisions.create(made):
+                return info
+            epoch.check()
 
     def _open_depots(self, module: Module, epoch: Epoch) -> dict[str, Depot]:
         return {

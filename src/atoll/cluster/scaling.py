@@ -23,11 +23,12 @@ from atoll.errors import AtollError, FencedError, NotFoundError, RescheduleError
 from atoll.logs import get_logger
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.requests import Requests
+from atoll.placement.change import Change, Request
 from atoll.placement.deploying import WorkerReport, policy_plan, with_workers
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of
 from atoll.placement.policies import parse_policy
-from atoll.placement.reschedule import Change, Plan, Request, plan
+from atoll.placement.reschedule import Plan, plan
 from atoll.placement.workers import cordon, remove, uncordon
 
 __all__ = ["Scaling"]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from atoll.errors import UsageError
-from atoll.placement.reschedule import Change
+from atoll.placement.change import Change
 
 __all__ = ["format_plan", "parse_plan"]
 

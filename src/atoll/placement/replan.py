@@ -25,9 +25,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
+from atoll.placement.change import Change
 from atoll.placement.info import ClusterInfo, Fragment
 from atoll.placement.policies import POLICY_DEFAULT, parse_policy, target
-from atoll.placement.reschedule import Change
 
 __all__ = ["choose_units", "replan"]
 

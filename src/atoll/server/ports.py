@@ -12,8 +12,9 @@ from typing import Any, Literal, Protocol
 from atoll.codec.records import Checked, RecordCodec, Refusal
 from atoll.depot import Producer
 from atoll.path import Path
+from atoll.placement.change import Change
 from atoll.placement.info import ClusterInfo
-from atoll.placement.reschedule import Change, Plan
+from atoll.placement.reschedule import Plan
 from atoll.schema import Node
 
 __all__ = [
