@@ -19,6 +19,9 @@ import spark_scenario as scenario
 from harness import replay, report, seed, volume
 from spark_processes import STEPS, Child
 
+ROUNDS = volume(1, 4)
+KILLS = volume(5, 50)
+"""Of each round, on a root of its own: 200 in soak, which can be run round by round (-k)."""
 LINGER_MS = 3.0
 MICROBATCHES_BEFORE_MAX = 4
 
@@ -61,17 +64,18 @@ def aims(draw, kills):
 
 
 @pytest.mark.slow
-def test_killed_at_any_time(tmp_path):
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_killed_at_any_time(tmp_path, number):
     """Nothing is lost, doubled or half visible; ids go on without a gap; recovery is repeatable."""
     began = time.monotonic()
-    kills = volume(5, 200)
     root = tmp_path / "killed" / "root"
     root.parent.mkdir()
     commits = checks.CommitBook(root)
     lives = []
     try:
-        histogram = _kill_again_and_again(root, kills, commits, lives)
-        per_kill = (time.monotonic() - began) / kills
+        draw = random.Random(seed() + number)
+        histogram = _kill_again_and_again(root, draw, commits, lives)
+        per_kill = (time.monotonic() - began) / KILLS
         found = [_finish(root, commits, lives, "more", 50)]
         found.append(_finish(root, commits, lives, "more", 0))
     finally:
@@ -79,24 +83,24 @@ def test_killed_at_any_time(tmp_path):
             each.clean()
     again = replay("spark/test_driver_kills.py")
     assert found[0] == found[1], f"a second recovery changed something; {again}"
-    assert sum(histogram.values()) == kills
-    assert all(histogram[step] >= volume(0, 5) for step in STEPS), f"{histogram}; {again}"
+    assert sum(histogram.values()) == KILLS
+    assert all(histogram[step] >= volume(0, 2) for step in STEPS), f"{histogram}; {again}"
     assert sum(histogram[step] > 0 for step in STEPS) >= 3, f"{histogram}; {again}"
-    assert found[1]["commits"] >= volume(10, 400), f"{found}; {again}"
+    assert found[1]["commits"] >= volume(10, 100), f"{found}; {again}"
     shutil.rmtree(root / "local")
     state = scenario.shown(root)
     assert scenario.fingerprint(state) == found[1]["hash"], f"rebuilt from the log; {again}"
     _compare_with_undisturbed(tmp_path / "calm" / "root", root)
     hit = {step: histogram[step] for step in ("start", *STEPS)}
     more = {"hit": hit, "seconds_per_kill": round(per_kill, 2), **found[1]}
-    report("driver kills on Spark", kills, 0, began, **more)
+    report("driver kills on Spark", KILLS, 0, began, **more)
 
 
-def _kill_again_and_again(root, kills, commits, lives):
+def _kill_again_and_again(root, draw, commits, lives):
     """One life after the other, each killed; how often which step was hit."""
     histogram = Counter()
     seen = 0
-    for aim in aims(random.Random(seed()), kills):
+    for aim in aims(draw, KILLS):
         environment = {"ATOLL_LINGER_MS": str(LINGER_MS)}
         child = Child("spark_child.py", root, "forever", **environment)
         lives.append(child)
