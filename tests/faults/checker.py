@@ -54,8 +54,11 @@ class Told:
     committed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TOPOLOGIES, 0))
 
     def hear(self, output: str) -> Told:
-        """Take in what one more life has printed."""
-        self.tried = dict.fromkeys(DEPOTS, 0)
+        """Take in what one more life has printed.
+
+        What the life before it handed over without an answer may be there until a life has looked:
+        one that died before it said what it found leaves that open.
+        """
         for line in output.splitlines():
             word, _, text = line.partition(" ")
             if word == "try":
@@ -66,6 +69,7 @@ class Told:
                     self.acked[depot], self.tried[depot] = known + count, 0
             elif word == "found":
                 self.acked.update(json.loads(text))
+                self.tried = dict.fromkeys(DEPOTS, 0)
             elif word == "committed":
                 self.committed.update(json.loads(text))
         return self
