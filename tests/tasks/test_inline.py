@@ -158,11 +158,12 @@ def test_the_phase_timeout_ends_an_attempt_between_two_tasks(tmp_path):
         app.topology("mb").pause()
         app.depot("words").append([{"word": "a"}])
         executor = app._loops["mb"].actions.executor
+        placement = app._loops["mb"].status.state.placement
         ranges = {"words": [(0, end) for end in app.depot("words").end_offsets()]}
         with pytest.raises(AttemptError) as over:
-            executor.run(Plan(1, 1, 0, ranges, {}), app.epoch.number, 1, -1.0)
+            executor.run(Plan(1, 1, 0, ranges, {}), app.epoch.number, 1, placement, -1.0)
         assert over.value.failure.code == "E-PHASE-TIMEOUT"
-        assert executor.run(Plan(1, 1, 0, ranges, {}), app.epoch.number, 2, 60.0).jobs
+        assert executor.run(Plan(1, 1, 0, ranges, {}), app.epoch.number, 2, placement, 60.0).jobs
         app.topology("mb").resume()
         app.topology("mb").wait_processed(1)
         assert app.pstate("counts").get() == {"a": 1}

@@ -14,6 +14,8 @@ from atoll import Map, agg
 from atoll.dataflow.fragments import fragments
 from atoll.dataflow.rows import ORIGIN
 from atoll.errors import DeclarationError, UserCodeError
+from atoll.placement.mapping import Mapping
+from atoll.placement.placement import Placement
 from atoll.tasks.bind import Places, bind
 from atoll.tasks.chain import feed, packers_of
 from atoll.tasks.columns import python_only, schemas_of
@@ -72,7 +74,9 @@ def _program(declare, tmp_path):
     declare(mb, mb.source(rows))
     cut = fragments(mb.graph)
     schemas = schemas_of(mb.graph, python_only)
-    return bind(mb.graph, cut, schemas, Places(tmp_path, tmp_path), 2)
+    mappings = {name: Mapping.even(4, (0, 1)) for name in mb.graph.pstates}
+    program = bind(mb.graph, cut, schemas, Places(tmp_path, tmp_path), 2)
+    return program.placed(Placement(1, (0, 1), mappings))
 
 
 def _packed(program):
