@@ -70,9 +70,10 @@ class LoadWatch:
         info = self._scaling.info()
         for topology, loop in self._loops.items():
             policy = parse_policy(info.policies[topology], custom_allowed=True)
-            sample = self._sample(topology, loop, now_seconds)
-            if isinstance(policy, Load) and sample is not None:
-                self._follow(info, topology, policy, sample)
+            if isinstance(policy, Load):
+                sample = self._sample(topology, loop, now_seconds)
+                if sample is not None:
+                    self._follow(info, topology, policy, sample)
 
     def _follow(self, info: ClusterInfo, topology: str, policy: Load, sample: Sample) -> None:
         options = msgspec.structs.replace(self._options, least=policy.least, most=policy.most)

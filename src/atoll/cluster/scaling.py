@@ -102,9 +102,8 @@ class Scaling:
             timeout_seconds: How long to wait for these microbatches.
 
         Raises:
-            RescheduleError: When a check refuses it, or the first microbatch failed; the old
-                mapping stands then.
-            WaitTimeoutError: When a topology takes longer; the old mapping stands.
+            RescheduleError: When a check refuses it, or the first microbatch failed or took too
+                long; the old mapping stands then.
             FencedError: When another life of the coordinator owns the module.
         """
         request = Request(dict(changes), revision, resolve)
@@ -134,8 +133,8 @@ class Scaling:
         Raises:
             UsageError: When there is no such policy.
             NotFoundError: When there is no such topology.
-            RescheduleError: When the first microbatch failed; the old mapping stands.
-            WaitTimeoutError: When the topology takes longer; the old mapping stands.
+            RescheduleError: When the first microbatch failed or took too long; the old mapping
+                stands.
             FencedError: When another life of the coordinator owns the module.
         """
         parsed = str(parse_policy(policy))
@@ -153,8 +152,8 @@ class Scaling:
         """Run a topology whose policy is ``load`` on so many units, within the policy's bounds.
 
         Raises:
-            RescheduleError: When the first microbatch failed; the old mapping stands.
-            WaitTimeoutError: When the topology takes longer; the old mapping stands.
+            RescheduleError: When the first microbatch failed or took too long; the old mapping
+                stands.
             FencedError: When another life of the coordinator owns the module.
         """
         with self._changing:
@@ -200,7 +199,8 @@ class Scaling:
         with self._changing:
             wanted = change(self._info)
             if wanted is not self._info:
-                self._change(self._planned(wanted), why, timeout_seconds)
+                planned = policy_plan(wanted, self._sizes(wanted))
+                self._change(planned.info, why, timeout_seconds)
             return self._info
 
     def _reschedule_plan(self, request: Request) -> Plan:
@@ -216,9 +216,6 @@ class Scaling:
         policies = {**self._info.policies, topology: policy}
         wanted = msgspec.structs.replace(self._info, policies=policies)
         return policy_plan(wanted, self._sizes(wanted))
-
-    def _planned(self, wanted: ClusterInfo) -> ClusterInfo:
-        return policy_plan(wanted, self._sizes(wanted)).info
 
     def _change(self, wanted: ClusterInfo, why: str, timeout_seconds: float) -> None:
         """Move the topologies, then let the next revision stand; the lock is held."""
