@@ -19,7 +19,7 @@ from atoll import LocalCluster
 from atoll.errors import RescheduleError, UsageError
 from atoll.placement.change import Change
 
-__all__ = ["count_moving", "live_moving"]
+__all__ = ["live_moving"]
 
 UNITS = 12
 """Of the worker that stays; the one that comes and goes has four more."""
@@ -46,11 +46,6 @@ def live_moving(root: str, rounds: int, seed: int, moves: int, number: int = 0) 
             raise mover.error
         say("calls", calls.calls)
         say("final", state_of(app))
-
-
-def count_moving(root: str, rounds: int, seed: int, moves: int) -> None:
-    """The same without dying."""
-    live_moving(root, rounds, seed, moves)
 
 
 class _Mover(threading.Thread):

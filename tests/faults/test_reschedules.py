@@ -87,7 +87,7 @@ def test_under_random_reschedules_and_kills_it_ends_in_the_same_state() -> None:
 def _calls_of_a_life(lives, folder):
     """How many calls of the storage layer a life of its length makes."""
     ended = lives.run(
-        "moving:count_moving",
+        "moving:live_moving",
         root=str(folder / "dry"),
         rounds=max(1, ROUNDS // LIVES),
         seed=1,

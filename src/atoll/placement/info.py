@@ -13,7 +13,8 @@ All of it is one immutable value with a revision. Every change makes the next re
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -23,6 +24,8 @@ from atoll.placement.mapping import Mapping
 __all__ = ["ClusterInfo", "Fragment", "FragmentKind", "Worker"]
 
 FragmentKind = Literal["source", "hash", "singleton"]
+
+_Thing = TypeVar("_Thing", "Worker", "Fragment")
 
 
 class Worker(msgspec.Struct, frozen=True):
@@ -118,11 +121,7 @@ class ClusterInfo(msgspec.Struct, frozen=True):
         Raises:
             NotFoundError: When there is none.
         """
-        for each in self.workers:
-            if each.id == worker:
-                return each
-        known = ", ".join(str(each.id) for each in self.workers) or "none"
-        raise NotFoundError(f"there is no worker {worker}", hint=f"there are: {known}")
+        return _found(self.workers, worker, "worker")
 
     def fragment(self, fragment: int) -> Fragment:
         """The fragment of that id.
@@ -130,11 +129,7 @@ class ClusterInfo(msgspec.Struct, frozen=True):
         Raises:
             NotFoundError: When there is none.
         """
-        for each in self.fragments:
-            if each.id == fragment:
-                return each
-        known = ", ".join(str(each.id) for each in self.fragments) or "none"
-        raise NotFoundError(f"there is no fragment {fragment}", hint=f"there are: {known}")
+        return _found(self.fragments, fragment, "fragment")
 
     def worker_of(self, unit: int) -> Worker | None:
         """The worker that a unit belongs to; None when it was removed, or never was."""
@@ -169,3 +164,11 @@ class ClusterInfo(msgspec.Struct, frozen=True):
             for each in self.fragments
         )
         return msgspec.structs.replace(self, fragments=replaced)
+
+
+def _found(things: Sequence[_Thing], number: int, kind: str) -> _Thing:
+    for each in things:
+        if each.id == number:
+            return each
+    known = ", ".join(str(each.id) for each in things) or "none"
+    raise NotFoundError(f"there is no {kind} {number}", hint=f"there are: {known}")
