@@ -15,6 +15,7 @@ from atoll.schema import List, Map, Set, Struct
 if TYPE_CHECKING:
     from atoll import agg, path
     from atoll.cluster.local import LocalCluster
+    from atoll.cluster.spark import SparkCluster
     from atoll.depot import start
     from atoll.module import Module
     from atoll.views.connect import connect
@@ -26,6 +27,7 @@ __all__ = [
     "Map",
     "Module",
     "Set",
+    "SparkCluster",
     "Struct",
     "agg",
     "connect",
@@ -37,6 +39,7 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "LocalCluster": ("atoll.cluster.local", "LocalCluster"),
+    "SparkCluster": ("atoll.cluster.spark", "SparkCluster"),
     "Module": ("atoll.module", "Module"),
     "agg": ("atoll.agg", None),
     "connect": ("atoll.views.connect", "connect"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll.errors import StorageError
+from atoll.storage.places import LOCAL_VARIABLE, Places
 from atoll.tasks.exchange import clear, fetch, park, unwrap, wrap
 
 
@@ -21,9 +23,17 @@ def test_a_wrapped_blob_is_what_it_was(tag, sequence, rows):
     assert (tag, sequence, "é/x") == unwrap(pa.py_buffer(wrap(tag, sequence, "é/x")))
 
 
-def test_a_parked_blob_is_there_until_its_microbatch_is_cleared(tmp_path):
-    """Two tasks never share a file; another microbatch's files stay; a lost one is an error."""
-    program = SimpleNamespace(local=tmp_path, module="m", topology="t")
+@pytest.mark.parametrize("identity", [None, "c0ffee"])
+def test_a_parked_blob_is_there_until_its_microbatch_is_cleared(tmp_path, monkeypatch, identity):
+    """Two tasks never share a file; another microbatch's files stay; a lost one is an error.
+
+    Where several hosts share the root, all of them reach it.
+    """
+    monkeypatch.setenv(LOCAL_VARIABLE, str(tmp_path / "of this host"))
+    places = Places(tmp_path / "root", identity)
+    program = SimpleNamespace(
+        root=places.root, local=places.local, places=places, module="m", topology="t"
+    )
     first = park(program, 1, pa.py_buffer(b"one"))
     second = park(program, 1, pa.py_buffer(b"two"))
     other = park(program, 2, pa.py_buffer(b"three"))
@@ -32,3 +42,5 @@ def test_a_parked_blob_is_there_until_its_microbatch_is_cleared(tmp_path):
     with pytest.raises(StorageError):
         fetch(first)
     assert fetch(other).to_pybytes() == b"three"
+    assert (tmp_path / "of this host").exists() is False
+    assert Path(other).is_relative_to(places.root)

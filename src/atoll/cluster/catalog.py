@@ -10,7 +10,8 @@ from atoll.dataflow.operators import AppendTo
 from atoll.dataflow.usercode import placed
 from atoll.errors import DeclarationError
 from atoll.microbatch.options import Options
-from atoll.tasks.bind import Places, bind
+from atoll.storage.places import Places
+from atoll.tasks.bind import bind
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,8 @@ inline engine starts in a fraction of a second and needs no Java.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from atoll.errors import DeclarationError, UsageError
@@ -49,28 +50,35 @@ def engine_named(name: EngineName, parallelism: int, session: SparkSession | Non
     """
     match name:
         case "spark":
-            return SparkEngine(parallelism, session)
+            return SparkEngine(lambda: session or _local_session(parallelism))
         case "inline":
             return InlineEngine()
     raise DeclarationError(f"there is no engine {name!r}", hint="use 'spark' or 'inline'")
 
 
+def _local_session(parallelism: int) -> SparkSession:
+    from atoll.spark.session import local_session
+
+    return local_session(parallelism)
+
+
 class SparkEngine:
-    """Spark in local mode, started when it is first used."""
+    """Spark, started when it is first used.
 
-    def __init__(self, parallelism: int, session: SparkSession | None = None) -> None:
-        """Use a session that runs already, or the process's own."""
-        self.parallelism = parallelism
-        self._session = session
+    Args:
+        start: Gives the session.
+        seated: Whether tasks want to run on the host of their unit: on a cluster.
+    """
 
-    @property
+    def __init__(self, start: Callable[[], SparkSession], *, seated: bool = False) -> None:
+        """Nothing has started."""
+        self._start = start
+        self._seated = seated
+
+    @functools.cached_property
     def session(self) -> SparkSession:
         """The running session."""
-        if self._session is None:
-            from atoll.spark.session import local_session
-
-            self._session = local_session(self.parallelism)
-        return self._session
+        return self._start()
 
     def schemas(self, graph: Graph) -> dict[Operator, pa.Schema]:
         """The columns as Spark's analyzer finds them."""
@@ -90,6 +98,7 @@ class SparkEngine:
             bound.schemas,
             depots,
             bound.options.small_records_max,
+            seated=self._seated,
         )
 
     def dataframe(self, options: Mapping[str, str]) -> DataFrame:

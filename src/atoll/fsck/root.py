@@ -13,6 +13,7 @@ from atoll.fsck.stores import check_stores
 from atoll.fsck.topology import check_topology
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
+from atoll.storage.places import Places
 from atoll.views.deployment import Deployment, latest_deployment
 
 __all__ = ["check_root"]
@@ -65,7 +66,7 @@ def _check_module(store: LocalStore, module: str, report: Report, *, stores: boo
     for topology in deployment.topologies if deployment is not None else ():
         check_topology(store, module, topology, report)
         if stores:
-            check_stores(store, store.root / "local", module, topology, report)
+            check_stores(store, Places.of(store).local, module, topology, report)
 
 
 def _deployment(store: LocalStore, module: str, report: Report) -> Deployment | None:

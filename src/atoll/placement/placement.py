@@ -17,11 +17,13 @@ class Placement(msgspec.Struct, frozen=True):
         revision: Of the cluster; 0 before there is one.
         source: The units that read depots, lowest first.
         mappings: For each PState the owner of vnode 0, 1, 2 and so on.
+        hosts: Where each of these units is.
     """
 
     revision: int = 0
     source: tuple[int, ...] = ()
     mappings: dict[str, Mapping] = {}
+    hosts: dict[int, str] = {}
 
     @property
     def units(self) -> tuple[int, ...]:
@@ -37,8 +39,10 @@ NOWHERE = Placement()
 def placement_of(info: ClusterInfo, topology: str) -> Placement:
     """The placement of a topology at the revision of the info."""
     mine = [each for each in info.fragments if each.topology == topology]
+    used = {unit for each in mine for unit in each.owners}
     return Placement(
         info.revision,
         next((each.owners for each in mine if each.kind == "source"), ()),
         {name: each.mapping for each in mine for name in each.pstates},
+        {unit: worker.host for worker in info.workers for unit in worker.units if unit in used},
     )

@@ -10,8 +10,9 @@ from atoll.dataflow import operators as op
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.objects import Plan
 from atoll.microbatch.outcome import JobOutcome, Manifest, Outcome
-from atoll.spark.frames import JobFrames, Numbers
+from atoll.spark.frames import JobFrames
 from atoll.spark.limit import JobLimit
+from atoll.spark.seats import Seats
 from atoll.spark.shipping import ship
 from atoll.spark.tracking import Tracking
 from atoll.tasks.attempt import BlockSource, JobSpecs, has_work, rows_of
@@ -39,6 +40,7 @@ class SparkExecutor:
         schemas: The columns after each operator.
         depots: The depots that it reads, by name.
         small_records_max: Up to how many records a job runs without an exchange.
+        seated: Whether tasks want to run on the host of their unit: on a cluster.
     """
 
     def __init__(  # noqa: PLR0913  # injected once, by the deployment
@@ -50,6 +52,8 @@ class SparkExecutor:
         schemas: Mapping[op.Operator, pa.Schema],
         depots: Mapping[str, BlockSource],
         small_records_max: int,
+        *,
+        seated: bool = False,
     ) -> None:
         """Pickle the program once."""
         self.session = session
@@ -63,7 +67,7 @@ class SparkExecutor:
         self.columns = Tracking(session, tracked, schemas)
         self.small_records_max = small_records_max
         self.shipped = ship(program, graph)
-        self.numbers = Numbers(session)
+        self.seats = Seats(session, fixed=seated)
         self.limit: JobLimit | None = None
         self.plain = {job.index: self._is_plain(job) for job in program.jobs}
 
@@ -109,11 +113,22 @@ class SparkExecutor:
             self.shipped = ship(self.program, self.graph)
 
     def _collected(self, limit: JobLimit, job: JobProgram, spec: JobSpec) -> list[Manifest]:
-        frames = JobFrames(self.numbers, self.shipped, job, spec, self.operators, self.columns)
-        actors = len(self.program.units)
-        direct = self._is_direct(job, spec)
+        frames = JobFrames(
+            self.seats,
+            self.program.placement,
+            self.shipped,
+            job,
+            spec,
+            self.operators,
+            self.columns,
+        )
         try:
-            return limit.collect(frames.direct(actors) if direct else frames.exchanged(actors))
+            if self._is_direct(job, spec):
+                return limit.manifests(frames.direct())
+            if not self.seats.fixed:
+                return limit.manifests(frames.exchanged())
+            blobs = limit.collect(frames.packed())
+            return limit.manifests(frames.handed([(row[0], bytes(row[1])) for row in blobs]))
         finally:
             frames.release()
 

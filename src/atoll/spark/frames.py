@@ -2,6 +2,10 @@
 
 Every microbatch gets a fresh plan, because a plan that runs again would reuse the exchange files
 of its first run. Only the frames that merely number the tasks are kept.
+
+Between packing and the actors there is one exchange. On one host it is Spark's. On a cluster Spark
+would choose where the stage after its exchange runs, but an actor belongs where its state is; so
+there the packed rows go through the shared root, and actors are tasks of a job of their own.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from atoll.spark.tasks import (
     TOLD,
     ActorTask,
     DirectTask,
+    HandedTask,
     PackTask,
     ReadTask,
     StepTask,
@@ -26,35 +31,23 @@ from atoll.spark.tasks import (
 from atoll.tasks.program import JobProgram, JobSpec, TaskChain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
+    from atoll.placement.placement import Placement
+    from atoll.spark.seats import Seats
     from atoll.spark.tracking import Tracking
 
-__all__ = ["JobFrames", "Numbers"]
-
-
-class Numbers:
-    """Frames of one row per task, the task's number; made once per count and session."""
-
-    def __init__(self, session: SparkSession) -> None:
-        """Nothing is made yet."""
-        self.session = session
-        self._frames: dict[int, DataFrame] = {}
-
-    def upto(self, count: int) -> DataFrame:
-        """``count`` Spark partitions, each with the one row that is its index."""
-        if count not in self._frames:
-            self._frames[count] = self.session.range(0, count, 1, count)
-        return self._frames[count]
+__all__ = ["JobFrames"]
 
 
 class JobFrames:
     """The frames of one job of one attempt.
 
     Args:
-        numbers: The task-numbering frames.
+        seats: The frames that number the tasks.
+        placement: Which units run the tasks.
         shipped: The program.
         job: Which of its jobs.
         spec: What this attempt reads and follows.
@@ -62,9 +55,10 @@ class JobFrames:
         columns: The columns of the operators' frames.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the parts are injected once, by the executor
         self,
-        numbers: Numbers,
+        seats: Seats,
+        placement: Placement,
         shipped: Shipped,
         job: JobProgram,
         spec: JobSpec,
@@ -72,7 +66,8 @@ class JobFrames:
         columns: Tracking,
     ) -> None:
         """Nothing is built yet."""
-        self.numbers = numbers
+        self.seats = seats
+        self.placement = placement
         self.shipped = shipped
         self.job = job
         self.spec = spec
@@ -83,18 +78,25 @@ class JobFrames:
         self.told: list[DataFrame] = []
         self.held: list[DataFrame] = []
 
-    def direct(self, actors: int) -> DataFrame:
+    def direct(self) -> DataFrame:
         """Actors that read for themselves: one stage."""
-        return self.numbers.upto(actors).mapInArrow(
-            DirectTask(self.shipped, self.spec), _MANIFEST_DDL
-        )
+        return self._actors().mapInArrow(DirectTask(self.shipped, self.spec), _MANIFEST_DDL)
 
-    def exchanged(self, actors: int) -> DataFrame:
+    def exchanged(self) -> DataFrame:
         """Rows packed where they are read, exchanged by actor, then the actors: two stages."""
-        exchanged = self._packed().repartitionById(actors, "actor")
+        exchanged = self.packed().repartitionById(len(self.placement.units), "actor")
         return exchanged.mapInArrow(ActorTask(self.shipped, self.spec), _MANIFEST_DDL)
 
-    def _packed(self) -> DataFrame:
+    def handed(self, blobs: Sequence[tuple[int, bytes]]) -> DataFrame:
+        """The actors, given what :meth:`packed` made: one stage."""
+        by_actor: dict[int, list[bytes]] = {}
+        for actor, blob in blobs:
+            by_actor.setdefault(actor, []).append(blob)
+        task = HandedTask(self.shipped, self.spec, by_actor)
+        return self._actors().mapInArrow(task, _MANIFEST_DDL)
+
+    def packed(self) -> DataFrame:
+        """Rows packed where they are read: for each blob the number of its actor."""
         roots = {c.origin for c in self.job.chains if self._is_root(c)}
         frames = []
         if roots:
@@ -108,7 +110,13 @@ class JobFrames:
         return functools.reduce(lambda one, other: one.unionAll(other), frames)
 
     def _readers(self) -> DataFrame:
-        return self.numbers.upto(len(self.spec.splits))
+        """The units of the source fragment in turn."""
+        source = self.placement.source
+        units = [source[index % len(source)] for index in range(len(self.spec.splits))]
+        return self.seats.tasks(units, self.placement.hosts)
+
+    def _actors(self) -> DataFrame:
+        return self.seats.tasks(self.placement.units, self.placement.hosts)
 
     def _is_root(self, chain: TaskChain) -> bool:
         return isinstance(self.operators[chain.origin], op.RootOperator | op.StateOperator)

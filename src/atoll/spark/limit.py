@@ -20,7 +20,7 @@ from atoll.microbatch.outcome import ActorFailure, Manifest
 from atoll.spark.failures import job_failure
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 __all__ = ["JobLimit"]
 
@@ -54,8 +54,18 @@ class JobLimit:
         self.context.addJobTag(self.tag)  # a session's own tags end no job here
         threading.Thread(target=self._guard, name="atoll-job-limit", daemon=True).start()
 
-    def collect(self, frame: DataFrame) -> list[Manifest]:
-        """The manifests that the job's actors return.
+    def manifests(self, frame: DataFrame) -> list[Manifest]:
+        """The manifests that the job's actors return, by unit.
+
+        Raises:
+            AttemptError: As :meth:`collect`.
+        """
+        rows = self.collect(frame)
+        found = [msgspec.msgpack.decode(bytes(row[0]), type=Manifest) for row in rows]
+        return sorted(found, key=lambda each: each.unit)
+
+    def collect(self, frame: DataFrame) -> list[Row]:
+        """The rows of a frame, by a job that can be ended.
 
         When it raises, no task of the attempt runs any more, unless it was cancelled.
 
@@ -65,13 +75,11 @@ class JobLimit:
         if self.expired or self.cancelled:
             raise AttemptError(self._failure(None))
         try:
-            rows = frame.collect()
+            return frame.collect()
         except Exception as error:
             with contextlib.suppress(Exception):  # Spark is gone, and says why in the first error
                 self._await_tasks()
             raise AttemptError(self._failure(error)) from error
-        manifests = [msgspec.msgpack.decode(bytes(row[0]), type=Manifest) for row in rows]
-        return sorted(manifests, key=lambda each: each.unit)
 
     def cancel(self) -> None:
         """End the running job, and begin no other. For other threads."""

@@ -1,4 +1,4 @@
-"""The Spark session that Atoll runs on, with the settings that its jobs rely on.
+"""The Spark sessions that Atoll runs on, with the settings that its jobs rely on.
 
 All listeners are bound to loopback and the web interface is off: by default Spark listens on
 every interface without authentication. Adaptive execution is off because every job has the
@@ -13,8 +13,10 @@ import os
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from atoll.errors import UsageError
 from atoll.spark.java import find_java
@@ -22,7 +24,7 @@ from atoll.spark.java import find_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["local_session"]
+__all__ = ["cluster_session", "local_session"]
 
 _LOCK = threading.Lock()
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
@@ -30,8 +32,6 @@ _JAVA_OPTIONS = f"-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOG_SETTINGS}"
 """The parallel collector does not choke on the few large buffers of an exchange, as G1 does."""
 
 _SETTINGS = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
@@ -50,6 +50,13 @@ _SETTINGS = {
 }
 
 
+_CLUSTER_SETTINGS = {
+    # An actor waits so long for its own worker; elsewhere it builds the state of its vnodes first.
+    "spark.locality.wait": "1s",
+    "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
+}
+
+
 def local_session(parallelism: int) -> SparkSession:
     """The process's Spark session in local mode, started when there is none.
 
@@ -59,25 +66,56 @@ def local_session(parallelism: int) -> SparkSession:
     Raises:
         UsageError: When no Java can be found or made.
     """
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": str(parallelism),
+        "spark.default.parallelism": str(parallelism),
+    }
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return _session(f"local[{parallelism},4]", settings)
+
+
+def cluster_session(master: str, settings: Mapping[str, str]) -> SparkSession:
+    """The process's session on a cluster, started when there is none.
+
+    The driver listens where the executors can reach it: on loopback when the master is there,
+    else as Spark or ``spark.driver.host`` says.
+
+    Args:
+        master: ``spark://HOST:PORT``, or what else Spark takes.
+        settings: Of Spark, over Atoll's own.
+
+    Raises:
+        UsageError: When no Java can be found, or Spark does not start.
+    """
+    host = urlsplit(master).hostname
+    here = {}
+    if host == "localhost" or (host or "").startswith("127."):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return _session(master, {**_CLUSTER_SETTINGS, **here, **settings})
+
+
+def _session(master: str, settings: Mapping[str, str]) -> SparkSession:
     with _LOCK:
         os.environ.update(find_java().environment())
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        _let_workers_import_atoll()
+        folders = _let_workers_import_atoll()
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
         scratch = Path(tempfile.gettempdir()) / f"atoll-spark-{os.getuid()}"
-        builder = SparkSession.builder.master(f"local[{parallelism},4]").appName("atoll")
-        settings = {
+        builder = SparkSession.builder.master(master).appName("atoll")
+        all_settings = {
             **_SETTINGS,
-            "spark.sql.shuffle.partitions": str(parallelism),
-            "spark.default.parallelism": str(parallelism),
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
+            "spark.executorEnv.PYTHONPATH": folders,
+            **settings,
         }
-        for name, value in settings.items():
+        for name, value in all_settings.items():
             builder = builder.config(name, value)
         try:
             session = builder.getOrCreate()
@@ -100,9 +138,14 @@ def _quieten() -> None:
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
 
-def _let_workers_import_atoll() -> None:
-    """Spark starts Python anew: name this package's folder, however this process found it."""
+def _let_workers_import_atoll() -> str:
+    """Spark starts Python anew: name this package's folder, however this process found it.
+
+    Returns:
+        The folders that Python is to search first.
+    """
     folder = str(Path(__file__).resolve().parents[2])
     known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if folder not in known:
         os.environ["PYTHONPATH"] = os.pathsep.join([folder, *known])
+    return os.environ["PYTHONPATH"]

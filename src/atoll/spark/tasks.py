@@ -32,6 +32,7 @@ __all__ = [
     "TOLD",
     "ActorTask",
     "DirectTask",
+    "HandedTask",
     "PackTask",
     "ReadTask",
     "StepTask",
@@ -157,6 +158,19 @@ class ActorTask(_Task):
         for batch in batches:
             blobs.extend(unwrap(blob.as_buffer()) for blob in batch.column(1))
         yield _manifest(_acted(self.shipped, self.spec, actor, blobs))
+
+
+@dataclass(frozen=True)
+class HandedTask(_Task):
+    """Runs one actor on the blobs that the driver hands on: most of them name a file."""
+
+    blobs: dict[int, list[bytes]]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The actor's number is this task's number."""
+        for actor in _indices(batches):
+            blobs = [unwrap(pa.py_buffer(blob)) for blob in self.blobs.get(actor, ())]
+            yield _manifest(_acted(self.shipped, self.spec, actor, blobs))
 
 
 @dataclass(frozen=True)

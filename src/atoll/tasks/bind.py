@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,6 +25,7 @@ from atoll.errors import DeclarationError
 from atoll.module import entry_keys
 from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.schema import Scalar, Set, Struct
+from atoll.storage.places import Places
 from atoll.tasks.align import Align
 from atoll.tasks.appending import partitioner_of
 from atoll.tasks.fitting import check_columns
@@ -49,20 +49,12 @@ from atoll.tasks.repeats import reported_once
 if TYPE_CHECKING:
     from atoll.dataflow.operators import AggregateField
 
-__all__ = ["Places", "bind", "emitted_schema"]
+__all__ = ["bind", "emitted_schema"]
 
 Schemas = Mapping[op.Operator, pa.Schema]
 _Position = tuple[str, ...]
 """The struct fields on the way to a leaf: which leaf of a PState it is."""
 _FIELD_NAME = Scalar("str")
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where a program's tasks find things."""
-
-    root: Path
-    local: Path
 
 
 @dataclass(frozen=True)
@@ -87,7 +79,7 @@ def bind(
         graph: The topology.
         cut: Its jobs.
         schemas: The columns after every operator.
-        places: Folders.
+        places: Where its tasks find things.
         history_microbatches: How many microbatches back its state stays readable directly.
 
     Raises:
@@ -107,8 +99,7 @@ def bind(
     return Program(
         graph.module,
         graph.topology,
-        places.root,
-        places.local,
+        places,
         specs,
         jobs,
         depots,

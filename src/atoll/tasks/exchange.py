@@ -1,8 +1,9 @@
 """Moves packed rows from the task that packed them to the actor that owns them.
 
-Small blobs travel inside the engine's exchange. Large ones are parked in a file of the worker's
-local folder and travel by name, which spares the engine from copying them several times. Such a
-file lives as long as the attempt and is not made durable: an attempt that lost one is run again.
+Small blobs travel inside the engine's exchange. Large ones are parked in a file of the local
+folder (of the root, where several hosts share it) and travel by name, which spares the engine
+from copying them several times. Such a file lives as long as the attempt and is not made durable:
+an attempt that lost one is run again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from atoll.errors import StorageError
 from atoll.storage.local import storage_errors
+from atoll.tasks.staging import staging_folder
 
 if TYPE_CHECKING:
     from atoll.tasks.program import JobSpec, Program
@@ -71,7 +73,7 @@ def fetch(path: str) -> pa.Buffer:
             return file.read_buffer()
     except OSError as error:
         raise StorageError(
-            "packed rows are gone from the local folder",
+            "packed rows are gone",
             hint="the microbatch is tried again; when it stays so, look at the disk",
             file=path,
         ) from error
@@ -88,4 +90,7 @@ def clear(program: Program, microbatch: int) -> None:
 
 
 def _folder(program: Program, microbatch: int) -> Path:
+    """On a root that several hosts share the task and the actor may run on different ones."""
+    if program.places.identity is not None:
+        return program.root / staging_folder(program.module, program.topology, microbatch)
     return program.local / "exchange" / program.module / program.topology / f"{microbatch:020d}"

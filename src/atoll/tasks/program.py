@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.errors import AtollError
 from atoll.placement.placement import NOWHERE, Placement
+from atoll.storage.places import Places
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -199,8 +200,7 @@ class Program:
 
     module: str
     topology: str
-    root: Path
-    local: Path
+    places: Places
     pstates: dict[str, PStateSpec]
     jobs: tuple[JobProgram, ...]
     depots: dict[int, tuple[str, pa.Schema]]
@@ -212,6 +212,16 @@ class Program:
     """The operators whose rows say which record they came from: a user's function may see them."""
     dead_letter: str | None = None
     """The depot for rows on which a user's function raises; None: they fail the attempt."""
+
+    @property
+    def root(self) -> Path:
+        """The folder of all that lasts."""
+        return self.places.root
+
+    @property
+    def local(self) -> Path:
+        """The folder of the vnode stores, on the host that asks."""
+        return self.places.local
 
     @functools.cached_property
     def units(self) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from atoll.microbatch.objects import Commit
 from atoll.microbatch.progress import latest_commit
 from atoll.microbatch.timelines import timeline_objects
 from atoll.storage.local import LocalStore
+from atoll.storage.places import Places
 from atoll.views.deployment import Deployment, latest_deployment
 from atoll.views.readable import ReadablePState
 
@@ -60,7 +61,7 @@ class Connected:
         """
         topology, spec = self.deployment.topology_of(name)
         follower = _Follower(self.store, self.name, topology)
-        return ReadablePState(spec, self.store, self.store.root / "local", follower.history)
+        return ReadablePState(spec, self.store, Places.of(self.store).local, follower.history)
 
 
 class _Follower:

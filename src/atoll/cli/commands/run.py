@@ -10,8 +10,10 @@ import typer
 
 from atoll.cli.options import DEFAULT_PORT, DEFAULT_URL
 from atoll.cli.output import note
+from atoll.errors import UsageError
 
 if TYPE_CHECKING:
+    from atoll.cluster.cluster import Cluster
     from atoll.module import Module
 
 __all__ = ["run"]
@@ -41,8 +43,23 @@ def run(
         int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)
     ] = DEFAULT_PORT,
     parallelism: Annotated[
-        int, typer.Option(help="How many cores Spark uses.", min=1, max=1024)
+        int, typer.Option(help="How many cores Spark uses on this machine.", min=1, max=1024)
     ] = 2,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            help="Master of a Spark cluster to run on, such as spark://HOST:7077; every worker "
+            "must reach ROOT at the same path.",
+            show_default=False,
+        ),
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A setting of Spark on that cluster, NAME=VALUE; may be given again.",
+            show_default=False,
+        ),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every event.")] = False,
 ) -> None:
     """Deploy a module, run its topologies and serve its depots and PStates over HTTP.
@@ -58,12 +75,11 @@ def run(
     configure_logs(verbose=verbose)
     module = load_module(target)
     with bind(host, port) as listener, stopping() as stop:
-        note(f"starting Spark with {parallelism} cores ...")
-        from atoll.cluster.local import LocalCluster
+        cluster = _cluster(root, parallelism, master, _settings(conf or [], master))
         from atoll.server import ServerSettings, create_app, serve
         from atoll.spark.shutdown import ending_spark
 
-        with ending_spark(), LocalCluster(root, parallelism=parallelism) as cluster:
+        with ending_spark(), cluster:
             app = cluster.deploy(module)
             names = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
             settings = ServerSettings(hosts=names)
@@ -77,6 +93,34 @@ def run(
         note(f"stopped: {app.fenced.message}")
         raise typer.Exit(_FENCED)
     note("stopped")
+
+
+def _cluster(root: Path, parallelism: int, master: str | None, settings: dict[str, str]) -> Cluster:
+    """On this machine, or on the cluster of a master."""
+    if master is None:
+        from atoll.cluster.local import LocalCluster
+
+        note(f"starting Spark with {parallelism} cores ...")
+        return LocalCluster(root, parallelism=parallelism)
+    from atoll.cluster.spark import SparkCluster
+
+    note(f"starting Spark on {master} ...")
+    return SparkCluster(root, master, settings=settings)
+
+
+def _settings(given: list[str], master: str | None) -> dict[str, str]:
+    """The settings of Spark by name."""
+    if given and master is None:
+        raise UsageError("--conf is for a cluster", hint="name its master: --master spark://...")
+    settings = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise UsageError(
+                f"--conf {each!r} is no setting", hint="write --conf spark.executor.memory=4g"
+            )
+        settings[name] = value
+    return settings
 
 
 def _greet(module: Module, root: Path, url: str, *, loopback: bool) -> None:

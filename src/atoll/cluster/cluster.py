@@ -1,0 +1,190 @@
+"""Runs modules: deploys them, keeps them running, and tells them who is in the cluster.
+
+What kinds of clusters there are differs in two things only: the engine that runs the attempts,
+and how it is known which workers there are.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from atoll.cluster.app import App
+from atoll.cluster.catalog import BoundTopology, bind_topology
+from atoll.cluster.depots import depot_spec, described_partitioner
+from atoll.cluster.revisions import Revision, Revisions
+from atoll.cluster.update import check_update
+from atoll.dataflow.scheduling import fragment_specs
+from atoll.ddl import to_ddl
+from atoll.depot.depot import Depot
+from atoll.depot.start import StartFrom, end
+from atoll.microbatch.epochs import Epoch, claim_epoch
+from atoll.placement.deploying import WorkerReport, deployed
+from atoll.placement.info import ClusterInfo
+from atoll.storage.local import LocalStore
+from atoll.tasks.reading import depot_folder
+from atoll.views.deployment import (
+    Deployment,
+    DepotDeployment,
+    TopologyDeployment,
+    latest_deployment,
+    save_deployment,
+)
+
+if TYPE_CHECKING:
+    from atoll.cluster.engines import Engine
+    from atoll.microbatch.loop import Observer
+    from atoll.module import Module
+    from atoll.storage.places import Places
+
+__all__ = ["Cluster"]
+
+
+class Cluster(ABC):
+    """What all clusters do alike.
+
+    Args:
+        places: Where everything lies.
+        engine: What runs the attempts.
+        observer: Called after each numbered step of every microbatch, for tests and tools.
+    """
+
+    def __init__(self, places: Places, engine: Engine, observer: Observer | None) -> None:
+        """Nothing runs yet."""
+        self.places = places
+        self.root = places.root
+        self.apps: dict[str, App] = {}
+        self._engine = engine
+        self._observer = observer
+
+    @abstractmethod
+    def present(self) -> list[WorkerReport]:
+        """The workers that there are now."""
+
+    def deploy(self, module: Module) -> App:
+        """Check a module in full, then run it, from where its last commit ended if it ran before.
+
+        Raises:
+            DeclarationError: When the module has a mistake; nothing has started then.
+            DeployError: When the root holds a deployment of it that it does not fit.
+        """
+        store = LocalStore(self.root)
+        bound = [
+            bind_topology(self._engine, topology, self.places)
+            for topology in module.topologies.values()
+        ]
+        specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
+        before = latest_deployment(store, module.name)
+        if before is not None:
+            check_update(before, module, specs)
+        running = self.apps.pop(module.name, None)
+        if running is not None:
+            running.close()
+        epoch = claim_epoch(store, module.name)
+        store.sweep(module.name)
+        depots = self._open_depots(module, epoch)
+        info = self._place(store, module, bound, epoch)
+        deployment = _deployment(module, bound, depots, before)
+        if before is None or _changed(before, deployment):
+            save_deployment(store, deployment)
+        app = App(
+            module.name,
+            store=store,
+            local=self.places.local,
+            engine=self._engine,
+            epoch=epoch,
+            depots=depots,
+            info=info,
+        )
+        for each in bound:
+            starts = deployment.topologies[each.declared.name].starts
+            app.add_topology(each, starts, self._observer)
+        app.start()
+        self.apps[module.name] = app
+        return app
+
+    def close(self) -> None:
+        """Stop every module."""
+        for app in self.apps.values():
+            app.close()
+        self.apps.clear()
+
+    def __enter__(self) -> Self:
+        """The cluster itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def _place(
+        self, store: LocalStore, module: Module, bound: list[BoundTopology], epoch: Epoch
+    ) -> ClusterInfo:
+        """Where the module's fragments run now; a new revision when that is not where they ran."""
+        revisions = Revisions(store, module.name)
+        specs = {each.declared.name: fragment_specs(each.declared.graph) for each in bound}
+        policies = {each.declared.name: each.declared.parallelism for each in bound}
+        while True:  # the life before may make one more revision until it finds out
+            latest = revisions.latest()
+            before = ClusterInfo() if latest is None else latest.info
+            info = deployed(before, self.present(), specs, policies)
+            at_ms = int(time.time() * 1000)
+            made = Revision(info, epoch.number, at_ms, "deployed")
+            if info is before or revisions.create(made):
+                return info
+            epoch.check()
+
+    def _open_depots(self, module: Module, epoch: Epoch) -> dict[str, Depot]:
+        return {
+            name: Depot(
+                depot_folder(self.root, module.name, name),
+                depot_spec(declared),
+                epoch=epoch.number,
+                fence=epoch.check,
+            )
+            for name, declared in module.depots.items()
+        }
+
+
+def _deployment(
+    module: Module,
+    bound: list[BoundTopology],
+    depots: dict[str, Depot],
+    before: Deployment | None,
+) -> Deployment:
+    """What is deployed now; a depot's start is resolved only where a topology first meets it."""
+    topologies = {}
+    for each in bound:
+        graph = each.declared.graph
+        known = before.topologies.get(graph.topology) if before is not None else None
+        starts = dict(known.starts) if known is not None else {}
+        for source in graph.sources:
+            if source.depot.name not in starts:
+                start: StartFrom = source.start_from or end()
+                starts[source.depot.name] = list(depots[source.depot.name].resolve_start(start))
+        topologies[graph.topology] = TopologyDeployment(
+            each.declared.vnode_count,
+            sorted(graph.depots()),
+            {name: spec.to_json() for name, spec in each.program.pstates.items()},
+            starts,
+        )
+    return Deployment(
+        module.name,
+        int(time.time() * 1000),
+        {
+            name: DepotDeployment(to_ddl(each.schema), each.partitions, described_partitioner(each))
+            for name, each in module.depots.items()
+        },
+        topologies,
+    )
+
+
+def _changed(before: Deployment, now: Deployment) -> bool:
+    return (before.depots, before.topologies) != (now.depots, now.topologies)
