@@ -106,3 +106,22 @@ def test_run_reports_failures_without_traceback(atoll, tmp_path):
         done = atoll("run", f"{tmp_path}/good_target.py:module", "--port", port)
     assert (done.code, done.out) == (1, "")
     assert "cannot listen" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--conf", "spark.executor.memory=4g"], "--conf is for a cluster"),
+        (["--master", "spark://127.0.0.1:1", "--conf", "spark.executor.memory"], "is no setting"),
+        (["--master", "spark://127.0.0.1:1", "--conf", "memory=4g"], "'memory=4g' is no setting"),
+    ],
+)
+def test_settings_of_spark_that_are_none(atoll, tmp_path, options, words):
+    """Refused before anything starts, with what to write."""
+    (tmp_path / "good_target.py").write_text(GOOD)
+    root = tmp_path / "root"
+    done = atoll("run", f"{tmp_path}/good_target.py", "--root", root, "--port", "0", *options)
+    assert done.code == 1
+    assert words in done.err
+    assert "Traceback" not in done.err
+    assert not root.exists()

@@ -140,6 +140,7 @@ class FakeTopology:
             "lag": {"numbers": [5, 0]},
             "opened_total": {"current": 40, "behind": 2},
             "logs_applied_total": 9,
+            "actor_runs_total": {"same": 38, "other": 2},
             "durations_ms": {"prime": 1.5, "process": 90.0, "total": 92.0},
             "records_per_second": 12.5,
             "error": None,

@@ -395,6 +395,7 @@ class TestOperations:
             'atoll_depot_end_offset{depot="numbers",depot_partition="0",module="key-pairs"} 0.0',
             f'atoll_vnode_openings_total{{{labels},found="behind"}} 2.0',
             f"atoll_logs_applied_total{{{labels}}} 9.0",
+            f'atoll_actor_runs_total{{{labels},worker="other"}} 2.0',
             'atoll_cluster_revision{module="key-pairs"} 3.0',
         ):
             assert _normal(line) in [_normal(each) for each in text.splitlines()], line

@@ -231,7 +231,10 @@ class App:
         return len(owners[0]) if owners else 1
 
     def _vnode_bytes(self, info: ClusterInfo) -> dict[int, list[int]]:
-        return vnode_bytes(info, state_folder(self.local, self.name))
+        told: dict[tuple[str, int], int] = {}
+        for loop in self._loops.values():
+            told.update(loop.status.vnode_bytes())
+        return vnode_bytes(info, state_folder(self.local, self.name), told)
 
     def _note_fenced(self, reason: FencedError) -> None:
         with self._fence_lock:

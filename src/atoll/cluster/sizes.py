@@ -6,36 +6,35 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from atoll.placement.info import ClusterInfo
+from atoll.pstate.store_file import store_bytes
 
 __all__ = ["Sizes", "vnode_bytes"]
 
 Sizes = Mapping[int, Sequence[int]]
 """For each root fragment the bytes of vnode 0, 1, 2 and so on."""
 
-_DATA = "data.mdb"
 
-
-def vnode_bytes(info: ClusterInfo, folder: Path) -> dict[int, list[int]]:
+def vnode_bytes(
+    info: ClusterInfo, folder: Path, told: Mapping[tuple[str, int], int]
+) -> dict[int, list[int]]:
     """For each root fragment with vnodes the bytes of each vnode, over all its PStates.
 
     Args:
         info: The cluster.
-        folder: Of the module's local stores; a vnode that has none there counts as nothing.
+        folder: Of the module's stores on this host; a vnode that has none there counts as nothing.
+        told: What other hosts said, by PState and vnode; it goes before what is here.
     """
     sizes = {}
     for root in info.roots():
         if root.kind != "source":
             names = sorted({name for each in info.group(root.id) for name in each.pstates})
             sizes[root.id] = [
-                sum(_bytes(folder / name / str(vnode) / _DATA) for name in names)
+                sum(
+                    told[name, vnode]
+                    if (name, vnode) in told
+                    else store_bytes(folder / name / str(vnode))
+                    for name in names
+                )
                 for vnode in range(len(root.owners))
             ]
     return sizes
-
-
-def _bytes(path: Path) -> int:
-    try:
-        found = path.stat()
-    except OSError:
-        return 0
-    return found.st_blocks * 512

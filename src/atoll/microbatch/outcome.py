@@ -63,6 +63,10 @@ class Manifest(msgspec.Struct, frozen=True):
     """How many vnodes were found current, behind or absent."""
     logs_applied: int = 0
     """How many incremental logs those that were behind or absent needed."""
+    worker: str = ""
+    """The host and folder whose vnode stores it opened."""
+    vnode_bytes: dict[str, dict[int, int]] = {}
+    """For each PState how much room the opened vnode stores take, where the driver cannot look."""
     rows: int = 0
     timings_ms: dict[str, float] = {}
     failure: ActorFailure | None = None
@@ -115,6 +119,20 @@ class Outcome(msgspec.Struct, frozen=True):
     def logs_applied(self) -> int:
         """How many incremental logs were applied to vnodes that were behind or absent."""
         return sum(manifest.logs_applied for job in self.jobs for manifest in job.manifests)
+
+    def workers(self) -> list[tuple[int, str]]:
+        """For each actor that ran its unit and where it ran."""
+        return [(manifest.unit, manifest.worker) for job in self.jobs for manifest in job.manifests]
+
+    def vnode_bytes(self) -> dict[tuple[str, int], int]:
+        """How much room vnode stores take, by PState and vnode, as far as actors told."""
+        return {
+            (pstate, vnode): size
+            for job in self.jobs
+            for manifest in job.manifests
+            for pstate, sizes in manifest.vnode_bytes.items()
+            for vnode, size in sizes.items()
+        }
 
     def slowest_ms(self) -> dict[str, float]:
         """For each part of the actors' work the longest that one of them took, jobs added up."""

@@ -31,9 +31,14 @@ class Status:
     """The same over this life of the topology."""
     logs_applied_total: int = 0
     """How many incremental logs vnodes that were behind or absent needed in this life."""
+    actor_runs_total: Counter[str] = field(default_factory=Counter)
+    """Actors run in this life: on the worker where they last ran, on another, or for the first
+    time."""
     task_timings_ms: dict[str, float] = field(default_factory=dict)
     history: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=256))
     """One entry per microbatch committed lately: id, records, milliseconds."""
+    _worker_of: dict[int, str] = field(default_factory=dict)
+    _vnode_bytes: dict[tuple[str, int], int] = field(default_factory=dict)
     _worked_seconds: float = 0.0
     _working_since: float | None = None
     _recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=1024))
@@ -53,6 +58,17 @@ class Status:
         with self._lock:
             self.opened_total.update(self.opened)
             self.logs_applied_total += outcome.logs_applied()
+            self._vnode_bytes.update(outcome.vnode_bytes())
+            for unit, worker in outcome.workers():
+                before = self._worker_of.get(unit)
+                where = "first" if before is None else "same" if before == worker else "other"
+                self.actor_runs_total[where] += 1
+                self._worker_of[unit] = worker
+
+    def vnode_bytes(self) -> dict[tuple[str, int], int]:
+        """By PState and vnode how much room its store takes, where only its worker can tell."""
+        with self._lock:
+            return dict(self._vnode_bytes)
 
     def working(self) -> None:
         """The loop begins to work."""
@@ -115,6 +131,7 @@ class Status:
             "opened": dict(self.opened),
             "opened_total": dict(self.opened_total),
             "logs_applied_total": self.logs_applied_total,
+            "actor_runs_total": dict(self.actor_runs_total),
             "attempts_failed": state.failures,
             "error": None
             if failure is None

@@ -17,7 +17,15 @@ from pathlib import Path
 
 from atoll.errors import StorageError
 
-__all__ = ["is_cut_short", "is_sound", "mark_open", "store_error", "suspicious", "unmark"]
+__all__ = [
+    "is_cut_short",
+    "is_sound",
+    "mark_open",
+    "store_bytes",
+    "store_error",
+    "suspicious",
+    "unmark",
+]
 
 _META_AT = 16
 _META = struct.Struct("<IIQQ")  # magic, version, address, map size
@@ -35,6 +43,15 @@ _NO_PAGE = 2**64 - 1
 _MARK = "open."
 _DEATHS_MAX = 2
 _LOOKS_MAX = 3
+
+
+def store_bytes(folder: str | Path) -> int:
+    """How much room the store in a folder takes on the disk; 0 when there is none."""
+    try:
+        found = os.stat(f"{folder}/data.mdb")  # noqa: PTH116  # for every vnode of a microbatch
+    except OSError:
+        return 0
+    return found.st_blocks * 512
 
 
 def is_cut_short(path: str) -> bool:

@@ -13,6 +13,7 @@ atoll_topology_records_per_second        gauge      module, topology
 atoll_step_duration_seconds              gauge      module, topology, step (the last microbatch's)
 atoll_vnode_openings_total               counter    module, topology, found
 atoll_logs_applied_total                 counter    module, topology
+atoll_actor_runs_total                   counter    module, topology, worker
 atoll_cluster_revision                   gauge      module
 atoll_actors                             gauge      module, topology, fragment
 atoll_depot_lag_records                  gauge      module, topology, depot, depot_partition
@@ -171,6 +172,11 @@ class _Families:
             "Incremental logs that stores which were behind or absent needed.",
             labels=topology,
         )
+        self.runs = CounterMetricFamily(
+            "atoll_actor_runs",
+            "Actors run, on the same worker as the last time or on an other one.",
+            labels=(*topology, "worker"),
+        )
         self.revision = GaugeMetricFamily(
             "atoll_cluster_revision", "The revision of the cluster.", labels=("module",)
         )
@@ -199,6 +205,8 @@ class _Families:
         for found, count in (status.get("opened_total") or {}).items():
             self.openings.add_metric((*labels, found), count)
         self.logs.add_metric(labels, status.get("logs_applied_total") or 0)
+        for worker, count in (status.get("actor_runs_total") or {}).items():
+            self.runs.add_metric((*labels, worker), count)
         for depot, lags in (status.get("lag") or {}).items():
             for partition, lag in enumerate(lags):
                 self.lag.add_metric((*labels, depot, str(partition)), lag)
@@ -226,6 +234,7 @@ class _Families:
             self.seconds,
             self.openings,
             self.logs,
+            self.runs,
             self.revision,
             self.actors,
             self.lag,

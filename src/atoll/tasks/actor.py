@@ -98,6 +98,8 @@ class _Actor:
             changed = self._commit(sessions)
             self._lap("write")
             opened, logs_applied = sessions.opened, sessions.logs_applied
+            shared = self.program.places.identity is not None
+            vnode_bytes = sessions.vnode_bytes() if shared else {}
         logs = {name: self._log(name, parts) for name, parts in changed.items() if parts}
         staged = [self._stage(tag, rows) for tag, rows in self.emitted.items() if rows.num_rows]
         appends = appending.write() + self.rejecting.write()
@@ -112,6 +114,8 @@ class _Actor:
             appends=appends,
             opened=opened,
             logs_applied=logs_applied,
+            worker=self.program.places.worker,
+            vnode_bytes=vnode_bytes,
             rows=rows + sum(each.file.rows for each in appends),
             timings_ms=self.timings,
         )

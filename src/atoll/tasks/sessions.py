@@ -16,7 +16,7 @@ import lmdb
 
 from atoll.pstate.attempt import Attempt
 from atoll.pstate.session import VnodeSession
-from atoll.pstate.store_file import store_error
+from atoll.pstate.store_file import store_bytes, store_error
 from atoll.pstate.stores import VnodeStores
 
 if TYPE_CHECKING:
@@ -69,6 +69,14 @@ class Sessions:
     def pstates(self) -> list[str]:
         """The PStates with open sessions."""
         return sorted({name for name, _ in self._open})
+
+    def vnode_bytes(self) -> dict[str, dict[int, int]]:
+        """How much room the open stores take, by PState and vnode."""
+        sizes: dict[str, dict[int, int]] = {}
+        for pstate, vnode in self._open:
+            path = self.stores.path(pstate, vnode)
+            sizes.setdefault(pstate, {})[vnode] = store_bytes(path)
+        return sizes
 
     def __enter__(self) -> Self:
         """Begin."""
