@@ -167,9 +167,11 @@ class TestScale:
 
     @pytest.mark.parametrize("case", REFUSED)
     def test_refused(self, atoll, still, case):
-        """Each check with its problem, what to do, and the exit code of an error."""
+        """Each check with its problem, what to do, and the exit code of an error; dry alike."""
         before = still.info()
         done = atoll("scale", MODULE, *options(REFUSED[case], before.revision))
+        dry = atoll("scale", MODULE, *options(REFUSED[case], before.revision), "--dry-run")
+        assert dry == done
         assert (done.code, done.out) == (1, "")
         assert f"problem={case.partition(',')[0]}" in done.err
         assert "to do: " in done.err

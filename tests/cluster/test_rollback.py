@@ -150,7 +150,9 @@ def test_a_pinned_reader_is_exact_or_refused(running):
     for value in range(40):
         running.microbatch(("a", 1), ("c", value))
         if value % 3 == 0:
-            shutil.rmtree(running.cluster.local / "state" / "back" / "sums", ignore_errors=True)
+            shutil.rmtree(
+                running.cluster.places.local / "state" / "back" / "sums", ignore_errors=True
+            )
         try:
             assert pinned.select_one(StatePath()) == wanted
         except UsageError:
@@ -338,9 +340,9 @@ def test_a_rollback_by_somebody_else_is_followed(running):
 
 def test_retention_keeps_what_a_rollback_reads_again(tmp_path, monkeypatch):
     """A depot that keeps as little as it may still has the records after the horizon."""
-    monkeypatch.setattr("atoll.cluster.app._TRIM_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr("atoll.cluster.trimming._INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr(
-        "atoll.cluster.local.depot_spec",
+        "atoll.cluster.cluster.depot_spec",
         lambda declared: replace(depot_spec(declared), segment_bytes_max=1 << 16),
     )
     module = atoll.Module("back")

@@ -6,11 +6,12 @@ On the inline engine, so that many changes take little time; one test does the s
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
 from atoll import List, LocalCluster, Map, Module, Struct, agg, path
-from atoll.errors import NotFoundError, RescheduleError, UsageError
+from atoll.errors import NotFoundError, RescheduleError, StateError, UsageError
 from atoll.placement.change import Change
 
 ACCOUNTS = 40
@@ -250,6 +251,123 @@ def test_when_one_topology_fails_there_all_stay_where_they_were(tmp_path):
             placed = app._loops[name].status.state.placement
             assert placed.units == (0, 1, 2), name
         _check(app, 30)
+
+
+@pytest.fixture
+def breakable(tmp_path):
+    """A cluster whose topology ``counting`` fails while an event is set, and that event."""
+    broken = threading.Event()
+
+    def raising(row):
+        if broken.is_set():
+            raise ValueError("broken")
+        return row
+
+    with LocalCluster(tmp_path / "root", engine="inline", parallelism=3) as cluster:
+        app = cluster.deploy(build(raising=raising))
+        _append(app, 0, 20)
+        yield cluster, app, broken
+
+
+def _placed(app, name):
+    """Where the topology itself runs."""
+    return app._loops[name].status.state.placement.units
+
+
+def test_who_comes_back_comes_back_though_it_fails_by_now(breakable, monkeypatch):
+    """What was moved and must go back is not asked whether it can."""
+    _, app, broken = breakable
+    before = app.cluster.info()
+    inner, counting = app._loops["mb"], app._loops["counting"]
+    stood, place = counting.status.state.placement, inner.place
+
+    def then_break(to, timeout_seconds=60.0, *, trial=True):
+        """The topology that moves fails for good once ``counting`` has moved."""
+        if trial:
+            until = time.monotonic() + 30
+            while counting.status.state.placement == stood and time.monotonic() < until:
+                time.sleep(0.001)
+            broken.set()
+            app.depot("transfers").append(_transfers(20, 5))
+            raise StateError("it cannot")
+        place(to, timeout_seconds, trial=trial)
+
+    monkeypatch.setattr(inner, "place", then_break)
+    with pytest.raises(RescheduleError, match="'mb'"):
+        _reschedule(app, {2: Change((), (0,)), 7: Change((), (1,))})
+    assert broken.is_set()
+    assert app.cluster.info() == before
+    assert counting.status.state.placement == stood
+    broken.clear()
+    _append(app, 25, 5)
+    _check(app, 30)
+
+
+def test_a_topology_that_fails_keeps_nobody_from_joining(breakable):
+    """The others use the worker at once; it follows by itself when it runs again."""
+    cluster, app, broken = breakable
+    broken.set()
+    app.depot("transfers").append(_transfers(20, 5))
+    cluster.add_worker("w", 2)
+    assert _placed(app, "mb") == (0, 1, 2, 3, 4)
+    assert _units(app, "mb")["process _debit"] == (0, 1, 2, 3, 4)
+    assert _placed(app, "counting") == (0, 1, 2)
+    assert _units(app, "counting")["aggregate by_amount"] == (0, 1, 2)
+    assert app.cluster.settle() == app.cluster.info()
+    broken.clear()
+    app.topology("counting").wait_processed(25)
+    app.cluster.settle()
+    assert _placed(app, "counting") == (0, 1, 2, 3, 4)
+    assert _units(app, "counting")["aggregate by_amount"] == (0, 1, 2, 3, 4)
+    _append(app, 25, 5)
+    _check(app, 30)
+
+
+def test_a_topology_that_fails_leaves_a_lost_worker_all_the_same(breakable):
+    """There is no way back to what is gone."""
+    cluster, app, broken = breakable
+    cluster.add_worker("w", 2)
+    broken.set()
+    app.depot("transfers").append(_transfers(20, 5))
+    revision = app.cluster.info().revision
+    cluster.lose_worker("local")
+    assert app.cluster.info().revision == revision + 1
+    for name in app.topologies():
+        assert _placed(app, name) == (3, 4), name
+        assert {unit for units in _units(app, name).values() for unit in units} == {3, 4}
+    broken.clear()
+    _append(app, 25, 5)
+    _check(app, 30)
+
+
+def test_rebuilding_in_place_is_a_revision(cluster):
+    """What a dry run announces comes true."""
+    app = cluster.deploy(build())
+    _append(app, 0, 20)
+    asked = {2: Change((0,), (0,))}
+    revision = app.cluster.info().revision
+    told = app.cluster.reschedule(asked, revision=revision, dry_run=True)
+    done = app.cluster.reschedule(asked, revision=revision)
+    assert told.info.revision == done.info.revision == app.cluster.info().revision == revision + 1
+    assert app.cluster.reschedule({}, revision=revision + 1).is_noop
+    assert app.cluster.info().revision == revision + 1
+
+
+def test_a_module_that_stops_takes_no_change(cluster):
+    """Of any kind."""
+    app = cluster.deploy(build())
+    before = app.cluster.info()
+    app.close()
+    for change in (
+        lambda: app.cluster.cordon([0]),
+        lambda: app.cluster.set_parallelism("mb", "2"),
+        lambda: app.cluster.resize("mb", 2),
+        lambda: _reschedule(app, {2: Change((), (0,))}),
+    ):
+        with pytest.raises(RescheduleError) as raised:
+            change()
+        assert raised.value.context["problem"] == "unavailable"
+    assert app.cluster.info() == before
 
 
 def test_policies_answer_to_workers(cluster):

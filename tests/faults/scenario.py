@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import atoll.cluster.app
+import atoll.cluster.cluster
 import atoll.cluster.depots
-import atoll.cluster.local
+import atoll.cluster.trimming
 import atoll.depot.spec
 from atoll import List, LocalCluster, Map, Struct, agg, path, start
 
@@ -187,10 +187,10 @@ def tuned(segment_bytes: int = _SEGMENT_BYTES) -> Iterator[None]:
     Both bounds are larger in the product because smaller ones make no sense there.
     """
     known = atoll.cluster.depots.depot_spec
-    places = (atoll.cluster.local,)
-    before = (atoll.depot.spec._SEGMENT_BYTES_LEAST, atoll.cluster.app._TRIM_INTERVAL_SECONDS)
+    places = (atoll.cluster.cluster,)
+    before = (atoll.depot.spec._SEGMENT_BYTES_LEAST, atoll.cluster.trimming._INTERVAL_SECONDS)
     atoll.depot.spec._SEGMENT_BYTES_LEAST = 1
-    atoll.cluster.app._TRIM_INTERVAL_SECONDS = 0.0
+    atoll.cluster.trimming._INTERVAL_SECONDS = 0.0
 
     def small(declared: Any) -> Any:
         return dataclasses.replace(known(declared), segment_bytes_max=segment_bytes)
@@ -203,7 +203,7 @@ def tuned(segment_bytes: int = _SEGMENT_BYTES) -> Iterator[None]:
         for place in places:
             place.depot_spec = known
         atoll.depot.spec._SEGMENT_BYTES_LEAST = before[0]
-        atoll.cluster.app._TRIM_INTERVAL_SECONDS = before[1]
+        atoll.cluster.trimming._INTERVAL_SECONDS = before[1]
 
 
 @contextlib.contextmanager

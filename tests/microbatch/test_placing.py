@@ -250,3 +250,28 @@ def test_a_manifest_of_nothing_is_a_commit(idle):
     outcome = Outcome([JobOutcome(0, [Manifest("t", 1)])])
     _, create = decide(state, ev.AttemptSucceeded(outcome, 9))
     assert create.commit.tokens == ["t"]
+
+
+def test_what_is_no_trial_stands_at_once(idle):
+    """Also while an attempt runs on the old placement, and whatever becomes of it."""
+    state, run = _attempted(idle, _wake(3))
+    assert run.placement == OLD
+    state, _ = decide(dataclasses.replace(state), ev.AttemptFailed(FAILURE))
+    state, command = decide(state, ev.Place(1, NEW, trial=False))
+    assert (state.placement, state.placing, state.placed) == (NEW, None, ev.Answer(1))
+    assert isinstance(command, ev.RunAttempt)
+    assert command.placement == NEW
+    state, _ = decide(state, ev.AttemptFailed(FAILURE))
+    assert state.placement == NEW
+    state, run = decide(state, ev.Retry())
+    assert run.placement == NEW
+
+
+def test_what_is_no_trial_goes_before_a_trial(idle):
+    """Nobody waits for the trial any more."""
+    state, _ = _attempted(decide(idle, ev.Place(1, NEW))[0], _wake(0))
+    state, _ = decide(state, ev.AttemptFailed(FAILURE))
+    state, _ = decide(
+        dataclasses.replace(state, placing=ev.Placing(2, NEW)), ev.Place(3, OLD, trial=False)
+    )
+    assert (state.placement, state.placing, state.placed) == (OLD, None, ev.Answer(3))

@@ -96,3 +96,12 @@ def options(asked, revision):
     found = ["--plan", format_plan(asked["changes"])]
     found += ["--revision", revision - asked.get("behind", 0)]
     return [*found, "--resolve"] if asked.get("resolve") else found
+
+
+def in_python(asked, revision):
+    """The request as arguments of ``reschedule``."""
+    return {
+        "changes": asked["changes"],
+        "revision": revision - asked.get("behind", 0),
+        "resolve": asked.get("resolve", False),
+    }

@@ -4,9 +4,11 @@ import json
 import threading
 
 import pytest
-from scaled import FOLLOWER, MODULE, PAIRS, REFUSED, SUM, body, running
+from scaled import FOLLOWER, MODULE, PAIRS, REFUSED, SUM, body, in_python, running
 from starlette.testclient import TestClient
 
+from atoll.errors import RescheduleError
+from atoll.placement.change import Change
 from atoll.placement.plan_text import format_plan
 from atoll.server import create_app
 
@@ -47,6 +49,20 @@ def reschedule(client, **wanted):
     """Ask for it as of the current revision, unless another is given."""
     revision = client.get(CLUSTER).json()["revision"]
     return client.post(f"{CLUSTER}/reschedule", json={"revision": revision, **wanted})
+
+
+def refused_in_python(cluster, found, changes=None, revision=None, **options):
+    """The same request, or taking PAIRS off unit 0, raises what HTTP answered, dry or not."""
+    changes = {PAIRS: Change((), (0,))} if changes is None else changes
+    revision = cluster.info().revision if revision is None else revision
+    for dry_run in (False, True):
+        with pytest.raises(RescheduleError) as raised:
+            cluster.reschedule(changes, revision=revision, dry_run=dry_run, **options)
+        error = raised.value
+        assert (error.code, error.message, error.hint) == tuple(
+            found[name] for name in ("code", "detail", "hint")
+        )
+        assert json.loads(json.dumps(error.context)) == found["context"]
 
 
 def units(client, fragment=PAIRS):
@@ -129,7 +145,10 @@ class TestReschedule:
 
     @pytest.mark.parametrize("case", REFUSED)
     def test_refused(self, still, case):
-        """Each check, by its problem; nothing has changed. The text form is refused alike."""
+        """Each check, by its problem; nothing has changed. The text form is refused alike.
+
+        And so is a dry run, and the same request in Python.
+        """
         client, cluster = still
         before = cluster.info()
         asked = body(REFUSED[case], before.revision)
@@ -137,9 +156,12 @@ class TestReschedule:
         assert found["code"] == "E-RESCHEDULE"
         assert found["context"]["problem"] == case.partition(",")[0]
         assert found["hint"]
+        dry = {**asked, "dry_run": True}
+        assert client.post(f"{CLUSTER}/reschedule", json=dry).json() == found
         asked["plan"] = format_plan(REFUSED[case]["changes"])
         del asked["changes"]
         assert client.post(f"{CLUSTER}/reschedule", json=asked).json() == found
+        refused_in_python(cluster, found, **in_python(REFUSED[case], before.revision))
         assert cluster.info() == before
 
     def test_a_stale_revision_tells_the_current_one(self, still):
@@ -151,11 +173,12 @@ class TestReschedule:
 
     def test_refused_while_no_worker_is_running(self, moving):
         """That is no fault of the request: 503."""
-        cluster, _, client = moving
+        cluster, app, client = moving
         cluster.lose_worker("spare")
         cluster.lose_worker("local")
         found = problem(reschedule(client, plan=f"{PAIRS}-[0]"), 503)
         assert found["context"]["problem"] == "no workers"
+        refused_in_python(app.cluster, found)
 
     def test_refused_while_the_module_stops(self, moving):
         """A 503: somebody else may run it soon."""
@@ -163,6 +186,7 @@ class TestReschedule:
         app.cluster.close()
         found = problem(reschedule(client, plan=f"{PAIRS}-[0]"), 503)
         assert found["context"]["problem"] == "unavailable"
+        refused_in_python(app.cluster, found)
 
     def test_refused_while_a_topology_recovers(self, moving, monkeypatch):
         """It delivers what the life before it owed, and runs nothing yet."""
@@ -170,6 +194,7 @@ class TestReschedule:
         monkeypatch.setattr(type(app._loops["mb"]), "recovering", True)
         found = problem(reschedule(client, plan=f"{PAIRS}-[0]"), 409)
         assert found["context"]["problem"] == "fragment not running"
+        refused_in_python(app.cluster, found)
 
     def test_not_taken(self, moving):
         """A first microbatch that fails leaves all as it was; the answer says why."""

@@ -15,6 +15,7 @@ from atoll.cluster.revisions import Revisions
 from atoll.cluster.scaling import Scaling
 from atoll.cluster.sizes import vnode_bytes
 from atoll.cluster.topologies import RunningTopology
+from atoll.cluster.trimming import DepotTrimmer
 from atoll.depot.depot import Depot
 from atoll.errors import FencedError, NotFoundError
 from atoll.microbatch import events as ev
@@ -22,7 +23,6 @@ from atoll.microbatch.actions import Actions
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.history import CommitHistory
 from atoll.microbatch.loop import Observer, TopologyLoop
-from atoll.microbatch.objects import Commit
 from atoll.microbatch.progress import (
     known_checkpoints,
     latest_commit,
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 __all__ = ["App"]
 
 _T = TypeVar("_T")
-_TRIM_INTERVAL_SECONDS = 10.0
 
 
 class App:
@@ -71,7 +70,6 @@ class App:
         self.local = local
         self.engine = engine
         self.epoch = epoch
-        self._trim_after = 0.0
         self._depots = dict(depots)
         self._loops: dict[str, TopologyLoop] = {}
         self.cluster = Scaling(
@@ -79,6 +77,7 @@ class App:
         )
         """Who is in the cluster, what runs where, and how to change it."""
         self._load_watch = LoadWatch(self.cluster, self._loops)
+        self._trim = DepotTrimmer(store, name, self._depots, self._loops)
         self._pstates: dict[str, ReadablePState] = {}
         self._histories: dict[str, CommitHistory] = {}
         self.fenced: FencedError | None = None
@@ -204,7 +203,7 @@ class App:
             now_ms=_now_ms,
             floor=last.floor,
             deliver=Delivery(self.store, self._depots, self.name, graph.topology),
-            housekeeping=self._trim_depots,
+            housekeeping=self._trim,
             starts=starts,
             timeline=last.timeline,
         )
@@ -243,32 +242,6 @@ class App:
             self.fenced = reason
         for listener in self._when_fenced:
             listener(reason)
-
-    def _trim_depots(self) -> None:
-        """Let retention drop what no rollback of any topology would read again.
-
-        Now and then is enough.
-        """
-        now = time.monotonic()
-        if now < self._trim_after:
-            return
-        self._trim_after = now + _TRIM_INTERVAL_SECONDS
-        needed_by = {name: self._oldest(loop).ends() for name, loop in self._loops.items()}
-        for name, depot in self._depots.items():
-            needed = [
-                needed_by[topology][name]
-                for topology, loop in self._loops.items()
-                if name in loop.depots
-            ]
-            protected = [min(offsets) for offsets in zip(*needed, strict=True)] or None
-            depot.trim(protected)
-
-    def _oldest(self, loop: TopologyLoop) -> Commit:
-        """The progress that a topology can go back to."""
-        last = loop.published
-        history = CommitHistory(self.store, self.name, loop.topology, last)
-        oldest = history.as_of(last.readable_from).commit
-        return with_starts(oldest, loop.actions.starts, loop.depots)
 
     def _history(self, loop: TopologyLoop) -> CommitHistory:
         """The log as of the published commit; the same object while there is no new one."""

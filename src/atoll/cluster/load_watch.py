@@ -1,5 +1,7 @@
 """Watches the load of topologies whose policy is ``load``, and lets them grow and shrink.
 
+Topologies that could not follow a change of the workers are looked at on the way.
+
 What is decided is :mod:`atoll.placement.load`'s; here are only the clock and the thread.
 """
 
@@ -67,7 +69,7 @@ class LoadWatch:
         Args:
             now_seconds: On a clock that never goes back.
         """
-        info = self._scaling.info()
+        info = self._scaling.settle()
         for topology, loop in self._loops.items():
             policy = parse_policy(info.policies[topology], custom_allowed=True)
             if isinstance(policy, Load):

@@ -80,9 +80,6 @@ class LocalCluster(Cluster):
         """Let a worker join that exists by name only: its actors run in this process too.
 
         For trying out and testing what happens when workers join.
-
-        Raises:
-            RescheduleError: When a topology could not move.
         """
         self._workers[name] = units
         for app in self.apps.values():

@@ -2,9 +2,13 @@
 
 Changes are made one after the other. A change first goes to the topologies that it moves, each of
 which takes it between two microbatches; when the first microbatch of each has committed there,
-the next revision of the cluster is made and stands. When one of them fails, all go back to where
-they were, and nothing has changed. Placement never changes a result, so a crash between the two
-costs nothing: the old revision stands.
+the next revision of the cluster is made and stands. Placement never changes a result, so a crash
+between the two costs nothing: the old revision stands.
+
+What somebody asks for takes effect as a whole: when one topology fails, all go back to where they
+were, and nothing has changed. That workers came or are gone is not asked but so. Then each
+topology follows for itself: one that ran on a lost worker moves in any case, and one that fails
+on units that it could have more stays behind until it runs again.
 """
 
 from __future__ import annotations
@@ -65,6 +69,7 @@ class Scaling:
         self._sizes = sizes
         self._now_ms = now_ms
         self._changing = threading.Lock()
+        self._behind: set[str] = set()
         self._closed = False
 
     def close(self) -> None:
@@ -111,7 +116,8 @@ class Scaling:
             return self._reschedule_plan(request)
         with self._changing:
             planned = self._reschedule_plan(request)
-            self._change(planned.info, "reschedule", timeout_seconds)
+            if not planned.is_noop:
+                self._change(planned.info, "reschedule", timeout_seconds)
             return msgspec.structs.replace(planned, info=self._info)
 
     def set_parallelism(
@@ -144,8 +150,10 @@ class Scaling:
         if dry_run:
             return self._policy_plan(topology, parsed)
         with self._changing:
+            self._refuse_closed()
             planned = self._policy_plan(topology, parsed)
-            self._change(planned.info, f"parallelism of {topology}", timeout_seconds)
+            if planned.info != self._info:
+                self._change(planned.info, f"parallelism of {topology}", timeout_seconds)
             return msgspec.structs.replace(planned, info=self._info)
 
     def resize(self, topology: str, count: int, timeout_seconds: float = 60.0) -> ClusterInfo:
@@ -157,9 +165,11 @@ class Scaling:
             FencedError: When another life of the coordinator owns the module.
         """
         with self._changing:
+            self._refuse_closed()
             info = self._info
             planned = policy_plan(info, self._sizes(info), {topology: count})
-            self._change(planned.info, f"load of {topology}", timeout_seconds)
+            if not planned.is_noop:
+                self._change(planned.info, f"load of {topology}", timeout_seconds)
             return self._info
 
     def cordon(self, workers: Iterable[int]) -> ClusterInfo:
@@ -188,8 +198,23 @@ class Scaling:
         return self._changed(lambda info: remove(info, workers), "remove")
 
     def meet(self, present: Sequence[WorkerReport], timeout_seconds: float = 60.0) -> ClusterInfo:
-        """Take over who is there now: policies answer to workers that joined or are lost."""
+        """Take over who is there now: policies answer to workers that joined or are lost.
+
+        Raises:
+            FencedError: When another life of the coordinator owns the module.
+        """
         return self._changed(lambda info: with_workers(info, present), "workers", timeout_seconds)
+
+    def settle(self, timeout_seconds: float = 60.0) -> ClusterInfo:
+        """Let topologies that could not follow a change of the workers do so, once they run.
+
+        Raises:
+            FencedError: When another life of the coordinator owns the module.
+        """
+        if any(self._topologies[name].undisturbed for name in self._behind):
+            with self._changing:
+                self._follow(self._info, "workers", timeout_seconds)
+        return self._info
 
     # Inside ---------------------------------------------------------------------------------------
 
@@ -197,11 +222,17 @@ class Scaling:
         self, change: Callable[[ClusterInfo], ClusterInfo], why: str, timeout_seconds: float = 60.0
     ) -> ClusterInfo:
         with self._changing:
+            self._refuse_closed()
             wanted = change(self._info)
             if wanted is not self._info:
-                planned = policy_plan(wanted, self._sizes(wanted))
-                self._change(planned.info, why, timeout_seconds)
+                self._follow(wanted, why, timeout_seconds)
             return self._info
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise RescheduleError(
+                "the module is stopping", hint="try again when it runs", problem="unavailable"
+            )
 
     def _reschedule_plan(self, request: Request) -> Plan:
         return plan(
@@ -218,18 +249,14 @@ class Scaling:
         return policy_plan(wanted, self._sizes(wanted))
 
     def _change(self, wanted: ClusterInfo, why: str, timeout_seconds: float) -> None:
-        """Move the topologies, then let the next revision stand; the lock is held."""
+        """Move all topologies or none, then let the next revision stand; the lock is held."""
         before = self._info
-        wanted = msgspec.structs.replace(wanted, revision=before.revision)
-        if wanted == before:
-            return
         after = msgspec.structs.replace(wanted, revision=before.revision + 1)
-        moving = [
-            name for name in self._topologies if _owners(before, name) != _owners(after, name)
-        ]
+        moving = self._moving(after)
         refused = self._place(moving, after, timeout_seconds)
         if refused:
-            self._place([name for name in moving if name not in refused], before, timeout_seconds)
+            moved = [name for name in moving if name not in refused]
+            self._place(moved, before, timeout_seconds, trial=False)
             name, error = min(refused.items())
             if isinstance(error, FencedError):
                 raise error
@@ -238,6 +265,37 @@ class Scaling:
                 hint=error.hint,
                 **{**error.context, "problem": "not taken"},
             ) from error
+        self._stand(after, why, moving)
+
+    def _follow(self, wanted: ClusterInfo, why: str, timeout_seconds: float) -> None:
+        """Let each topology go where its policy wants it, then let the next revision stand.
+
+        The lock is held.
+        """
+        before = self._info
+        wanted = policy_plan(wanted, self._sizes(wanted)).info
+        after = msgspec.structs.replace(wanted, revision=before.revision + 1)
+        moving = self._moving(after)
+        usable = {unit for worker in after.workers if not worker.gone for unit in worker.units}
+        free = [name for name in moving if usable.issuperset(_units(before, name))]
+        forced = [name for name in moving if name not in free]
+        refused = self._place(forced, after, timeout_seconds, trial=False)
+        behind = self._place(free, after, timeout_seconds)
+        for name, error in {**refused, **behind}.items():
+            if isinstance(error, FencedError):
+                raise error
+            _log.warning("topology did not follow", topology=name, why=why, error=str(error))
+        self._behind = set(behind)
+        after = _with_fragments(after, before, self._behind)
+        if msgspec.structs.replace(after, revision=before.revision) != before:
+            self._stand(after, why, [name for name in moving if name not in behind])
+
+    def _moving(self, after: ClusterInfo) -> list[str]:
+        before = self._info
+        return [name for name in self._topologies if _owners(before, name) != _owners(after, name)]
+
+    def _stand(self, after: ClusterInfo, why: str, moved: Sequence[str]) -> None:
+        """Make the next revision."""
         self._epoch.check()
         if not self._revisions.create(Revision(after, self._epoch.number, self._now_ms(), why)):
             self._epoch.check()
@@ -246,16 +304,22 @@ class Scaling:
                 hint="this module now runs there; stop this process",
             )
         self._info = after
-        _log.info("cluster changed", revision=after.revision, why=why, moved=moving)
+        _log.info("cluster changed", revision=after.revision, why=why, moved=list(moved))
 
     def _place(
-        self, names: Sequence[str], info: ClusterInfo, timeout_seconds: float
+        self,
+        names: Sequence[str],
+        info: ClusterInfo,
+        timeout_seconds: float,
+        *,
+        trial: bool = True,
     ) -> dict[str, AtollError]:
         """Move topologies at once; what those that stay where they are say."""
 
         def place(name: str) -> AtollError | None:
             try:
-                self._topologies[name].place(placement_of(info, name), timeout_seconds)
+                to = placement_of(info, name)
+                self._topologies[name].place(to, timeout_seconds, trial=trial)
             except AtollError as error:
                 return error
             return None
@@ -269,3 +333,14 @@ class Scaling:
 
 def _owners(info: ClusterInfo, topology: str) -> list[tuple[int, tuple[int, ...]]]:
     return [(each.id, each.owners) for each in info.fragments if each.topology == topology]
+
+
+def _units(info: ClusterInfo, topology: str) -> set[int]:
+    return {unit for each in info.fragments if each.topology == topology for unit in each.owners}
+
+
+def _with_fragments(info: ClusterInfo, other: ClusterInfo, topologies: set[str]) -> ClusterInfo:
+    """The info with the fragments of these topologies as the other one has them."""
+    kept = {each.id: each for each in other.fragments if each.topology in topologies}
+    fragments = tuple(kept.get(each.id, each) for each in info.fragments)
+    return msgspec.structs.replace(info, fragments=fragments)

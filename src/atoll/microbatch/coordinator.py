@@ -102,8 +102,9 @@ def _decide(state: State, event: Event) -> tuple[State, Command]:
         case AskCheckpoint():
             asked = replace(state.asked, came=state.asked.came + 1)
             return _go_on(replace(state, asked=asked))
-        case Place(ticket, to):
-            return _go_on(replace(state, placing=Placing(ticket, to)))
+        case Place(ticket, to, trial):
+            placing = Placing(ticket, to)
+            return _go_on(replace(state, placing=placing) if trial else _placed(state, placing))
         case RollBack() | RolledBack() | RollBackRefused():
             return _roll_back(state, event)
         case Begin():

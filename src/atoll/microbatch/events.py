@@ -250,6 +250,8 @@ class Place:
     ticket: int
     """Above 0, higher for every request: the answer carries it."""
     to: Placement
+    trial: bool = True
+    """Whether it stands only when a microbatch has committed there; else it stands at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,12 @@ class Requests:
         state = self.status.state
         return state.step == ev.Step.PUBLISH and state.commit is None
 
+    @property
+    def undisturbed(self) -> bool:
+        """Whether it runs, and nothing has failed since its last commit."""
+        state = self.status.state
+        return state.condition == ev.Condition.RUNNING and state.failure is None
+
     def notify_append(self) -> None:
         """Records were appended in this process: look now."""
         with self._changed:
@@ -133,11 +139,11 @@ class Requests:
             kind = UsageError if failure.code == UsageError.code else StateError
             raise kind(failure.message, hint=failure.hint, **failure.context)
 
-    def place(self, to: Placement, timeout_seconds: float = 60.0) -> None:
+    def place(self, to: Placement, timeout_seconds: float = 60.0, *, trial: bool = True) -> None:
         """Run on another placement, and wait until a microbatch has committed there.
 
         One without records is made when none wait. A topology that is paused or failed takes the
-        placement at once.
+        placement at once, and so does every one when it is not a trial: there is no way back.
 
         Raises:
             StateError: When the first attempt there failed: the old placement stands.
@@ -147,8 +153,12 @@ class Requests:
         """
         before = self.status.state.placement
         try:
-            failure = self._answered(lambda ticket: ev.Place(ticket, to), _placed, timeout_seconds)
+            failure = self._answered(
+                lambda ticket: ev.Place(ticket, to, trial), _placed, timeout_seconds
+            )
         except WaitTimeoutError:
+            if not trial:
+                raise
             with self._one_at_a_time:
                 self._tickets += 1
                 self._request(ev.Place(self._tickets, before))

@@ -11,7 +11,6 @@ the joining and cutting of bytes.
 from __future__ import annotations
 
 import threading
-import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -72,7 +71,7 @@ def write_change_file(sink: FileSink, name: str, parts: Iterable[Part]) -> FileR
             writer.write_batch(batch)
     data = stream.getvalue()
     sink.write(name, memoryview(data))  # type: ignore[arg-type]  # written, never kept
-    return FileRef(name, data.size, zlib.crc32(data), rows)
+    return FileRef.of(name, data, rows)
 
 
 def _groups(parts: Iterable[Part]) -> Iterator[list[Part]]:
@@ -178,12 +177,9 @@ def _checked_bytes(path: Path, ref: FileRef) -> bytes:
         data = path.read_bytes()
     except FileNotFoundError as error:
         raise DamageError("a change file is missing", hint=hint, file=ref.name) from error
-    if len(data) != ref.size:
-        raise DamageError(
-            f"a change file has {len(data)} bytes instead of {ref.size}", hint=hint, file=ref.name
-        )
-    if zlib.crc32(data) != ref.crc:
-        raise DamageError("a change file has another checksum", hint=hint, file=ref.name)
+    fault = ref.fault(data)
+    if fault is not None:
+        raise DamageError(f"a change file {fault}", hint=hint, file=ref.name)
     return data
 
 

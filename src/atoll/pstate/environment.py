@@ -82,7 +82,7 @@ class Environment:
             map_size=map_bytes,
             max_dbs=len(_TABLES),
             max_readers=_READERS_MAX,
-            max_spare_txns=4,
+            max_spare_txns=0,  # a forked child would free the slots of spare ones, see after_fork
             sync=False,
             metasync=False,
             # Measured with 20,000 entries and 3,500 writes: writing dirty pages at commit beats
@@ -245,14 +245,14 @@ class EnvironmentCache:
             unmark(path)
 
     def after_fork(self) -> None:
-        """Forget, in a forked child, what the parent opened.
+        """Forget, in a forked child, what the parent opened, without closing it.
 
-        LMDB's binding knows the fork: closing there leaves the files to the parent.
+        Closing would free the slots that the parent's readers have in the files' lock table: a
+        read under way would lose its protection, and the next one fail. LMDB's binding knows the
+        fork, and leaves them alone when it is merely let go of. A store that another thread of
+        the parent was using stays known to be open, and the child cannot open it.
         """
-        inherited = self._open
         self._reset()
-        for environment in inherited.values():
-            environment.lmdb.close()
 
 
 @functools.cache

@@ -7,8 +7,9 @@ this layer needs it. The microbatch layer implements it; every answer is *as of 
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 import msgspec
 
@@ -16,7 +17,7 @@ __all__ = ["FileRef", "History", "Prior", "Rebuild"]
 
 
 class FileRef(msgspec.Struct, frozen=True, array_like=True):
-    """One change file, as a manifest or a commit names it.
+    """One file of rows, as a manifest or a commit names it.
 
     Attributes:
         name: Relative to the root, a posix path.
@@ -29,6 +30,18 @@ class FileRef(msgspec.Struct, frozen=True, array_like=True):
     size: int
     crc: int
     rows: int
+
+    @classmethod
+    def of(cls, name: str, data: bytes | memoryview, rows: int) -> Self:
+        """What is to be said of a file that holds these bytes."""
+        return cls(name, memoryview(data).nbytes, zlib.crc32(data), rows)
+
+    def fault(self, data: bytes | memoryview) -> str | None:
+        """What is wrong with the bytes that the file was found to hold; None when nothing is."""
+        size = memoryview(data).nbytes
+        if size != self.size:
+            return f"has {size} bytes instead of {self.size}"
+        return None if zlib.crc32(data) == self.crc else "has another checksum"
 
 
 class Rebuild(msgspec.Struct, frozen=True):

@@ -17,6 +17,9 @@ from atoll.server.settings import ServerSettings
 
 __all__ = ["create_app"]
 
+_CHANGES_MAX = 8
+"""So many requests wait for a microbatch at once; the rest wait for them."""
+
 
 def create_app(*apps: AppPort, settings: ServerSettings | None = None) -> FastAPI:
     """The service over the given deployed modules.
@@ -40,7 +43,11 @@ def create_app(*apps: AppPort, settings: ServerSettings | None = None) -> FastAP
         redirect_slashes=False,  # one address per thing; a redirect would drop bodies
     )
     application.state.context = Context(
-        by_name, chosen, metrics, anyio.CapacityLimiter(chosen.stream_count_max)
+        by_name,
+        chosen,
+        metrics,
+        stream_limiter=anyio.CapacityLimiter(chosen.stream_count_max),
+        change_limiter=anyio.CapacityLimiter(_CHANGES_MAX),
     )
     install_problems(application)
     for part in (modules, depots, pstates, topologies, cluster, operations):

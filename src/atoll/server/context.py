@@ -34,6 +34,8 @@ class Context:
     metrics: Metrics
     stream_limiter: anyio.CapacityLimiter
     """Threads for streamed bodies: apart, so that slow senders never hold up the readers."""
+    change_limiter: anyio.CapacityLimiter
+    """Threads for changes that wait for a microbatch: apart for the same reason."""
 
     def app(self, module: str) -> AppPort:
         """The deployed module of that name.
@@ -53,6 +55,12 @@ class Context:
     async def in_thread(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
         """Call what may block, off the event loop."""
         return await anyio.to_thread.run_sync(partial(function, *arguments))
+
+    async def in_waiting_thread(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
+        """Call what waits for microbatches, off the event loop."""
+        return await anyio.to_thread.run_sync(
+            partial(function, *arguments), limiter=self.change_limiter
+        )
 
 
 def _context(request: Request) -> Context:

@@ -8,7 +8,6 @@ is found here, because rows of a commit that stands must not be refused any more
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -176,4 +175,4 @@ def write_durably(store: LocalStore, name: str, rows: pa.Table) -> FileRef:
         writer.write_table(rows, max_chunksize=_ROWS_PER_BATCH_MAX)
     data = sink.getvalue()
     store.write(name, data)
-    return FileRef(name, data.size, zlib.crc32(data), rows.num_rows)
+    return FileRef.of(name, data, rows.num_rows)

@@ -6,7 +6,6 @@ again. Size and checksum are checked all the same, as of every file.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +33,7 @@ def stage(root: Path, name: str, table: pa.Table) -> FileRef:
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
-    return FileRef(name, data.size, zlib.crc32(data), table.num_rows)
+    return FileRef.of(name, data, table.num_rows)
 
 
 def read_staged(root: Path, ref: FileRef) -> Iterator[pa.RecordBatch]:
@@ -47,8 +46,9 @@ def read_staged(root: Path, ref: FileRef) -> Iterator[pa.RecordBatch]:
         data = (root / ref.name).read_bytes()
     except FileNotFoundError as error:
         raise DamageError("a file of staged rows is missing", file=ref.name) from error
-    if len(data) != ref.size or zlib.crc32(data) != ref.crc:
-        raise DamageError("a file of staged rows is damaged", file=ref.name)
+    fault = ref.fault(data)
+    if fault is not None:
+        raise DamageError(f"a file of staged rows {fault}", file=ref.name)
     reader = pa.ipc.open_file(pa.BufferReader(data))
     for index in range(reader.num_record_batches):
         yield reader.get_batch(index)

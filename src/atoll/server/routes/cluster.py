@@ -100,7 +100,7 @@ async def get_cluster(context: ContextOf, module: Name) -> Response:
 async def reschedule(context: ContextOf, module: Name, wanted: Reschedule) -> Response:
     """Change which units run some fragments, all or nothing; answers with what moved."""
     cluster = context.app(module).cluster
-    plan = await context.in_thread(
+    plan = await context.in_waiting_thread(
         partial(
             cluster.reschedule,
             wanted.asked(),
@@ -118,7 +118,7 @@ async def set_parallelism(
 ) -> Response:
     """Let a policy decide the topology's parallelism; answers with what moved."""
     cluster = context.app(module).cluster
-    plan = await context.in_thread(
+    plan = await context.in_waiting_thread(
         partial(cluster.set_parallelism, topology, wanted.policy, dry_run=wanted.dry_run)
     )
     return answer(described_plan(plan, dry_run=wanted.dry_run))
@@ -145,5 +145,5 @@ async def remove(context: ContextOf, module: Name, wanted: Workers) -> Response:
 async def _changed(
     context: Context, module: str, change: Callable[[Iterable[int]], Any], wanted: Workers
 ) -> Response:
-    await context.in_thread(change, wanted.workers)
+    await context.in_waiting_thread(change, wanted.workers)
     return answer(await context.in_thread(context.app(module).cluster.describe))

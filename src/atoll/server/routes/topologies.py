@@ -40,7 +40,7 @@ async def get_topology(context: ContextOf, module: Name, topology: Name) -> Resp
 async def pause(context: ContextOf, module: Name, topology: Name) -> Response:
     """Let the running microbatch finish and start no other; answers with the status then."""
     found = context.app(module).topology(topology)
-    await context.in_thread(found.pause)
+    await context.in_waiting_thread(found.pause)
     return answer(await context.in_thread(found.status))
 
 
@@ -48,7 +48,7 @@ async def pause(context: ContextOf, module: Name, topology: Name) -> Response:
 async def resume(context: ContextOf, module: Name, topology: Name) -> Response:
     """Go on, also after a failure; answers with the status."""
     found = context.app(module).topology(topology)
-    await context.in_thread(found.resume)
+    await context.in_waiting_thread(found.resume)
     return answer(await context.in_thread(found.status))
 
 
@@ -56,7 +56,7 @@ async def resume(context: ContextOf, module: Name, topology: Name) -> Response:
 async def checkpoint(context: ContextOf, module: Name, topology: Name) -> Response:
     """Write what changed to checkpoints; answers with the status, and the commit with them."""
     found = context.app(module).topology(topology)
-    commit = await context.in_thread(found.checkpoint)
+    commit = await context.in_waiting_thread(found.checkpoint)
     return answer({**await context.in_thread(found.status), "checkpoint": commit})
 
 
@@ -64,7 +64,7 @@ async def checkpoint(context: ContextOf, module: Name, topology: Name) -> Respon
 async def rollback(context: ContextOf, module: Name, topology: Name, wanted: Rollback) -> Response:
     """Go back to the state after an earlier microbatch, and pause; answers with the status."""
     found = context.app(module).topology(topology)
-    await context.in_thread(
+    await context.in_waiting_thread(
         partial(found.rollback, wanted.to_microbatch, keep_appended=wanted.keep_appended)
     )
     return answer(await context.in_thread(found.status))
