@@ -287,6 +287,9 @@ class SimExecutor:
     def cancel(self):
         """Attempts here never hang."""
 
+    def prepare(self, placement, commit):
+        """Nothing."""
+
     def forget(self, microbatch):
         """Nothing is staged."""
 

@@ -57,6 +57,9 @@ class FakeExecutor:
         """End the run that hangs."""
         self.cancelled.set()
 
+    def prepare(self, placement, commit):
+        """Nothing."""
+
     def forget(self, microbatch):
         """Remember what was asked."""
         self.forgotten.append(microbatch)

@@ -275,3 +275,30 @@ def test_what_is_no_trial_goes_before_a_trial(idle):
         dataclasses.replace(state, placing=ev.Placing(2, NEW)), ev.Place(3, OLD, trial=False)
     )
     assert (state.placement, state.placing, state.placed) == (OLD, None, ev.Answer(3))
+
+
+class Preparing(Recorder):
+    """Says what was got ready, and can be unable to."""
+
+    def __init__(self, *, fails=False):
+        super().__init__()
+        self.fails = fails
+
+    def prepare(self, placement, commit):
+        """Beside the attempts."""
+        self.placements.append(("ready", placement, commit.id))
+        if self.fails:
+            raise AttemptError(FAILURE)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_can_be_got_ready_is_before_the_move(start, fails):
+    """Whether it could be or not; what is no trial is not waited for."""
+    executor = Preparing(fails=fails)
+    loop = start(executor)
+    loop.place(NEW)
+    (ready,) = [each for each in executor.placements if isinstance(each, tuple)]
+    assert ready[:2] == ("ready", NEW)
+    assert executor.placements.index(ready) < executor.placements.index(NEW)
+    loop.place(OLD, trial=False)
+    assert [each for each in executor.placements if isinstance(each, tuple)] == [ready]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from atoll.microbatch.objects import Plan
+from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.outcome import ActorFailure, Outcome
 from atoll.placement.placement import Placement
 
@@ -33,6 +33,17 @@ class Executor(Protocol):
 
         Raises:
             AttemptError: When a task failed, an executor was lost or the time was over.
+        """
+
+    def prepare(self, placement: Placement, commit: Commit) -> None:
+        """Get ready to run on another placement, beside the attempts on the present one.
+
+        For other threads. It may do nothing, and what it cannot do is done by the first attempt
+        there.
+
+        Args:
+            placement: Where attempts may run soon.
+            commit: The last one.
         """
 
     def cancel(self) -> None:

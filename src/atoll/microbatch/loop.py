@@ -23,6 +23,7 @@ from atoll.microbatch.outcome import ActorFailure, failure_of
 from atoll.microbatch.requests import Requests
 from atoll.microbatch.status import Status
 from atoll.microbatch.watch import FenceWatch
+from atoll.placement.placement import Placement
 
 __all__ = ["Observer", "TopologyLoop"]
 
@@ -82,6 +83,18 @@ class TopologyLoop(Requests):
         self._watch.close()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
+
+    def place(self, to: Placement, timeout_seconds: float = 60.0, *, trial: bool = True) -> None:
+        """Run on another placement, as :meth:`Requests.place` says.
+
+        What can be got ready there is, before the running microbatches end.
+        """
+        if trial and not self._ended:
+            try:
+                self.actions.executor.prepare(to, self.published)
+            except Exception as error:  # noqa: BLE001 - the first attempt there does it then
+                _log.warning("not prepared", topology=self.topology, error=str(error))
+        super().place(to, timeout_seconds, trial=trial)
 
     # The loop -----------------------------------------------------------------------------------
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from atoll.dataflow import operators as op
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.objects import Plan
+from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.outcome import JobOutcome, Manifest, Outcome
 from atoll.spark.frames import JobFrames
 from atoll.spark.limit import JobLimit
 from atoll.spark.seats import Seats
 from atoll.spark.shipping import ship
+from atoll.spark.tasks import WarmTask
 from atoll.spark.tracking import Tracking
 from atoll.tasks.attempt import BlockSource, JobSpecs, has_work, rows_of
 from atoll.tasks.program import JobProgram, JobSpec, Program
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from atoll.placement.placement import Placement
 
 __all__ = ["SparkExecutor"]
+
+_PREPARE_SECONDS_MAX = 30.0
 
 
 class SparkExecutor:
@@ -69,6 +72,7 @@ class SparkExecutor:
         self.shipped = ship(program, graph)
         self.seats = Seats(session, fixed=seated)
         self.limit: JobLimit | None = None
+        self.preparing: JobLimit | None = None
         self.plain = {job.index: self._is_plain(job) for job in program.jobs}
 
     def run(
@@ -93,11 +97,27 @@ class SparkExecutor:
                 done.append(outcome)
         return Outcome(done)
 
+    def prepare(self, placement: Placement, commit: Commit) -> None:
+        """Let the workers unpack the program and bring the stores up to date that they will own.
+
+        Raises:
+            AttemptError: When a task failed or it took long.
+        """
+        program = self.program.placed(placement)
+        task = WarmTask(ship(program, self.graph), commit.id, commit.timeline)
+        frame = self.seats.tasks(program.units, placement.hosts).mapInArrow(task, "unit int")
+        limit = self.preparing = JobLimit(self.session, _PREPARE_SECONDS_MAX)
+        try:
+            limit.collect(frame)
+        finally:
+            self.preparing = None
+            limit.end()
+
     def cancel(self) -> None:
         """End the running attempt's job; whoever takes over need not wait for its tasks."""
-        limit = self.limit
-        if limit is not None:
-            limit.cancel()
+        for limit in (self.limit, self.preparing):
+            if limit is not None:
+                limit.cancel()
 
     def forget(self, microbatch: int) -> None:
         """Drop the rows staged by attempts at a microbatch."""

@@ -7,6 +7,7 @@ as ``spark.locality.wait`` says, and a host that is gone is no wish at all.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ class Seats:
         """Nothing is made yet."""
         self.session = session
         self.fixed = fixed
+        self._lock = threading.Lock()
         self._frames: OrderedDict[tuple[str, ...] | int, DataFrame] = OrderedDict()
 
     def tasks(self, units: Sequence[int], hosts: Mapping[int, str]) -> DataFrame:
@@ -40,6 +42,10 @@ class Seats:
             units: Who runs the tasks; a unit may be named several times.
             hosts: Where the units are.
         """
+        with self._lock:  # attempts run while another placement is got ready
+            return self._tasks(units, hosts)
+
+    def _tasks(self, units: Sequence[int], hosts: Mapping[int, str]) -> DataFrame:
         count = len(units)
         key = tuple(hosts[unit] for unit in units) if self.fixed else count
         if key not in self._frames:

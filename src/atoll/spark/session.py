@@ -4,6 +4,7 @@ All listeners are bound to loopback and the web interface is off: by default Spa
 every interface without authentication. Adaptive execution is off because every job has the
 partitions it needs; Unix sockets between the JVM and Python save tens of milliseconds a stage.
 A cancelled task's Python worker is killed after half a second: until then it may hold its stores.
+Python workers are forked from a process that has imported what they need.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _SETTINGS = {
     "spark.log.level": "OFF",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.task.killTimeout": "500ms",
+    "spark.python.daemon.module": "atoll.spark.daemon",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",

@@ -25,6 +25,7 @@ from atoll.tasks.program import JobProgram, JobSpec, Program, TaskChain
 from atoll.tasks.provenance import locating
 from atoll.tasks.reading import read_split
 from atoll.tasks.rejects import REJECTS, UNHEARD, RejectPacker
+from atoll.tasks.warming import warm_up
 
 __all__ = [
     "BLOB_SCHEMA",
@@ -36,6 +37,7 @@ __all__ = [
     "PackTask",
     "ReadTask",
     "StepTask",
+    "WarmTask",
     "told_schema",
 ]
 
@@ -197,6 +199,22 @@ class DirectTask(_Task):
             except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
                 blobs = [(_FAILED, 0, pa.py_buffer(_failure(error)))]
             yield _manifest(_acted(self.shipped, self.spec, actor, blobs))
+
+
+@dataclass(frozen=True)
+class WarmTask:
+    """Gets a worker ready for an actor; the task's number is the actor's."""
+
+    shipped: Shipped
+    commit: int
+    timeline: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Returns nothing."""
+        program = self.shipped.load()
+        for actor in _indices(batches):
+            warm_up(program, program.units[actor], self.commit, self.timeline)
+        yield from ()
 
 
 def _acted(shipped: Shipped, spec: JobSpec, actor: int, blobs: list[Blob]) -> Manifest:

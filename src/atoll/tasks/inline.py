@@ -22,7 +22,7 @@ from atoll.tasks.program import JobProgram, JobSpec, Program
 
 if TYPE_CHECKING:
     from atoll.dataflow.fragments import Fragments
-    from atoll.microbatch.objects import Plan
+    from atoll.microbatch.objects import Commit, Plan
     from atoll.placement.placement import Placement
 
 __all__ = ["InlineExecutor"]
@@ -65,6 +65,9 @@ class InlineExecutor:
             manifests = self._run_job(job, spec, limit) if has_work(job, spec) else []
             done.append(JobOutcome(job.index, manifests))
         return Outcome(done)
+
+    def prepare(self, placement: Placement, commit: Commit) -> None:
+        """Nothing: there is one process, which has run the program."""
 
     def cancel(self) -> None:
         """End the running attempt before its next task. Safe from any thread."""

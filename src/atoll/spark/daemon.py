@@ -1,0 +1,54 @@
+"""The process that Spark forks its Python workers from, with what they need imported already.
+
+Spark's own daemon imports nothing, because a fork takes no threads along that a module started.
+So each new worker imports pyarrow, numpy and Atoll, which takes more than half a second, and the
+first microbatch on more parallel units waits for it. These modules need no thread, if they are
+told so; should one start nonetheless, this process becomes Spark's own daemon after all.
+
+Spark starts it as ``python -m atoll.spark.daemon WORKER_MODULE``, by its setting
+``spark.python.daemon.module``.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import pkgutil
+import sys
+from pathlib import Path
+
+__all__ = ["main"]
+
+_MODULES = ("pandas", "pyspark.worker", "atoll.spark.tasks", "atoll.spark.datasource")
+"""Pandas because pyarrow imports it, where it is there, for its first array."""
+
+_KERNELS = "atoll.aggregates.kernels"
+_TASKS = Path("/proc/self/task")
+
+
+def main() -> None:
+    """Import, then fork workers until Spark closes the standard input."""
+    if _TASKS.is_dir():
+        os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
+        for each in (*_MODULES, *_kernels()):
+            importlib.import_module(each)
+        if len(list(_TASKS.iterdir())) == 1:
+            from pyspark.daemon import manager
+
+            gc.freeze()  # else the first collection in a worker would copy all of its pages
+            manager()
+            return
+    command = [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]]
+    os.execv(sys.executable, command)  # noqa: S606 - Spark's own way to start it
+
+
+def _kernels() -> list[str]:
+    """What folds the aggregates, which is imported when an aggregate needs it."""
+    package = importlib.import_module(_KERNELS)
+    return [each.name for each in pkgutil.iter_modules(package.__path__, _KERNELS + ".")]
+
+
+if __name__ == "__main__":
+    main()

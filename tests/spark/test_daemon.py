@@ -1,0 +1,66 @@
+"""Python workers begin with all that they need imported, and are forked from a single thread."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from atoll.spark.session import local_session
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/task").is_dir(), reason="counts threads by /proc, as on Linux"
+)
+
+
+def _looking(batches):
+    """Runs in a worker."""
+    import os
+    import sys
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    for _ in batches:
+        parent = Path(f"/proc/{os.getppid()}")
+        command = parent.joinpath("cmdline").read_bytes().decode().split("\0")
+        rows = {
+            "command": [" ".join(command)],
+            "threads": [len(list(parent.joinpath("task").iterdir()))],
+            "imported": [all(name in sys.modules for name in ("pandas", "atoll.tasks.actor"))],
+        }
+        yield pa.RecordBatch.from_pydict(rows)
+
+
+def test_workers_are_forks_of_the_daemon():
+    """Which has one thread, so that nothing is lost in the fork."""
+    frame = local_session(2).range(0, 1, 1, 1)
+    columns = "command string, threads long, imported boolean"
+    (row,) = frame.mapInArrow(_looking, columns).collect()
+    assert "atoll.spark.daemon pyspark.worker" in row.command
+    assert (row.threads, row.imported) == (1, True)
+
+
+def test_with_a_thread_it_becomes_spark_s_own(tmp_path):
+    """A module that starts a thread when it is imported leaves the imports to the workers."""
+    (tmp_path / "pandas.py").write_text(
+        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+    )
+    code = (
+        "import os, sys\n"
+        "def told(path, command):\n    print(*command[1:], flush=True)\n    os._exit(0)\n"
+        "os.execv = told\n"
+        "sys.argv = ['daemon', 'pyspark.worker']\n"
+        "from atoll.spark.daemon import main\nmain()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": ":".join([str(tmp_path), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.strip() == "-m pyspark.daemon pyspark.worker", done.stderr
