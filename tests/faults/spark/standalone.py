@@ -22,6 +22,8 @@ from atoll.spark.java import find_java
 from atoll.storage.places import LOCAL_VARIABLE
 
 START_SECONDS_MAX = 90.0
+QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""Six Java processes start on few cores, and none lives long enough for its second compiler."""
 _MASTER_AT = re.compile(r"Starting Spark master at (spark://\S+)")
 
 
@@ -110,6 +112,7 @@ class Standalone:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
             "PYSPARK_PYTHON": sys.executable,
+            **QUICK_JAVA,
             **environment,
         }
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}"]

@@ -22,7 +22,7 @@ import pytest
 import spark_scenario as scenario
 from harness import report
 from spark_processes import HERE, SOURCE, wait_until
-from standalone import Standalone, has_hosts
+from standalone import QUICK_JAVA, Standalone, has_hosts
 
 from atoll.errors import NotFoundError
 
@@ -52,6 +52,7 @@ class Driver:
                 ],
                 env={
                     **os.environ,
+                    **QUICK_JAVA,
                     "PYTHONPATH": os.pathsep.join([str(SOURCE), str(HERE)]),
                     "ATOLL_LOCAL": str(folder / "local-driver"),
                     "ATOLL_TEST_MARKS": str(self.marks),
