@@ -10,8 +10,10 @@ from atoll.errors import FencedError, StorageError
 from atoll.microbatch import events as ev
 from atoll.microbatch.coordinator import decide
 from atoll.microbatch.epochs import claim_epoch
+from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.history import commit_objects, plan_objects, read_commit
-from atoll.microbatch.objects import GENESIS, AppendedRows, encode
+from atoll.microbatch.objects import GENESIS, AppendedRows, decode_plan, encode
+from atoll.microbatch.outcome import ActorFailure
 from atoll.microbatch.progress import latest_commit
 from atoll.microbatch.rollback import complete_rollback
 from atoll.microbatch.timelines import timeline_objects
@@ -302,3 +304,42 @@ def _framed(store, commit):
     other = FaultyStore()
     commit_objects(other, "m", "mb").create(commit.id, encode(commit))
     return other.read(commit_objects(other, "m", "mb").name(commit.id))
+
+
+class Littering(FakeExecutor):
+    """Each run writes a log before it says how it went; the first ones fail."""
+
+    def __init__(self, store, failures):
+        super().__init__()
+        self.store = store
+        self.failures = failures
+
+    def run(self, plan, epoch, version, placement, timeout_seconds):
+        """Leave a file, named as actors name theirs."""
+        self.store.write(f"m/mb/logs/p/{plan.id:020d}-{epoch}-{version}-0-t.arrow", b"x")
+        outcome = super().run(plan, epoch, version, placement, timeout_seconds)
+        if len(self.runs) <= self.failures:
+            raise AttemptError(ActorFailure("E-TEST", "it broke"))
+        return outcome
+
+
+@pytest.mark.parametrize("failures", [0, 2])
+def test_what_failed_attempts_left_is_dropped_with_the_next_commit(store, depot, failures):
+    """Those of this life, and of the one before it that died in an attempt; listed only then."""
+    dead = Life(store, depot, executor=Littering(store, 9))
+    dead.until(ev.RunAttempt)
+    dead.step()
+    life = Life(store, depot, executor=Littering(store, failures))
+    life.state, life.command = decide(
+        life.state, ev.Begin(decode_plan(plan_objects(store, "m", "mb").read(1)), (GENESIS,))
+    )
+    life.until(ev.Tidy)
+    assert len(store.list("m/mb/logs")) == 2 + failures
+    life.step()
+    assert store.list("m/mb/logs") == []
+    assert not life.actions.littered
+    depot.end += 1
+    life.until(ev.Tidy)
+    life.step()
+    left = store.list("m/mb/logs")
+    assert left == [f"m/mb/logs/p/{2:020d}-2-1-0-t.arrow"], "it was not looked for again"

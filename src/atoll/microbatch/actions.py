@@ -23,7 +23,7 @@ from atoll.microbatch.objects import Commit, decode_commit, decode_plan, encode
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, failure_of
 from atoll.microbatch.rollback import Follower, complete_rollback
-from atoll.microbatch.tidy import drop_below
+from atoll.microbatch.tidy import drop_below, drop_orphans
 from atoll.storage.objects import ObjectStore
 
 __all__ = ["Actions", "DepotOffsets"]
@@ -61,6 +61,8 @@ class Actions:
         housekeeping: Called as part of step 5.
         starts: For each depot the offsets from which the topology began to read it.
         timeline: The timeline followed.
+        littered: Whether an attempt may have left files that no commit names: one of this life
+            that failed, or the last one of the life before.
     """
 
     module: str
@@ -77,6 +79,7 @@ class Actions:
     housekeeping: Callable[[], None] | None = None
     starts: Mapping[str, list[int]] = field(default_factory=dict)
     timeline: int = 0
+    littered: bool = True
 
     def __post_init__(self) -> None:
         """Follow rollbacks, whoever makes them."""
@@ -193,6 +196,9 @@ class Actions:
             self.executor.forget(commit.id)
             drop_below(self.store, self.module, self.topology, self.floor, commit)
             self.floor = commit.floor
+            if self.littered:
+                drop_orphans(self.store, self.module, self.topology, commit)
+                self.littered = False
             if self.housekeeping is not None:
                 self.housekeeping()
         except FencedError:
@@ -202,6 +208,7 @@ class Actions:
 
     def _failed(self, command: ev.Work | None, failure: ActorFailure) -> ev.Event:
         """Being fenced explains any failure, such as that of an attempt that was cancelled."""
+        self.littered = self.littered or isinstance(command, ev.RunAttempt)
         try:
             self.epoch.check()
         except FencedError as error:
