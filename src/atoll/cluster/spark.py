@@ -35,6 +35,7 @@ _log = get_logger("atoll.cluster")
 
 _LOOK_SECONDS = 0.5
 _JOIN_SECONDS_MAX = 60.0
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 class SparkCluster(Cluster):
@@ -83,6 +84,7 @@ class SparkCluster(Cluster):
             UsageError: When Spark does not start, or no worker joins within a minute.
         """
         self._await_workers()
+        self._spread_columns()
         app = super().deploy(module)
         if self._watching is None:
             self._watching = threading.Thread(target=self._watch, name="atoll-workers", daemon=True)
@@ -123,13 +125,23 @@ class SparkCluster(Cluster):
                     "reach this process: set spark.driver.host",
                 )
 
+    def _spread_columns(self) -> None:
+        """Let exchanges within column steps have as many Spark partitions as there are units.
+
+        Spark's own 200 would be 200 tasks in every microbatch.
+        """
+        if _SHUFFLE_PARTITIONS not in self._settings:
+            units = sum(each.units for each in self.present())
+            self._spark.session.conf.set(_SHUFFLE_PARTITIONS, str(max(1, units)))
+
     def _watch(self) -> None:
         """Tell the modules of every change, again and again until they took it."""
         while not self._ended.wait(_LOOK_SECONDS):
             try:
                 present = self.present()
                 for app in list(self.apps.values()):
-                    app.cluster.meet(present)
+                    if app.fenced is None:
+                        app.cluster.meet(present)
             except AtollError as error:
                 _log.warning("workers changed, and a topology did not follow", error=str(error))
             except Exception as error:  # noqa: BLE001 - Spark may be ending; else it works again soon
