@@ -35,6 +35,7 @@ class Running:
 
     def __init__(self, folder):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment.pop("JAVA_TOOL_OPTIONS", None)  # Java would say on stderr that it has some
         self.process = subprocess.Popen(
             [sys.executable, "-m", "atoll", "run", "pairs.py:module", "--port", "0"],
             cwd=folder,
