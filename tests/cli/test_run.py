@@ -109,6 +109,7 @@ def test_stopping_while_it_starts(tmp_path, number):
     """A signal while Spark starts stops it as soon as it can be; no Java process stays."""
     (tmp_path / "pairs.py").write_text(MODULE)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("JAVA_TOOL_OPTIONS", None)  # Java would say on stderr that it has some
     process = subprocess.Popen(
         [sys.executable, "-m", "atoll", "run", "pairs.py:module", "--port", "0"],
         cwd=tmp_path,
