@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 HERE = Path(__file__).parent
 ON_SPARK = ("cluster", "docs", "spark", "faults/spark/test_workers.py")
@@ -19,6 +20,12 @@ ON_SPARK = ("cluster", "docs", "spark", "faults/spark/test_workers.py")
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
+# Tests share machines with other work: how long one example takes says nothing.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
+
+
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Name the group of each test, for ``--dist loadgroup``."""
     for item in items:
