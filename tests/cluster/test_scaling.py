@@ -226,33 +226,6 @@ def test_what_cannot_be_is_refused_and_nothing_changes(cluster):
     assert app.cluster.info() == before
 
 
-def test_when_one_topology_fails_there_all_stay_where_they_were(tmp_path):
-    """The request is atomic: also the topology that could go comes back."""
-    broken = threading.Event()
-
-    def raising(row):
-        if broken.is_set():
-            raise ValueError("broken")
-        return row
-
-    with LocalCluster(tmp_path / "root", engine="inline", parallelism=3) as cluster:
-        app = cluster.deploy(build(raising=raising))
-        _append(app, 0, 20)
-        before = app.cluster.info()
-        broken.set()
-        app.depot("transfers").append(_transfers(20, 5))
-        with pytest.raises(RescheduleError, match="counting") as raised:
-            _reschedule(app, {2: Change((), (0,)), 7: Change((), (1,))})
-        assert raised.value.context["problem"] == "not taken"
-        assert app.cluster.info() == before
-        broken.clear()
-        _append(app, 25, 5)
-        for name in app.topologies():
-            placed = app._loops[name].status.state.placement
-            assert placed.units == (0, 1, 2), name
-        _check(app, 30)
-
-
 @pytest.fixture
 def breakable(tmp_path):
     """A cluster whose topology ``counting`` fails while an event is set, and that event."""
@@ -267,6 +240,24 @@ def breakable(tmp_path):
         app = cluster.deploy(build(raising=raising))
         _append(app, 0, 20)
         yield cluster, app, broken
+
+
+def test_when_one_topology_fails_there_all_stay_where_they_were(breakable):
+    """The request is atomic: also the topology that could go comes back."""
+    _, app, broken = breakable
+    before = app.cluster.info()
+    broken.set()
+    app.depot("transfers").append(_transfers(20, 5))
+    with pytest.raises(RescheduleError, match="counting") as raised:
+        _reschedule(app, {2: Change((), (0,)), 7: Change((), (1,))})
+    assert raised.value.context["problem"] == "not taken"
+    assert app.cluster.info() == before
+    broken.clear()
+    _append(app, 25, 5)
+    for name in app.topologies():
+        placed = app._loops[name].status.state.placement
+        assert placed.units == (0, 1, 2), name
+    _check(app, 30)
 
 
 def _placed(app, name):

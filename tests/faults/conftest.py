@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from chaos import workers
 from harness import Zygote, zygote
 from trial import MODULES, expected_after, scratch
 
@@ -42,3 +46,18 @@ def small_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a stream of a hundred records be too large for memory."""
     monkeypatch.setattr(stream_append, "MEMORY_BYTES_MAX", 2048)
     monkeypatch.setattr(stream_append, "_CHUNK_BYTES", 1024)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A fresh one, in memory where there is such a place."""
+    made = scratch()
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def six(folder) -> Iterator[Any]:
+    """Three workers of two units."""
+    with workers(folder) as cluster:
+        yield cluster

@@ -7,37 +7,17 @@ its cluster has three workers of two parallel units, 0 to 5.
 from __future__ import annotations
 
 import random
-import shutil
-from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 from chaos import Gate, entries, fragment, insert, move, move_all, table, two_tables, workers
 from harness import seed
-from trial import scratch
 
 from atoll import LocalCluster, Map, Module, Set, agg, start
 from atoll.errors import RescheduleError, UsageError
 from atoll.placement.change import Change
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A fresh one, in memory where there is such a place."""
-    made = scratch()
-    yield made
-    shutil.rmtree(made)
-
-
-@pytest.fixture
-def six(folder) -> Iterator[Any]:
-    """Three workers of two units."""
-    with workers(folder) as cluster:
-        yield cluster
-
 
 # Plans --------------------------------------------------------------------------------------------
 

@@ -55,16 +55,14 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 from auction_queries import QUERIES, auctions, expected, query_module, result
-from chaos import entries, move, move_all, random_changes, until, workers
+from chaos import entries, move, move_all, random_changes, until
 from harness import replay, report, seed, soaking, volume, zygote
-from trial import scratch
 
 from atoll import Map, Module, agg
 
@@ -78,21 +76,6 @@ AGAIN = replay("test_scaling_chaos.py")
 def _turn(number: int) -> list[str]:
     """The queries of a random test: all in a soak, else each query in one of the three."""
     return list(QUERIES) if soaking() else list(QUERIES)[number::3]
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A fresh one, in memory where there is such a place."""
-    made = scratch()
-    yield made
-    shutil.rmtree(made)
-
-
-@pytest.fixture
-def six(folder) -> Iterator[Any]:
-    """Three workers of two units."""
-    with workers(folder) as cluster:
-        yield cluster
 
 
 # Nexmark ------------------------------------------------------------------------------------------
