@@ -1,20 +1,15 @@
-"""How the tests are divided between the processes that run them, and how they start Java.
+"""In which order the tests run, and how they start Java.
 
-Tests that use Spark in the test's own process stay together, so that one process starts it once;
-of the others each file stays together, since its tests share fixtures.
+Two processes take the tests file by file (``--dist loadfile``). The files with slow tests go first,
+so that both processes end at about the same time.
 """
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
-
-HERE = Path(__file__).parent
-ON_SPARK = ("cluster", "docs", "spark", "faults/spark/test_workers.py")
-"""Folders and files whose tests share the process's Spark session."""
 
 # No test lives long enough to earn what Java's second compiler costs.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
@@ -25,10 +20,8 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
+@pytest.hookimpl(trylast=True)  # after the files were shuffled
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Name the group of each test, for ``--dist loadgroup``."""
-    for item in items:
-        file = item.path.relative_to(HERE)
-        shared = any(file.is_relative_to(each) for each in ON_SPARK)
-        item.add_marker(pytest.mark.xdist_group("spark" if shared else file.as_posix()))
+    """Put the files with slow tests first, each file's tests together."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)

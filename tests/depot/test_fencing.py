@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from depot_samples import all_values, numbers
 
 from atoll.depot import Depot, segment_file
+from atoll.depot import depot as depot_module
+from atoll.depot.format import SegmentHeader
 from atoll.errors import AtollError, FencedError
 
 Open = Callable[..., Depot]
@@ -154,3 +157,22 @@ def test_many_open_at_once(open_depot: Open) -> None:
         winners.append(n)
     assert len(winners) == 1
     assert all_values(depots[winners[0]]) == winners
+
+
+def test_a_slow_opener_leaves_what_a_later_one_stages(
+    open_depot: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cleaning up after earlier writers never takes the file of one that came later meanwhile."""
+    clean, publish = segment_file.clean_staging, segment_file.SegmentFile.publish
+    delayed: list[tuple[Path, int]] = []
+    monkeypatch.setattr(depot_module, "clean_staging", lambda *call: delayed.append(call))
+    open_depot(epoch=1)
+
+    def clean_late(file: segment_file.SegmentFile, header: SegmentHeader) -> None:
+        clean(*delayed[0])
+        publish(file, header)
+
+    monkeypatch.setattr(segment_file.SegmentFile, "publish", clean_late)
+    later = open_depot(epoch=1)
+    later.append(numbers(0, 2))
+    assert all_values(later) == [0, 1]

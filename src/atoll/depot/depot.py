@@ -107,12 +107,12 @@ class Depot:
         self._listeners: list[Callable[[], None]] = []
         self._chain = SegmentChain(self.folder, spec.partitions, self._ddl)
         self._chain.producer_seconds_max = spec.producer_seconds_max
-        claim = WriterClaim(self.folder, epoch)
+        self._claim = WriterClaim(self.folder, epoch)
         self._recover()
         self._writer = GroupWriter(
             self._chain,
             self.codec,
-            claim,
+            self._claim,
             fence=fence,
             clock=clock,
             segment_bytes_max=spec.segment_bytes_max,
@@ -170,7 +170,9 @@ class Depot:
         """
         if on_invalid not in {"none", "keep"}:
             raise UsageError(f"on_invalid cannot be {on_invalid!r}", hint="use 'none' or 'keep'")
-        stream = StreamAppend(self.folder, self._placer, self.spec.partitions, self._ddl)
+        stream = StreamAppend(
+            self.folder, self._claim.number, self._placer, self.spec.partitions, self._ddl
+        )
         crc = RecordsCrc() if producer is not None else None
         refusals, count = Refusals(), 0
         try:
@@ -286,7 +288,7 @@ class Depot:
 
     def _recover(self) -> None:
         """Find the valid end that earlier writers left, and make it durable."""
-        clean_staging(self.folder)
+        clean_staging(self.folder, self._claim.number)
         self._chain.refresh()
         tail = self._chain.tail
         if tail is None:

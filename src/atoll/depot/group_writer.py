@@ -257,7 +257,7 @@ class GroupWriter:
     def _open_segment(self) -> SegmentFile:
         partitions, ddl = self._chain.partitions or 0, self._chain.ddl or ""
         self._chain.producers().expire(self._now_ms())
-        file = SegmentFile(self._chain.folder, partitions, ddl)
+        file = SegmentFile(self._chain.folder, self._claim.number, partitions, ddl)
         try:
             frames = self._carry_producers(file)
             header = self._publish_file(file)

@@ -31,6 +31,7 @@ class SegmentFile:
 
     Args:
         folder: The depot's folder.
+        writer: The number of its writer's claim.
         partitions: How many depot partitions the depot has.
         ddl: The schema's text.
 
@@ -40,10 +41,10 @@ class SegmentFile:
         carried_bytes: How many of them only repeat what earlier segments say of producers.
     """
 
-    def __init__(self, folder: Path, partitions: int, ddl: str) -> None:
+    def __init__(self, folder: Path, writer: int, partitions: int, ddl: str) -> None:
         """Open the file, leaving room for the header block."""
         self.folder = folder
-        self._temporary = folder / STAGING_FOLDER / f"{secrets.token_hex(8)}.seg"
+        self._temporary = folder / STAGING_FOLDER / f"{writer:020d}-{secrets.token_hex(8)}.seg"
         self.path = self._temporary
         with storage_errors(self._temporary):
             make_folder(self._temporary.parent)
@@ -125,13 +126,18 @@ class SegmentFile:
                 rest[0] = rest[0][written:]
 
 
-def clean_staging(folder: Path) -> None:
-    """Delete what earlier writers left unpublished. Only the claim's holder may call it."""
+def clean_staging(folder: Path, writer: int) -> None:
+    """Delete what writers before this one left unpublished.
+
+    When it has been fenced and does not know yet, a later one may be at work: its files stay.
+    """
     staging = folder / STAGING_FOLDER
     with storage_errors(staging):
         if staging.is_dir():
             for path in staging.iterdir():
-                path.unlink(missing_ok=True)
+                number, _, _ = path.name.partition("-")
+                if not number.isdigit() or int(number) < writer:
+                    path.unlink(missing_ok=True)
 
 
 def sync_file(path: Path) -> None:

@@ -21,6 +21,7 @@ class StagedSegment:
 
     Args:
         folder: The depot's folder.
+        writer: The number of its writer's claim.
         partitions: How many depot partitions the depot has.
         ddl: The schema's text.
 
@@ -29,9 +30,9 @@ class StagedSegment:
         handed_over: Set when the writer has been asked to publish it: it owns the file then.
     """
 
-    def __init__(self, folder: Path, partitions: int, ddl: str) -> None:
+    def __init__(self, folder: Path, writer: int, partitions: int, ddl: str) -> None:
         """Open the file."""
-        self.file = SegmentFile(folder, partitions, ddl)
+        self.file = SegmentFile(folder, writer, partitions, ddl)
         self.frames: list[tuple[FrameHeader, int, int]] = []
         self.handed_over = False
 

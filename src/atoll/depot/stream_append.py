@@ -26,14 +26,17 @@ class StreamAppend:
 
     Args:
         folder: The depot's folder.
+        writer: The number of its writer's claim.
         placer: Divides batches among the depot partitions.
         partitions: How many depot partitions there are.
         ddl: The schema's text.
     """
 
-    def __init__(self, folder: Path, placer: Placer, partitions: int, ddl: str) -> None:
+    def __init__(
+        self, folder: Path, writer: int, placer: Placer, partitions: int, ddl: str
+    ) -> None:
         """Nothing collected."""
-        self._open = (folder, partitions, ddl)
+        self._open = (folder, writer, partitions, ddl)
         self._placer = placer
         self._only: Checked | None = None
         self._started = False
