@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from atoll.errors import PathError
@@ -12,7 +13,7 @@ from atoll.pstate.navigate.places import Places, Reader
 from atoll.pstate.navigate.stored import StoredWalker
 from atoll.pstate.spec import PStateSpec
 
-__all__ = ["Reader", "SortedSet", "select", "select_one"]
+__all__ = ["Reader", "SortedSet", "iterate", "select", "select_one"]
 
 
 def select(reader: Reader, spec: PStateSpec, path: Path) -> list[Any]:
@@ -21,9 +22,18 @@ def select(reader: Reader, spec: PStateSpec, path: Path) -> list[Any]:
     Raises:
         PathError: When the path does not fit the schema.
     """
+    return list(iterate(reader, spec, path))
+
+
+def iterate(reader: Reader, spec: PStateSpec, path: Path) -> Iterator[Any]:
+    """Every value that the path navigates to, read as the iteration goes on.
+
+    Raises:
+        PathError: When the path does not fit the schema; at once.
+    """
     fitted = fit_path(path, spec.node)
     places = Places(reader, spec)
-    return list(StoredWalker(places).results(places.root(), fitted))
+    return StoredWalker(places).results(places.root(), fitted)
 
 
 def select_one(reader: Reader, spec: PStateSpec, path: Path) -> Any:
