@@ -147,3 +147,105 @@ def test_deep_nesting_is_refused():
         data = [["multi_path", data]]
     with pytest.raises(PathError):
         from_json(data)
+
+
+def test_every_step_begins_a_path():
+    """Each public method of a path is a function of the module, and the other way round."""
+    methods = {name for name in dir(Path) if name[0] != "_"}
+    others = {"COMPARISONS", "VOID", "Navigator", "Path", "Step", "from_json"}
+    assert methods - {"steps", "from_outside", "to_json"} == set(path.__all__) - others
+
+
+def test_paths_show_what_was_written():
+    """Also paths within paths."""
+    built = path.if_path(path.must("a"), path.nth(-1), path.stay()).multi_path(path.all())
+    assert str(built) == "if_path(must('a'), nth(-1), stay()).multi_path(all())"
+
+
+@pytest.mark.parametrize(
+    "built",
+    [
+        path.nth(1, -2).index(0).sublist(0, -1).before_index(2),
+        path.indexed_vals().before_elem().after_elem().beginning().end(),
+        path.map_key("a").sub_map("a", "b").set_elem(1).subset(1, 2).void_set_elem(),
+        path.filter_selected(path.all()).filter_not_selected(path.key("a").filter(">", 1)),
+        path.if_path(path.must("a"), path.key("a")),
+        path.if_path(path.must("a"), path.stay(), path.stop()),
+        path.subselect(path.filtered_list(path.nth(0))).null_to_list().null_to_set(),
+        path.collect(path.all()).collect_one(path.stay()).put_collected([1]).dispense_collected(),
+        path.transformed(path.key("a").set(1)).delete(),
+        path.sorted_range(1, 2, include_start=False, include_end=True),
+        path.sorted_range_to(2, 1, include_end=True),
+    ],
+    ids=range(11),
+)
+def test_every_step_without_a_function_travels(built):
+    """Through real JSON text, to the same steps."""
+    arrived = from_json(json.loads(json.dumps(built.to_json())))
+    assert arrived.to_json() == built.to_json()
+    assert str(arrived) == str(built)
+
+
+class Same:
+    """A navigator."""
+
+    def select(self, value):
+        """To the value."""
+        return [value]
+
+    def transform(self, value, follow):
+        """What becomes of it."""
+        return follow(value)
+
+
+@pytest.mark.parametrize(
+    "built",
+    [
+        path.term(len),
+        path.view(len),
+        path.is_collected(bool),
+        path.sublist_dynamic(len, len),
+        path.custom(Same()),
+        path.multi_path(path.filter(bool)),
+    ],
+    ids=range(6),
+)
+def test_functions_stay_here(built):
+    """Wherever they stand in a path."""
+    with pytest.raises(PathError):
+        built.to_json()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        path.nth,
+        lambda: path.nth("a"),
+        lambda: path.nth(True),
+        lambda: path.sublist(0, None),
+        lambda: path.term(1),
+        lambda: path.view("len"),
+        lambda: path.custom(len),
+        lambda: path.subselect("a"),
+        lambda: path.if_path(path.all(), 5),
+        lambda: path.sublist_dynamic(0, 1),
+        lambda: from_json([["nth", "a"]]),
+        lambda: from_json([["nth"]]),
+        lambda: from_json([["sublist", 1]]),
+        lambda: from_json([["if_path", []]]),
+        lambda: from_json([["subselect", "a"]]),
+        lambda: from_json([["term", "len"]]),
+        lambda: from_json([["custom", "x"]]),
+        lambda: from_json([["to_json"]]),
+        lambda: from_json([["_add"]]),
+        lambda: from_json([["key", *range(500)]]),
+        lambda: from_json([["multi_path", *[[["stay"]] * 3] * 3]]),
+        lambda: from_json([["multi_path", *[[["all"]] * 50] * 10]]),
+    ],
+    ids=range(22),
+)
+def test_wrong_steps_are_refused(wrong):
+    """With what to write instead."""
+    with pytest.raises(PathError) as caught:
+        wrong()
+    assert caught.value.hint

@@ -187,7 +187,13 @@ class Microbatch:
         """The policy with which it is first deployed."""
 
     def pstate(
-        self, name: str, schema: Any, *, initial: Any = None, is_global: bool = False
+        self,
+        name: str,
+        schema: Any,
+        *,
+        initial: Any = None,
+        is_global: bool = False,
+        private: bool = False,
     ) -> PStateDeclaration:
         """Declare a PState that this topology writes.
 
@@ -196,6 +202,7 @@ class Microbatch:
             schema: ``Map(str, int)``, ``int``, ``Map(int, Struct(...))``, ...
             initial: The value of a scalar, list or struct that was never written.
             is_global: Keep a map or set in one vnode instead of spreading it by key.
+            private: Let only this topology read it: no client, over HTTP or otherwise.
         """
         place = declared_at(1)
         _checked_name(name, "PState", place)
@@ -225,6 +232,7 @@ class Microbatch:
             initial,
             self._changes,
             place,
+            private,
         )
         return self.graph.pstates[name]
 

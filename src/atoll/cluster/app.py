@@ -35,7 +35,7 @@ from atoll.microbatch.tidy import drop_orphans
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of
 from atoll.tasks.sessions import state_folder
-from atoll.views.readable import ReadablePState
+from atoll.views.readable import ReadablePState, check_public
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,8 +91,12 @@ class App:
         return _found(self._depots, name, "depot", self.name)
 
     def pstate(self, name: str) -> ReadablePState:
-        """A PState, to read as of the last commit."""
-        return _found(self._pstates, name, "PState", self.name)
+        """A PState, to read as of the last commit.
+
+        Raises:
+            NotFoundError: When there is none of that name, or it is private.
+        """
+        return check_public(_found(self._pstates, name, "PState", self.name))
 
     def dataframe(self, name: str, *, field: str | None = None) -> DataFrame:
         """A whole PState as a Spark DataFrame: columns ``key``, ``key_2``, ... and ``value``.
@@ -124,8 +128,8 @@ class App:
         return sorted(self._depots)
 
     def pstates(self) -> list[str]:
-        """The names of the PStates."""
-        return sorted(self._pstates)
+        """The names of the PStates, but for private ones."""
+        return sorted(name for name, state in self._pstates.items() if not state.spec.private)
 
     def topologies(self) -> list[str]:
         """The names of the topologies."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from atoll.ddl import to_ddl
 from atoll.errors import DeployError
 from atoll.module import Module
@@ -31,7 +34,12 @@ def check_update(before: Deployment, module: Module, specs: dict[str, PStateSpec
         for name, plain in topology.pstates.items():
             if name not in new.graph.pstates:
                 raise _missing("PState", name, before.module)
-            _same("PState", name, "schema", plain, specs[name].to_json())
+            _same("PState", name, "schema", _fixed(plain), _fixed(specs[name].to_json()))
+
+
+def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a PState can never change: who may read it can."""
+    return {name: value for name, value in spec.items() if name != "private"}
 
 
 def _missing(kind: str, name: str, module: str) -> DeployError:

@@ -73,6 +73,8 @@ class PStateDeclaration:
     initial: Any
     _streams: Callable[..., Stream] = field(repr=False)
     place: str = ""
+    private: bool = False
+    """Whether only its topology reads it."""
 
     def __getitem__(self, part: str) -> Target:
         """The place in the state that a step writes or reads: ``pstate["user_id"]``."""

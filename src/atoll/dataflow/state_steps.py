@@ -6,6 +6,8 @@ one projection before the step, under names of their own, so that the step itsel
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from atoll.aggregates.count import EVERY_ROW
@@ -13,18 +15,19 @@ from atoll.dataflow import operators as op
 from atoll.dataflow.declared import PStateDeclaration, Target
 from atoll.dataflow.operators.columns import bare_column
 from atoll.dataflow.usercode import check_function
-from atoll.errors import DeclarationError
+from atoll.errors import DeclarationError, PathError
+from atoll.path import Path
 from atoll.schema import Map, Node, Set, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     import pyarrow as pa
 
     from atoll.aggregates.base import Aggregator
     from atoll.dataflow.stream import Aggregated, Stream
 
-__all__ = ["aggregate", "lookup", "process"]
+__all__ = ["aggregate", "lookup", "process", "update"]
 
 
 class _Projection:
@@ -166,12 +169,14 @@ def process(
             hint="use map or flat_map for a step without state",
             declared=place,
         )
-    check_function(function, 1 + len(states), "process", place)
+    word = getattr(function, "step_word", "process")
+    if word == "process":
+        check_function(function, 1 + len(states), word, place)
     for state in states:
-        stream.graph.check_own(state, "process", place)
+        stream.graph.check_own(state, word, place)
         if key is None and not state.is_global:
             raise DeclarationError(
-                f"process needs key= to reach {state.name}, which is partitioned",
+                f"{word} needs key= to reach {state.name}, which is partitioned",
                 hint='say which value of the row is its top-level key: key="user_id"',
                 declared=place,
             )
@@ -188,6 +193,40 @@ def process(
     computed = tuple(projection.computed)
     step = op.Process((before,), place, function, column, states, emitted, computed)
     return _after(stream, step)
+
+
+def update(
+    stream: Stream,
+    state: PStateDeclaration,
+    change: Callable[[Any], Any],
+    key: str | None,
+    place: str,
+) -> Stream:
+    """Add a :class:`~atoll.dataflow.operators.Process` that follows one path per row."""
+    check_function(change, 1, "update", place)
+    return process(stream, _following(change), key, (state,), None, place)
+
+
+def _following(change: Callable[[Any], Any]) -> Callable[[Any, Any], None]:
+    """The function of a process step that changes its state along the path that a row asks for.
+
+    It keeps the name and the module of the user's, which is shipped with it.
+    """
+
+    @functools.wraps(change)
+    def follow(row: Any, state: Any) -> None:
+        wanted = change(row)
+        if wanted is None:
+            return
+        if not isinstance(wanted, Path):
+            raise PathError(
+                f"update was given a {type(wanted).__name__}, not a path",
+                hint="return path.key(row.user).set(value), or None to change nothing",
+            )
+        state.transform(wanted)
+
+    follow.step_word = "update"  # type: ignore[attr-defined]  # for messages
+    return follow
 
 
 def _top_key(state: PStateDeclaration) -> Any:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration, Target
     from atoll.dataflow.graph import Graph
     from atoll.dataflow.rows import Row
+    from atoll.path import Path
 
 __all__ = ["Aggregated", "Stream"]
 
@@ -166,6 +167,24 @@ class Stream:
         place = declared_at(1)
         emitted = None if emits is None else _schema(emits, place)
         return state_steps.process(self, function, key, tuple(states), emitted, place)
+
+    def update(
+        self,
+        state: PStateDeclaration,
+        change: Callable[[Row], Path | None],
+        *,
+        key: str | None = None,
+    ) -> Stream:
+        """Change a PState along a path for each row, on the actor that owns the row's key.
+
+        Args:
+            state: A PState of this topology.
+            change: Gives for a row the path, which ends in ``term``, ``set`` or ``delete``;
+                None when the row changes nothing.
+            key: A Spark SQL expression over the row: the top-level key that the path changes;
+                None when the state is global.
+        """
+        return state_steps.update(self, state, change, key, declared_at(1))
 
     # Ends -------------------------------------------------------------------------------------
 

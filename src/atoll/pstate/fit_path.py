@@ -1,25 +1,23 @@
 """Checks a path against a schema, and turns what it carries into values of the schema's types.
 
 Everything that can be wrong about a path without looking at the data is found here, before the
-first read: keys of the wrong type, fields that do not exist, steps that a value does not have.
+first read: keys of the wrong type, fields that do not exist, steps that a value does not have,
+paths that read and end in a term, paths that write and do not.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import datetime as dt
-import decimal
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-from atoll.codec.keys import encode_element
 from atoll.errors import PathError, StateError
 from atoll.path import Path, Step
+from atoll.path.steps import TERMS
+from atoll.pstate.fit_value import fit_operand, fit_value
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
-__all__ = ["fit_path"]
+__all__ = ["fit_path", "fit_transform"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +32,50 @@ _Shape = Node | _Pair | None
 """What a step navigates to; None where the schema does not say (after a function, or ``or``)."""
 
 
+class _Where(NamedTuple):
+    """What is known of a step beside its shape.
+
+    Attributes:
+        outside: Whether texts may stand for other types.
+        ends: Whether the path must end in a term with this step or a later one.
+        last: Whether it is the last step of its path.
+    """
+
+    outside: bool
+    ends: bool
+    last: bool
+
+
+_Fitted = tuple[Step, _Shape]
+
+
 def fit_path(path: Path, node: Node) -> Path:
-    """The same path, its keys and values of the schema's types.
+    """The same path, its keys and values of the schema's types, to read.
 
     Raises:
-        PathError: When the path does not fit the schema.
+        PathError: When the path does not fit the schema, or writes.
     """
-    fitted, _ = _fit(path, node, path.from_outside)
-    return fitted
+    return _fit(path, node, path.from_outside, ends=False)[0]
 
 
-def _fit(path: Path, shape: _Shape, outside: bool) -> tuple[Path, _Shape]:  # noqa: FBT001
+def fit_transform(path: Path, node: Node) -> Path:
+    """The same path, its keys and values of the schema's types, to write.
+
+    Raises:
+        PathError: When the path does not fit the schema, or does not end in a term.
+    """
+    return _fit(path, node, path.from_outside, ends=True)[0]
+
+
+def _fit(path: Path, shape: _Shape, outside: bool, *, ends: bool) -> tuple[Path, _Shape]:  # noqa: FBT001
+    if ends and not path.steps:
+        raise _endless()
     steps = []
     for number, step in enumerate(path.steps):
+        where = _Where(outside or path.from_outside, ends, number == len(path.steps) - 1)
         try:
-            fitted, shape = _STEPS[step.name](step, shape, outside)
+            _check_end(step, where)
+            fitted, shape = _STEPS[step.name](step, shape, where)
         except (PathError, StateError) as error:
             context = {name: error.context[name] for name in ("step",) if name in error.context}
             raise PathError(
@@ -60,11 +87,39 @@ def _fit(path: Path, shape: _Shape, outside: bool) -> tuple[Path, _Shape]:  # no
     return Path(tuple(steps)), shape
 
 
-def _fit_key(step: Step, shape: _Shape, outside: bool) -> tuple[Step, _Shape]:  # noqa: FBT001
+_BRANCHES = ("multi_path", "if_path")
+
+
+def _check_end(step: Step, where: _Where) -> None:
+    """Hold that a path ends in a term exactly when it must."""
+    if step.name in TERMS and not where.ends:
+        raise PathError(
+            "this path writes, but is only read",
+            hint="write with state.transform(path) in process, or with stream.update",
+        )
+    if step.name in TERMS and not where.last:
+        raise PathError("nothing can follow a term", hint="make it the last step")
+    if where.ends and where.last and step.name not in (*TERMS, *_BRANCHES):
+        raise _endless()
+    if where.ends and step.name == "size":
+        raise PathError("a size cannot be written", hint="write the elements themselves")
+
+
+def _endless() -> PathError:
+    return PathError(
+        "this path writes, but does not say what",
+        hint="end it with term(function), set(value) or delete()",
+    )
+
+
+# -- keys and elements ---------------------------------------------------------------------------
+
+
+def _fit_key(step: Step, shape: _Shape, where: _Where) -> _Fitted:
     (key,) = step.arguments
     match shape:
         case Map():
-            return Step(step.name, (_fit_value(key, shape.key, outside),)), shape.value
+            return Step(step.name, (fit_value(key, shape.key, where.outside),)), shape.value
         case Struct():
             member = shape.get(key) if isinstance(key, str) else None
             if member is None:
@@ -78,7 +133,7 @@ def _fit_key(step: Step, shape: _Shape, outside: bool) -> tuple[Step, _Shape]:  
     raise PathError(f"{_word(shape)} has no keys", hint="leave the step out, or see the schema")
 
 
-def _fit_all(step: Step, shape: _Shape, outside: bool) -> tuple[Step, _Shape]:  # noqa: ARG001, FBT001
+def _fit_all(step: Step, shape: _Shape, where: _Where) -> _Fitted:  # noqa: ARG001
     match shape:
         case Map():
             return step, _Pair(shape.key, shape.value)
@@ -93,30 +148,42 @@ def _fit_all(step: Step, shape: _Shape, outside: bool) -> tuple[Step, _Shape]:  
     raise PathError(f"{_word(shape)} has no elements", hint="leave the step out")
 
 
-def _fit_map(step: Step, shape: _Shape, outside: bool) -> tuple[Step, _Shape]:  # noqa: ARG001, FBT001
+def _fit_map(step: Step, shape: _Shape, where: _Where) -> _Fitted:
     match shape:
         case Map():
-            return step, shape.key if step.name == "keys" else shape.value
+            keys = tuple(fit_value(key, shape.key, where.outside) for key in step.arguments)
+            ends = {"keys": shape.key, "map_key": shape.key, "map_vals": shape.value}
+            return Step(step.name, keys), ends.get(step.name, shape)
         case None:
             return step, None
     raise PathError(f"{_word(shape)} is no map", hint="use all() for every element")
 
 
-def _fit_size(step: Step, shape: _Shape, outside: bool) -> tuple[Step, _Shape]:  # noqa: ARG001, FBT001
+def _fit_set(step: Step, shape: _Shape, where: _Where) -> _Fitted:
+    match shape:
+        case Set():
+            elements = tuple(fit_value(each, shape.item, where.outside) for each in step.arguments)
+            return Step(step.name, elements), shape if step.name == "subset" else shape.item
+        case None:
+            return step, None
+    raise PathError(f"{_word(shape)} is no set", hint="see the schema")
+
+
+def _fit_size(step: Step, shape: _Shape, where: _Where) -> _Fitted:  # noqa: ARG001
     if isinstance(shape, Scalar | Struct):
         raise PathError(f"{_word(shape)} has no size", hint="leave the step out")
     return step, Scalar("int")
 
 
-def _fit_range(step: Step, shape: _Shape, outside: bool) -> tuple[Step, _Shape]:  # noqa: FBT001
-    start, end, limit, from_end = step.arguments
+def _fit_range(step: Step, shape: _Shape, where: _Where) -> _Fitted:
+    start, end, *how = step.arguments
     match shape:
         case Map() | Set():
             kind = shape.key if isinstance(shape, Map) else shape.item
-            low = None if start is None else _fit_value(start, kind, outside)
-            high = None if end is None else _fit_value(end, kind, outside)
+            low = None if start is None else fit_value(start, kind, where.outside)
+            high = None if end is None else fit_value(end, kind, where.outside)
             result = shape if isinstance(shape, Map) else List(kind)
-            return Step(step.name, (low, high, limit, from_end)), result
+            return Step(step.name, (low, high, *how)), result
         case None:
             return step, None
     raise PathError(
@@ -124,100 +191,104 @@ def _fit_range(step: Step, shape: _Shape, outside: bool) -> tuple[Step, _Shape]:
     )
 
 
-def _fit_filter(step: Step, shape: _Shape, outside: bool) -> tuple[Step, _Shape]:  # noqa: FBT001
-    if len(step.arguments) == 1 or not isinstance(shape, Scalar):
-        return step, shape
-    comparison, value = step.arguments
-    return Step("filter", (comparison, _fit_operand(value, shape, outside))), shape
+def _fit_list(step: Step, shape: _Shape, where: _Where) -> _Fitted:  # noqa: ARG001
+    match shape:
+        case List():
+            if step.name == "index":
+                return step, Scalar("int")
+            if step.name == "indexed_vals":
+                return step, _Pair(Scalar("int"), shape.item)
+            return step, shape.item if step.name in _TO_ITEMS else shape
+        case _Pair() if step.name == "nth":
+            return step, {0: shape.first, -2: shape.first}.get(step.arguments[0], shape.last)
+        case None | _Pair():
+            return step, None
+    raise PathError(f"{_word(shape)} is no list", hint="see the schema")
 
 
-def _fit_null(step: Step, shape: _Shape, outside: bool) -> tuple[Step, _Shape]:  # noqa: FBT001
-    if isinstance(shape, Scalar):
-        return Step("null_to", (_fit_operand(step.arguments[0], shape, outside),)), shape
+_TO_ITEMS = frozenset({"nth", "before_elem", "after_elem", "before_index"})
+
+
+# -- control --------------------------------------------------------------------------------------
+
+
+def _fit_same(step: Step, shape: _Shape, where: _Where) -> _Fitted:  # noqa: ARG001
     return step, shape
 
 
-def _fit_several(step: Step, shape: _Shape, outside: bool) -> tuple[Step, _Shape]:  # noqa: FBT001
-    fitted, shapes = [], []
-    for each in step.arguments:
-        path, end = _fit(each, shape, outside or each.from_outside)
+def _fit_unknown(step: Step, shape: _Shape, where: _Where) -> _Fitted:  # noqa: ARG001
+    return step, None
+
+
+def _fit_filter(step: Step, shape: _Shape, where: _Where) -> _Fitted:
+    if len(step.arguments) == 1 or not isinstance(shape, Scalar):
+        return step, shape
+    comparison, value = step.arguments
+    return Step("filter", (comparison, fit_operand(value, shape, where.outside))), shape
+
+
+def _fit_value_of(step: Step, shape: _Shape, where: _Where) -> _Fitted:
+    """``null_to`` and ``set``: other shapes' values are checked where they are written."""
+    if isinstance(shape, Scalar):
+        return Step(step.name, (fit_operand(step.arguments[0], shape, where.outside),)), shape
+    return step, shape
+
+
+def _fit_empty(step: Step, shape: _Shape, where: _Where) -> _Fitted:  # noqa: ARG001
+    if isinstance(shape, List if step.name == "null_to_list" else Set):
+        return step, shape
+    if shape is None:
+        return step, None
+    raise PathError(f"{_word(shape)} is not empty like that", hint="use null_to(value)")
+
+
+def _fit_several(step: Step, shape: _Shape, where: _Where) -> _Fitted:
+    ends = where.ends and where.last
+    paths = step.arguments
+    fitted: list[Path] = []
+    if step.name == "if_path":
+        fitted.append(_fit(paths[0], shape, where.outside, ends=False)[0])
+        paths = paths[1:]
+    shapes = []
+    for each in paths:
+        path, end = _fit(each, shape, where.outside, ends=ends)
         fitted.append(path)
         shapes.append(end)
     same = bool(shapes) and all(each == shapes[0] for each in shapes)
-    return Step("multi_path", tuple(fitted)), shapes[0] if same else None
+    return Step(step.name, tuple(fitted)), shapes[0] if same else None
 
 
-_STEPS: dict[str, Callable[[Step, _Shape, bool], tuple[Step, _Shape]]] = {
-    "key": _fit_key,
-    "must": _fit_key,
-    "field": _fit_key,
-    "all": _fit_all,
-    "first": _fit_all,
-    "last": _fit_all,
-    "keys": _fit_map,
-    "map_vals": _fit_map,
+def _fit_within(step: Step, shape: _Shape, where: _Where) -> _Fitted:
+    """Steps with one path from where they stand."""
+    path, _ = _fit(step.arguments[0], shape, where.outside, ends=step.name == "transformed")
+    unknown = step.name in {"transformed", "subselect"}
+    return Step(step.name, (path,)), None if unknown else shape
+
+
+def _fit_filtered_list(step: Step, shape: _Shape, where: _Where) -> _Fitted:
+    _, item = _fit_all(Step("all"), shape, where)
+    path, _ = _fit(step.arguments[0], item, where.outside, ends=False)
+    return Step(step.name, (path,)), shape if isinstance(shape, List) else None
+
+
+_STEPS: dict[str, Callable[[Step, _Shape, _Where], _Fitted]] = {
+    **dict.fromkeys(("key", "must", "field"), _fit_key),
+    **dict.fromkeys(("all", "first", "last"), _fit_all),
+    **dict.fromkeys(("keys", "map_vals", "map_key", "sub_map"), _fit_map),
+    **dict.fromkeys(("set_elem", "void_set_elem", "subset"), _fit_set),
     "size": _fit_size,
     "sorted_range": _fit_range,
+    **dict.fromkeys(("nth", "index", "indexed_vals", "sublist", "sublist_dynamic"), _fit_list),
+    **dict.fromkeys(("before_elem", "after_elem", "before_index", "beginning", "end"), _fit_list),
     "filter": _fit_filter,
-    "null_to": _fit_null,
-    "multi_path": _fit_several,
-}
-
-
-def _fit_value(value: Any, scalar: Scalar, outside: bool) -> Any:  # noqa: FBT001
-    """The value in the scalar's type; StateError when it does not fit."""
-    typed = _from_outside(value, scalar) if outside else value
-    encode_element(typed, scalar)
-    return typed
-
-
-def _fit_operand(value: Any, scalar: Scalar, outside: bool) -> Any:  # noqa: FBT001
-    """As _fit_value, but None may stand anywhere and an int may compare with a float."""
-    if value is None:
-        return None
-    if scalar.kind == "int" and isinstance(value, float):
-        return value
-    return _fit_value(value, scalar, outside)
-
-
-def _from_outside(value: Any, scalar: Scalar) -> Any:
-    """What a JSON value stands for where the schema has this scalar."""
-    if scalar.kind == "tuple" and isinstance(value, list) and len(value) == len(scalar.items):
-        members = zip(value, scalar.items, strict=True)
-        return tuple(_from_outside(member, item) for member, item in members)
-    read = _READERS.get(scalar.kind)
-    if read is None or not isinstance(value, str):
-        return value
-    try:
-        return read(value)
-    except (ValueError, binascii.Error, decimal.InvalidOperation):
-        raise PathError(
-            f"{value!r} is no {scalar.kind}", hint=f"write it like {_EXAMPLES[scalar.kind]!r}"
-        ) from None
-
-
-def _read_datetime(text: str) -> dt.datetime:
-    value = dt.datetime.fromisoformat(text)
-    return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value
-
-
-def _read_bytes(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
-
-
-_READERS: dict[str, Callable[[str], Any]] = {
-    "date": dt.date.fromisoformat,
-    "datetime": _read_datetime,
-    "decimal": decimal.Decimal,
-    "bytes": _read_bytes,
-    "float": float,
-}
-_EXAMPLES = {
-    "date": "2024-02-29",
-    "datetime": "2024-02-29T12:00:00Z",
-    "decimal": "12.50",
-    "bytes": "base64: AAE=",
-    "float": "NaN",
+    **dict.fromkeys(("null_to", "set"), _fit_value_of),
+    **dict.fromkeys(("null_to_list", "null_to_set"), _fit_empty),
+    **dict.fromkeys(("multi_path", "if_path"), _fit_several),
+    **dict.fromkeys(("filter_selected", "filter_not_selected", "transformed"), _fit_within),
+    **dict.fromkeys(("subselect", "collect", "collect_one"), _fit_within),
+    "filtered_list": _fit_filtered_list,
+    **dict.fromkeys(("put_collected", "dispense_collected", "is_collected"), _fit_same),
+    **dict.fromkeys(("stop", "view", "custom", "term", "delete"), _fit_unknown),
 }
 
 

@@ -16,6 +16,9 @@ from typing import Any, overload
 
 from atoll.codec.keys import EMPTY_KEY, decode_element, encode_element, successor
 from atoll.errors import StateError
+from atoll.path import Path
+from atoll.pstate.fit_path import fit_path, fit_transform
+from atoll.pstate.navigate.writing import StateChange, check_vnode
 from atoll.pstate.spec import Position, PStateSpec
 from atoll.pstate.writes import Session, Writes
 from atoll.schema import Map, Node, Scalar, Set, Struct
@@ -53,6 +56,30 @@ class Handle:
         """Remove everything here."""
         self._writes.clear(self._prefix)
 
+    def select(self, path: Path) -> list[Any]:
+        """Every value that a path leads to from here, as the microbatch has written it so far.
+
+        Raises:
+            PathError: When the path does not fit the schema, or writes.
+        """
+        fitted = fit_path(path, self._node)
+        return self._change().select(fitted)
+
+    def transform(self, path: Path) -> None:
+        """Change what a path leads to from here: ``term``, ``set`` or ``delete`` is its last step.
+
+        What the path does not lead to is neither read nor written.
+
+        Raises:
+            PathError: When the path does not fit the schema, or does not write.
+            StateError: When a value that it makes does not fit, or a key is another vnode's.
+        """
+        fitted = fit_transform(path, self._node)
+        self._change().transform(fitted)
+
+    def _change(self) -> StateChange:
+        return StateChange(self._writes, self._node, self._position, self._prefix)
+
     def _bounds(self) -> tuple[bytes | None, bytes | None]:
         return (self._prefix, successor(self._prefix)) if self._prefix else (None, None)
 
@@ -60,14 +87,7 @@ class Handle:
         """The encoded key through this element; StateError when it is another vnode's."""
         encoded = encode_element(value, kind)
         if not self._prefix:
-            spec, vnode = self._writes.spec, self._writes.vnode
-            if spec.vnode_count > 1 and (wanted := spec.vnode_of(encoded)) != vnode:
-                raise StateError(
-                    f"key {value!r} of {spec.name} lies in vnode {wanted}, this row in {vnode}",
-                    hint="let key= of process name the field that holds this key",
-                    pstate=spec.name,
-                    vnode_count=spec.vnode_count,
-                )
+            check_vnode(self._writes, value, encoded)
         return self._prefix + encoded
 
     def _child(self, node: Node, position: Position, prefix: bytes) -> Any:

@@ -70,6 +70,7 @@ class PStateSpec:
         is_global: Whether everything lies in one vnode.
         codecs: The codec of each leaf, by position. A set's elements have none.
         initial: The value of a leaf at the top that was never written.
+        private: Whether only its topology reads it.
     """
 
     module: str
@@ -80,6 +81,7 @@ class PStateSpec:
     is_global: bool
     codecs: Mapping[Position, LeafCodec] = field(repr=False)
     initial: Any = None
+    private: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what was declared; the rest is computed again."""
@@ -94,6 +96,7 @@ class PStateSpec:
                 self.is_global,
                 dict(self.codecs),
                 self.initial,
+                self.private,
             ),
         )
 
@@ -127,6 +130,7 @@ class PStateSpec:
         """The spec as plain data, for the deployment object; :meth:`from_json` reads it."""
         initial = self.initial_bytes
         return {
+            **({"private": True} if self.private else {}),
             "module": self.module,
             "topology": self.topology,
             "name": self.name,
@@ -157,6 +161,7 @@ class PStateSpec:
                 bool(data["global"]),
                 codecs,
                 initial,
+                bool(data.get("private")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DeclarationError(
@@ -192,6 +197,7 @@ def pstate_spec(
         declared.is_global,
         known,
         declared.initial,
+        bool(getattr(declared, "private", False)),
     )
     if declared.initial is not None:
         _check_initial(spec)

@@ -18,7 +18,7 @@ from atoll.microbatch.timelines import timeline_objects
 from atoll.storage.local import LocalStore
 from atoll.storage.places import Places
 from atoll.views.deployment import Deployment, latest_deployment
-from atoll.views.readable import ReadablePState
+from atoll.views.readable import ReadablePState, check_public
 
 __all__ = ["Connected", "connect"]
 
@@ -50,18 +50,25 @@ class Connected:
         self.name = deployment.module
 
     def pstates(self) -> list[str]:
-        """The names of the PStates."""
-        return sorted(n for t in self.deployment.topologies.values() for n in t.pstates)
+        """The names of the PStates, but for private ones."""
+        topologies = self.deployment.topologies.values()
+        return sorted(
+            name
+            for topology in topologies
+            for name, spec in topology.pstates.items()
+            if not spec.get("private")
+        )
 
     def pstate(self, name: str) -> ReadablePState:
         """A PState, to read as of the last commit.
 
         Raises:
-            NotFoundError: When the module has none of that name.
+            NotFoundError: When the module has none of that name, or it is private.
         """
         topology, spec = self.deployment.topology_of(name)
         follower = _Follower(self.store, self.name, topology)
-        return ReadablePState(spec, self.store, Places.of(self.store).local, follower.history)
+        local = Places.of(self.store).local
+        return check_public(ReadablePState(spec, self.store, local, follower.history))
 
 
 class _Follower:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from atoll.codec.keys import EMPTY_KEY, encode_element
@@ -10,7 +10,7 @@ from atoll.codec.values import LeafCodec
 from atoll.errors import AtollError, DamageError, NotFoundError, PathError, UsageError
 from atoll.microbatch.history import CommitHistory
 from atoll.path import Path as StatePath
-from atoll.pstate.select import select
+from atoll.pstate.select import iterate, select
 from atoll.pstate.stores import module_stores
 from atoll.pstate.view import PStateView
 from atoll.schema import Map, Node, Scalar
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from atoll.pstate.spec import PStateSpec
     from atoll.storage.local import LocalStore
 
-__all__ = ["ReadablePState"]
+__all__ = ["ReadablePState", "check_public"]
 
 _GONE = (DamageError, NotFoundError)
 """What a reader meets whose commit was dropped, or abandoned by a rollback, while it read."""
@@ -122,6 +122,20 @@ class ReadablePState:
             )
         return found[0]
 
+    def iterate(self, path: StatePath) -> Iterator[Any]:
+        """The values that the path leads to, one after the other, all as of one commit.
+
+        For much state: what the path ends at is read page by page as the iteration goes on, and
+        never held as a whole. ``path.all()`` goes through a map's entries, ``path.keys()``
+        through its keys.
+
+        Raises:
+            PathError: When the path does not fit the schema; before anything is read.
+            UsageError: When the commit was dropped, or abandoned by a rollback, on the way. The
+                option ``pstate.history.microbatches`` says how long commits stay.
+        """
+        return _iterated(iterate(self.view(), self.spec, path), self.name)
+
     def view(self) -> PStateView:
         """The PState as of the last commit; several reads through one view see one commit."""
         history = self._history()
@@ -172,6 +186,28 @@ class ReadablePState:
                 ) from error
             head.as_of(shown.commit_id)
         raise error
+
+
+def _iterated(values: Iterator[Any], name: str) -> Iterator[Any]:
+    try:
+        yield from values
+    except _GONE as error:
+        raise UsageError(
+            f"the commit that was read of {name} is gone: {error.message}",
+            hint="read again, or raise pstate.history.microbatches",
+            pstate=name,
+        ) from error
+
+
+def check_public(pstate: ReadablePState) -> ReadablePState:
+    """The PState; NotFoundError when only its topology may read it."""
+    if pstate.spec.private:
+        raise NotFoundError(
+            f"PState {pstate.name!r} is private to topology {pstate.spec.topology!r}",
+            hint="read it in a step of that topology, or declare it without private=True",
+            pstate=pstate.name,
+        )
+    return pstate
 
 
 def _leaves(spec: PStateSpec) -> dict[int, tuple[tuple[Scalar, ...], LeafCodec]]:

@@ -1,0 +1,1 @@
+"""Following paths: in values in memory, and from the places in a store to such values."""

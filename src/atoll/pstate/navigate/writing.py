@@ -1,0 +1,296 @@
+"""Follows paths from places in one vnode to what they change there.
+
+Down to a leaf, or to the part of an element-wise collection that the rest of the path is about:
+that part is read, changed in memory, and the difference written. ``key(k).set(v)`` and
+``key(k).delete()`` read nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from atoll.codec.keys import EMPTY_KEY
+from atoll.errors import StateError
+from atoll.path import VOID, Path, Step
+from atoll.pstate.navigate.changing import changed, giving, path_of_list
+from atoll.pstate.navigate.places import Place, Places
+from atoll.pstate.navigate.stored import StoredWalker
+from atoll.pstate.navigate.walker import Collected, collect, default_of, passes
+from atoll.pstate.spec import Position
+from atoll.pstate.writes import Writes
+from atoll.schema import Map, Node, Set, Struct
+
+__all__ = ["StateChange", "WrittenReader", "check_vnode"]
+
+_Rest = Sequence[Step]
+
+
+class WrittenReader:
+    """Reads one vnode as a microbatch has written it so far."""
+
+    def __init__(self, writes: Writes) -> None:
+        """Read nothing yet."""
+        self._writes = writes
+
+    def get(self, vnode: int, key: bytes) -> bytes | None:  # noqa: ARG002  # the only one
+        """The value of a key."""
+        return self._writes.get(key)
+
+    def scan(
+        self,
+        vnode: int,  # noqa: ARG002  # the only one
+        low: bytes | None = None,
+        high: bytes | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The entries of a range in key order or backwards."""
+        return islice(self._writes.scan(low, high, reverse=reverse), limit)
+
+
+def check_vnode(writes: Writes, key: Any, encoded: bytes) -> None:
+    """Hold that a key at the top of the PState lies in the vnode that is written.
+
+    Raises:
+        StateError: When it lies in another one.
+    """
+    spec, vnode = writes.spec, writes.vnode
+    if spec.vnode_count > 1 and (wanted := spec.vnode_of(encoded)) != vnode:
+        raise StateError(
+            f"key {key!r} of {spec.name} lies in vnode {wanted}, this row in {vnode}",
+            hint="let key= of process name the field that holds this key",
+            pstate=spec.name,
+            vnode_count=spec.vnode_count,
+        )
+
+
+class _OwnPlaces(Places):
+    """Places of one vnode; a key of another one is an error."""
+
+    def __init__(self, writes: Writes) -> None:
+        super().__init__(WrittenReader(writes), writes.spec)
+        self.writes = writes
+
+    def through(self, place: Place, element: Any) -> tuple[bytes, int]:
+        key, vnode = super().through(place, element)
+        if not place.prefix:
+            check_vnode(self.writes, element, key)
+        return key, vnode
+
+
+class StateChange:
+    """Reads and changes one vnode's part of a PState along paths, from a handle's place on."""
+
+    def __init__(self, writes: Writes, node: Node, position: Position, prefix: bytes) -> None:
+        """Stand at a place."""
+        self._writes = writes
+        self._places = _OwnPlaces(writes)
+        self._walker = StoredWalker(self._places)
+        self._start = Place(node, position, prefix, writes.vnode)
+
+    def select(self, fitted: Path) -> list[Any]:
+        """Every value that a path leads to."""
+        return list(self._walker.results(self._start, fitted))
+
+    def transform(self, fitted: Path) -> None:
+        """Change what a path that ends in a term leads to."""
+        self._follow(self._start, fitted.steps, ())
+
+    def _follow(self, place: Place, steps: _Rest, collected: Collected) -> None:
+        step, rest = steps[0], steps[1:]
+        if place.node.leaf:
+            self._leaf(place, steps, collected)
+        elif (control := _CONTROLS.get(step.name)) is not None:
+            control(self, place, step, rest, collected)
+        else:
+            self._stored(place, steps, collected)
+
+    # -- leaves ---------------------------------------------------------------------------------
+
+    def _leaf(self, place: Place, steps: _Rest, collected: Collected) -> None:
+        match steps[0]:
+            case Step("set", (value,)):
+                self._write_leaf(place, value)
+                return
+            case Step("delete"):
+                self._write_leaf(place, VOID)
+                return
+            case Step("must") if self._places.leaf(place) is None:
+                return
+        old = self._places.read(place)
+        new = changed(old, steps, collected)
+        if new is not old:
+            self._write_leaf(place, new)
+
+    def _write_leaf(self, place: Place, value: Any) -> None:
+        key = place.prefix or EMPTY_KEY
+        encoded = None if value is VOID else self._writes.spec.codec(place.position).encode(value)
+        self._writes.unflushed[key] = encoded
+
+    # -- element-wise places ----------------------------------------------------------------------
+
+    def _stored(self, place: Place, steps: _Rest, collected: Collected) -> None:
+        step, rest = steps[0], steps[1:]
+        match step.name:
+            case "key" | "field":
+                self._follow(self._places.child(place, step.arguments[0]), rest, collected)
+            case "must":
+                child = self._places.child(place, step.arguments[0])
+                if self._places.exists(child):
+                    self._follow(child, rest, collected)
+            case "map_vals":
+                for _, child in list(self._places.children(place)):
+                    self._follow(child._replace(known=None), rest, collected)
+            case "set":
+                self._write(place, self._places.read(place), step.arguments[0])
+            case "delete":
+                self._writes.clear(place.prefix)
+            case "sorted_range" | "sub_map" | "subset":
+                (part,) = self._walker.follow(place, step)
+                self._write(place, part, changed(part, rest, collected))
+            case _:
+                old = self._part(place, step)
+                self._write(place, old, changed(old, steps, collected))
+
+    def _part(self, place: Place, step: Step) -> Any:
+        """The part of an element-wise collection that a step is about."""
+        match step.name:
+            case "first" | "last":
+                found = self._walker.follow(place, step)
+                return frozenset(found) if isinstance(place.node, Set) else dict(found)
+            case "map_key":
+                (found,) = self._walker.follow(place, Step("sub_map", step.arguments))
+                return found
+            case "set_elem" | "void_set_elem":
+                return frozenset(self._walker.follow(place, step))
+        return self._places.read(place)
+
+    def _write(self, place: Place, old: Any, new: Any) -> None:
+        """Write where a value differs from the old one; nothing else of the place is touched."""
+        node = place.node
+        if new is old:
+            return
+        if node.leaf:
+            if not self._same(place, old, new):
+                self._write_leaf(place, new)
+        elif isinstance(node, Set):
+            self._write_set(place, _checked(old, _SETS), _checked(new, _SETS))
+        else:
+            assert isinstance(node, Map | Struct)
+            self._write_map(place, _checked(old, Mapping), _checked(new, Mapping))
+
+    def _same(self, place: Place, old: Any, new: Any) -> bool:
+        """Whether two values are stored as the same bytes."""
+        if old is None or new is None or old is VOID or new is VOID:
+            return False
+        codec = self._writes.spec.codec(place.position)
+        return codec.encode(old) == codec.encode(new)
+
+    def _write_set(self, place: Place, old: Any, new: Any) -> None:
+        olds, news = set(old), set(new)
+        for element in [*(e for e in old if e not in news), *(e for e in new if e not in olds)]:
+            key, _ = self._places.through(place, element)
+            self._writes.unflushed[key] = b"" if element in news else None
+
+    def _write_map(self, place: Place, old: Any, new: Any) -> None:
+        for element in [e for e in old if e not in new]:
+            child = self._places.child(place, element)
+            self._write(child, old[element], VOID if child.node.leaf else None)
+        for element, value in new.items():
+            child = self._places.child(place, element)
+            unset = value is None and child.node.leaf and isinstance(place.node, Struct)
+            self._write(child, old.get(element, VOID), VOID if unset else value)
+
+
+_SETS = (set, frozenset, list, tuple)
+
+
+def _checked(value: Any, kinds: Any) -> Any:
+    """What replaces an element-wise value; None and VOID are an empty one."""
+    if value is None or value is VOID:
+        return {}
+    if isinstance(value, kinds):
+        return value
+    raise StateError(
+        f"a {type(value).__name__} cannot replace what is stored by element",
+        hint="a dict can replace a map or struct, a set or list a set",
+    )
+
+
+# -- the steps that control where to go on ------------------------------------------------------
+
+_Control = Callable[[StateChange, Place, Step, _Rest, Collected], None]
+
+
+def _subselect(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
+    path = path_of_list(step)
+    found = [change._walker.read(s) for s, _ in change._walker.walk(place, path.steps)]  # noqa: SLF001
+    change._follow(place, (*path.steps, giving(changed(found, rest, c))), ())  # noqa: SLF001
+
+
+def _stop(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
+    """Change nothing."""
+
+
+def _several(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
+    for path in step.arguments:
+        change._follow(place, (*path.steps, *rest), c)  # noqa: SLF001
+
+
+def _branch(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
+    condition, then, *otherwise = step.arguments
+    if change._walker.leads_anywhere(place, condition):  # noqa: SLF001
+        change._follow(place, (*then.steps, *rest), c)  # noqa: SLF001
+    elif otherwise:
+        change._follow(place, (*otherwise[0].steps, *rest), c)  # noqa: SLF001
+
+
+def _filter(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
+    if passes(change._places.read(place), step.arguments):  # noqa: SLF001
+        change._follow(place, rest, c)  # noqa: SLF001
+
+
+def _selected(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
+    wanted = step.name == "filter_selected"
+    if change._walker.leads_anywhere(place, step.arguments[0]) is wanted:  # noqa: SLF001
+        change._follow(place, rest, c)  # noqa: SLF001
+
+
+def _collect(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
+    change._follow(place, rest, collect(change._walker, place, step, c))  # noqa: SLF001
+
+
+def _is_collected(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
+    if step.arguments[0](*c):
+        change._follow(place, rest, c)  # noqa: SLF001
+
+
+def _null_to(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
+    if change._walker.is_none(place):  # noqa: SLF001
+        change._write(place, None, changed(default_of(step), rest, c))  # noqa: SLF001
+    else:
+        change._follow(place, rest, c)  # noqa: SLF001
+
+
+_CONTROLS: dict[str, _Control] = {
+    "stop": _stop,
+    "subselect": _subselect,
+    "filtered_list": _subselect,
+    "multi_path": _several,
+    "if_path": _branch,
+    "filter": _filter,
+    "filter_selected": _selected,
+    "filter_not_selected": _selected,
+    "collect": _collect,
+    "collect_one": _collect,
+    "put_collected": _collect,
+    "dispense_collected": _collect,
+    "is_collected": _is_collected,
+    "null_to": _null_to,
+    "null_to_list": _null_to,
+    "null_to_set": _null_to,
+}
+"""Other steps see what they need of a place as a value in memory."""
