@@ -4,6 +4,7 @@ Arguments are Spark SQL expressions over the rows, most often a column's name.
 """
 
 from atoll.aggregates.accumulate import accumulate
+from atoll.aggregates.approx import approx_count_distinct, approx_percentile
 from atoll.aggregates.bools import bool_and, bool_or
 from atoll.aggregates.collect import collect_list, collect_set
 from atoll.aggregates.combine import combine
@@ -16,6 +17,8 @@ from atoll.aggregates.top import top_n
 
 __all__ = [
     "accumulate",
+    "approx_count_distinct",
+    "approx_percentile",
     "avg",
     "bool_and",
     "bool_or",
