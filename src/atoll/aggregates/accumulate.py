@@ -64,7 +64,10 @@ class Accumulate(Aggregator):
     def _rows(self, input_types: Sequence[pa.DataType]) -> List:
         from atoll.aggregates.kernels.types import node_of
 
-        return List(Struct(**{f"v{i}": node_of(each) for i, each in enumerate(input_types)}))
+        nodes = [node_of(each) for each in input_types]
+        if len(nodes) == 1:
+            return List(nodes[0])
+        return List(Struct(**{f"v{i}": node for i, node in enumerate(nodes)}))
 
     def bind(self, node: Node, input_types: Sequence[pa.DataType], packing: Packing) -> Aggregator:
         """With the schemas of the value and of the rows."""
@@ -83,7 +86,13 @@ class Accumulate(Aggregator):
         assert self.rows is not None, "accumulators are bound before they run"
         assert self.packing is not None, "accumulators are bound before they run"
         return Accumulator(
-            str(self), self.node, self.rows, self.packing, self.initial, self.function
+            str(self),
+            self.node,
+            self.rows,
+            self.packing,
+            self.initial,
+            self.function,
+            several=len(self.inputs) > 1,
         )
 
     def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:  # noqa: ARG002 - bound

@@ -31,16 +31,12 @@ class Accumulator:
     packing: Packing
     initial: Any
     function: Callable[..., Any]
+    several: bool
+    """Whether it takes several expressions."""
 
     def lift(self, columns: Sequence[pa.Array], starts: Positions | None) -> list[pa.Array]:
         """The rows of each group as a packed list; each row a group if None."""
-        assert isinstance(self.rows.item, Struct), "made when it was bound"
-        members = [
-            [conform(value, node) for value in column.to_pylist()]
-            for column, (_, node) in zip(columns, self.rows.item.fields, strict=True)
-        ]
-        names = self.rows.item.names()
-        values = [dict(zip(names, row, strict=True)) for row in zip(*members, strict=True)]
+        values = self._values(columns)
         bounds = range(len(values) + 1) if starts is None else [*starts.tolist(), len(values)]
         pack = self.packing.pack
         packed = [pack(self.rows, values[start:end]) for start, end in pairwise(bounds)]
@@ -61,10 +57,23 @@ class Accumulator:
             ]
         return to_columns(values, self.node, self.packing, self.label)
 
-    def _accumulated(self, current: Any, rows: list[dict[str, Any]]) -> Any:
+    def _values(self, columns: Sequence[pa.Array]) -> list[Any]:
+        """What travels of each row: the value of one expression, a dict of several."""
+        item = self.rows.item
+        if len(columns) == 1:
+            return [conform(value, item) for value in columns[0].to_pylist()]
+        assert isinstance(item, Struct), "made when it was bound"
+        members = [
+            [conform(value, node) for value in column.to_pylist()]
+            for column, (_, node) in zip(columns, item.fields, strict=True)
+        ]
+        return [dict(zip(item.names(), row, strict=True)) for row in zip(*members, strict=True)]
+
+    def _accumulated(self, current: Any, rows: list[Any]) -> Any:
         value = current
         for row in rows:
-            value = self.function(fresh(self.initial) if _no_value(value) else value, *row.values())
+            values = row.values() if self.several else (row,)
+            value = self.function(fresh(self.initial) if _no_value(value) else value, *values)
         return value
 
     def _padded(self, packed: pa.Array) -> list[pa.Array]:

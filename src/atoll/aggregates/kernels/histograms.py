@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -77,28 +77,25 @@ class Histograms:
 
     def merge(self, old: pa.Array, new: pa.Array) -> pa.Array:
         """The sum of both."""
-        states = [
-            each for pair in zip(old.to_pylist(), new.to_pylist(), strict=True) for each in pair
-        ]
+        if old.null_count == len(old):
+            return new
+        pairs = zip(old.to_pylist(), new.to_pylist(), strict=True)
+        states = [each for pair in pairs for each in pair]
         return self._total(states, range(0, len(states) + 1, 2))
 
     def _total(self, states: Sequence[bytes | None], bounds: Sequence[int]) -> pa.Array:
+        """The sums of runs of states."""
         levels = np.zeros(len(bounds) - 1, np.int64)
-        parts: list[tuple[int, int, Ints, Ints]] = []
-        for group, (start, end) in enumerate(pairwise(bounds)):
-            for state in states[start:end]:
-                if state:
-                    level, codes, counts = _parsed(state)
-                    parts.append((group, level, codes, counts))
-                    levels[group] = max(levels[group], level)
-        if not parts:
+        held = np.array([bool(state) for state in states], np.bool_)
+        if not held.any():
             return pa.array([EMPTY] * len(levels), OPAQUE)
-        lengths = [len(codes) for _, _, codes, _ in parts]
-        groups = np.repeat([group for group, _, _, _ in parts], lengths)
-        steps = levels[groups] - np.repeat([level for _, level, _, _ in parts], lengths)
-        codes = _raised(np.concatenate([codes for _, _, codes, _ in parts]), steps)
-        counts = np.concatenate([counts for _, _, _, counts in parts])
-        return _packed(_narrowed(_summed(groups, codes, counts, levels)))
+        owners = np.repeat(np.arange(len(levels)), np.diff(bounds))[held]
+        parts = _parsed([state for state in states if state])
+        np.maximum.at(levels, owners, parts.levels)
+        groups = np.repeat(owners, parts.sizes)
+        steps = levels[groups] - np.repeat(parts.levels, parts.sizes)
+        codes = _raised(parts.codes, steps)
+        return _packed(_narrowed(_summed(groups, codes, parts.counts, levels)))
 
 
 def percentiles(
@@ -111,10 +108,11 @@ def percentiles(
     """
     if not state:
         return None
-    level, codes, counts = _parsed(state)
-    values = [_value(code, level, relative_error) for code in codes.tolist()]
+    parts = _parsed([state])
+    level = int(parts.levels[0])
+    values = [_value(code, level, relative_error) for code in parts.codes.tolist()]
     order = sorted(range(len(values)), key=lambda i: (math.isnan(values[i]), values[i]))
-    ends = np.cumsum(counts[order])
+    ends = np.cumsum(parts.counts[order])
     total = int(ends[-1])
     ranks = [max(math.ceil(round(p * total, 6)), 1) for p in percentages]
     return [values[order[int(np.searchsorted(ends, rank))]] for rank in ranks]
@@ -221,17 +219,49 @@ def _states(buckets: _Buckets) -> Iterator[bytes]:
         yield bytes((level, int(wide))) + codes[4 * start : 4 * end] + counts.tobytes()
 
 
-def _parsed(state: bytes) -> tuple[int, Ints, Ints]:
-    """The level, the codes and the counts."""
-    width = _WIDE if state[1:2] == b"\x01" else _NARROW
-    entry = _CODE.itemsize + width.itemsize
-    size, rest = divmod(len(state) - _HEADER, entry)
-    if rest or size < 1 or state[1] > 1:
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """States taken apart, one after the other."""
+
+    levels: Ints
+    sizes: Ints
+    """How many buckets each has."""
+    codes: Ints
+    counts: Ints
+
+
+def _parsed(states: Sequence[bytes]) -> _Parts:
+    """Take states apart, all at once.
+
+    Raises:
+        StateError: When some bytes are no histogram.
+    """
+    lengths = np.array([len(state) for state in states], np.int64)
+    data = np.frombuffer(b"".join(states), np.uint8)
+    begins = np.cumsum(lengths) - lengths
+    widths = data[np.minimum(begins + 1, len(data) - 1)].astype(np.int64)
+    entries = _CODE.itemsize + np.where(widths == 1, _WIDE.itemsize, _NARROW.itemsize)
+    sizes, rest = np.divmod(lengths - _HEADER, entries)
+    wrong = (rest != 0) | (sizes < 1) | (widths > 1)
+    if wrong.any():
         raise StateError(
             "these bytes are no histogram",
             hint="they were damaged, or written under another schema",
-            value=state[:64].hex(),
+            value=states[int(np.flatnonzero(wrong)[0])][:64].hex(),
         )
-    codes = np.frombuffer(state, _CODE, size, _HEADER).astype(np.int64)
-    counts = np.frombuffer(state, width, size, _HEADER + size * _CODE.itemsize)
-    return state[0], codes, counts.astype(np.int64)
+    place = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    firsts = np.repeat(begins + _HEADER, sizes)
+    codes = _words(data, firsts + place * _CODE.itemsize, _CODE)
+    firsts += np.repeat(sizes, sizes) * _CODE.itemsize
+    wide = np.repeat(widths == 1, sizes)
+    counts = np.empty(len(codes), np.int64)
+    for mask, kind in ((~wide, _NARROW), (wide, _WIDE)):
+        counts[mask] = _words(data, firsts[mask] + place[mask] * kind.itemsize, kind)
+    return _Parts(data[begins].astype(np.int64), sizes, codes, counts)
+
+
+def _words(data: NDArray[np.uint8], positions: Ints, kind: np.dtype[Any]) -> Ints:
+    """The numbers that begin at these positions."""
+    matrix = data[positions[:, None] + np.arange(kind.itemsize)]
+    words: Ints = matrix.view(kind).reshape(-1).astype(np.int64)
+    return words
