@@ -3,24 +3,51 @@
 Arguments are Spark SQL expressions over the rows, most often a column's name.
 """
 
-from atoll.aggregates.collect import collect_list, collect_set
+from atoll.aggregates.accumulate import accumulate
+from atoll.aggregates.approx import approx_count_distinct, approx_percentile
+from atoll.aggregates.bools import bool_and, bool_or
+from atoll.aggregates.collect import collect_list, collect_set, remove_from_set
 from atoll.aggregates.combine import combine
+from atoll.aggregates.compound import (
+    count_values,
+    map,  # noqa: A004 - used as agg.map
+    map_from,
+    merge_map,
+    struct,
+)
 from atoll.aggregates.count import count
 from atoll.aggregates.extremes import max, min  # noqa: A004 - used as agg.max
-from atoll.aggregates.positions import first, last
+from atoll.aggregates.limit import limit
+from atoll.aggregates.positions import first, last, max_by, min_by
 from atoll.aggregates.sums import avg, sum  # noqa: A004 - used as agg.sum
 from atoll.aggregates.top import top_n
+from atoll.aggregates.voided import voided
 
 __all__ = [
+    "accumulate",
+    "approx_count_distinct",
+    "approx_percentile",
     "avg",
+    "bool_and",
+    "bool_or",
     "collect_list",
     "collect_set",
     "combine",
     "count",
+    "count_values",
     "first",
     "last",
+    "limit",
+    "map",
+    "map_from",
     "max",
+    "max_by",
+    "merge_map",
     "min",
+    "min_by",
+    "remove_from_set",
+    "struct",
     "sum",
     "top_n",
+    "voided",
 ]

@@ -95,8 +95,10 @@ def test_aggregate_shapes(orders, states):
         orders.aggregate(states["by_user"]["user"], total=agg.sum("cents"))
     with refused("has no field 'totl'", "its fields are count, total"):
         orders.aggregate(states["stats"]["user"], totl=agg.sum("cents"))
-    with refused("holds no struct of values"):
-        orders.aggregate(states["apart"]["user"], name=agg.last("item"))
+    with refused("has no field 'nam'", "its fields are"):
+        orders.aggregate(states["apart"]["user"], nam=agg.last("item"))
+    with refused("takes aggregates, not 'item'"):
+        orders.aggregate(states["by_user"]["user"], "item")
 
 
 def test_a_pstate_has_one_topology(mb, states):

@@ -51,7 +51,8 @@ class StateField:
     """The state of one field of a struct, or of the whole leaf (``name`` None).
 
     ``finish`` is the word that the leaf's codec knows: ``plain``, ``avg:int``,
-    ``ordered:datetime``, ``top:float``; what follows the colon is the kind of the hidden part.
+    ``ordered:datetime``, ``top:float``, ``distinct:9``, ``percentile:0.01;0.5``; what follows the
+    colon tells hidden parts of two kinds apart.
     """
 
     name: str | None
@@ -87,7 +88,7 @@ class Aggregator(ABC):
 
     @property
     def finish(self) -> str:
-        """How the state is shown: ``plain``, ``avg``, ``ordered`` or ``top``."""
+        """How the state is shown: ``plain``, ``avg``, ``ordered``, ``top`` and so on."""
         return "plain"
 
     # While declaring and deploying -----------------------------------------------------------

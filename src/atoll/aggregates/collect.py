@@ -1,5 +1,7 @@
 """``agg.collect_list`` and ``agg.collect_set``: the values themselves, nulls left out.
 
+``agg.remove_from_set`` takes values out of a set again.
+
 A list is one value: every microbatch that adds to it reads and writes it whole, so collect what
 stays short. A set is stored element by element and may grow without bound.
 """
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from atoll.aggregates.base import Aggregator, Packing, expression
+from atoll.aggregates.count import EVERY_ROW
 from atoll.schema import List, Scalar, Set
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["CollectList", "CollectSet", "collect_list", "collect_set"]
+__all__ = ["CollectList", "CollectSet", "collect_list", "collect_set", "remove_from_set"]
 
 
 @dataclass(frozen=True)
@@ -95,10 +98,26 @@ class CollectSet(Aggregator):
 
     The element is a key of the entry, so there is no state beside it: states have no columns.
     Rows whose value is null add nothing, unless the Set's elements are optional.
+
+    With a second input, a condition, rows for which it holds take the element out. Then what
+    travels is one column, whether the last row of an element took it out.
     """
 
     word: ClassVar[str] = "collect_set"
     element_wise: ClassVar[bool] = True
+
+    @property
+    def removes(self) -> bool:
+        """Whether rows may take elements out."""
+        return len(self.inputs) > 1
+
+    def __str__(self) -> str:
+        """As written, the condition named."""
+        if not self.removes:
+            return super().__str__()
+        if self.inputs[1] == EVERY_ROW:
+            return f"remove_from_set({self.inputs[0]})"
+        return f"{self.word}({self.inputs[0]}, remove={self.inputs[1]})"
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """A set of the input's values."""
@@ -122,26 +141,37 @@ class CollectSet(Aggregator):
                 f"of {input_types[0]} does not fit a set of {node.item}",
                 "declare the input's type there, or cast the expression",
             )
+        if self.removes and str(input_types[1]) != "bool":
+            raise self.refusal(
+                f"removes by a condition, which is {input_types[1]}",
+                'compare it with something: remove="amount < 0"',
+            )
 
     def state_types(
         self,
         node: Node,  # noqa: ARG002 - nothing is kept
         input_types: Sequence[pa.DataType],  # noqa: ARG002
     ) -> tuple[pa.DataType, ...]:
-        """None: the element is the key."""
-        return ()
+        """None: the element is the key; or whether it was taken out."""
+        from atoll.aggregates.kernels.types import column_type
+
+        return (column_type(Scalar("bool")),) if self.removes else ()
 
     def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:  # noqa: ARG002
-        """Nothing."""
-        return []
+        """Nothing; or whether the row takes its element out."""
+        return [columns[1].fill_null(False)] if self.removes else []  # noqa: FBT003 - a value
 
-    def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:  # noqa: ARG002
-        """Nothing."""
-        return []
+    def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:
+        """What the last row did."""
+        from atoll.aggregates.kernels.positions import reduce_arrived
+
+        if not self.removes:
+            return []
+        return reduce_arrived(states, starts, final=True, ignore_nulls=False)
 
     def merge(self, old: Sequence[pa.Array], new: Sequence[pa.Array]) -> list[pa.Array]:  # noqa: ARG002
-        """Nothing."""
-        return []
+        """What the new rows did."""
+        return list(new)
 
 
 def collect_list(expr: str) -> CollectList:
@@ -149,6 +179,25 @@ def collect_list(expr: str) -> CollectList:
     return CollectList((expression(expr, "collect_list"),))
 
 
-def collect_set(expr: str) -> CollectSet:
-    """The distinct values of ``expr``, leaving out nulls; into a ``Set``."""
-    return CollectSet((expression(expr, "collect_set"),))
+def collect_set(expr: str, remove: str | None = None) -> CollectSet:
+    """The distinct values of ``expr``, leaving out nulls; into a ``Set``.
+
+    Args:
+        expr: The values.
+        remove: A condition: rows for which it holds take their value out of the set. Of several
+            rows with one value the one that came last decides.
+    """
+    value = expression(expr, "collect_set")
+    if remove is None:
+        return CollectSet((value,))
+    return CollectSet((value, expression(remove, "collect_set")))
+
+
+def remove_from_set(expr: str) -> CollectSet:
+    """Take the values of ``expr`` out of a ``Set``.
+
+    Where other steps add to the same Set in one microbatch, each step runs in the order of the
+    declarations, whatever the order of the rows; ``collect_set(expr, remove=...)`` goes by the
+    order of the rows.
+    """
+    return CollectSet((expression(expr, "remove_from_set"), EVERY_ROW))

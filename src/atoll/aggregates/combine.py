@@ -87,8 +87,17 @@ class Combine(Aggregator):
                 )
 
     def bind(self, node: Node, input_types: Sequence[pa.DataType], packing: Packing) -> Aggregator:
-        """With the schema that the values have."""
+        """With the schema that the values have, and a zero that is one."""
+        from atoll.aggregates.kernels.combine import check_value, is_identity
+
         self.check(node, input_types)
+        check_value(self.zero, node, packing, self, "zero")
+        if not is_identity(self.zero, self.function):
+            raise self.refusal(
+                f"has zero={self.zero!r}, but combining it with itself gives something else",
+                "give the function's identity: f(zero, a) must be a; "
+                "agg.accumulate begins with any value",
+            )
         return Combine(self.inputs, self.zero, self.function, self.lifter, node, packing)
 
     @property

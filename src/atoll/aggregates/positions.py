@@ -1,5 +1,7 @@
 """``agg.first`` and ``agg.last``: the value of one row, by arrival or by an order expression.
 
+``agg.min_by`` and ``agg.max_by`` are Spark's names for those by an order expression.
+
 By arrival, rows of one key from one depot partition keep their order; between partitions there
 is none. With ``by`` the row with the least (first) or greatest (last) order counts, however it
 arrived; rows whose order is null never do. Of several rows with the same order ``first`` takes
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["First", "Last", "first", "last"]
+__all__ = ["First", "Last", "MaxBy", "MinBy", "first", "last", "max_by", "min_by"]
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class _Position(Aggregator):
             name = node.names()[0]
             raise self.refusal(
                 "gives one value, the PState holds a struct",
-                f"give each field its own: aggregate(..., {name}=agg.{self.word}({name!r}))",
+                f"give each field its own: aggregate(..., {name}=agg.{self._example(name)})",
             )
         self.check_field(node, input_types)
         if not accepts(node, input_types[0]):
@@ -99,6 +101,10 @@ class _Position(Aggregator):
                 f"of {input_types[0]} does not fit a PState of {node}",
                 "declare the input's type there, or cast the expression",
             )
+
+    def _example(self, name: str) -> str:
+        """The same aggregate of one field, as it is written."""
+        return f"{self.word}({', '.join(map(repr, (name, *self.inputs[1:])))})"
 
     def check_field(self, node: Node, input_types: Sequence[pa.DataType]) -> None:
         """Hold what does not depend on the value."""
@@ -174,6 +180,28 @@ class Last(_Position):
     final: ClassVar[bool] = True
 
 
+@dataclass(frozen=True)
+class MinBy(First):
+    """The value of the least order."""
+
+    word: ClassVar[str] = "min_by"
+
+    def __str__(self) -> str:
+        """Spark's way to write it: ``min_by(v, t)``."""
+        return f"{self.word}({', '.join(self.inputs)})"
+
+
+@dataclass(frozen=True)
+class MaxBy(Last):
+    """The value of the greatest order."""
+
+    word: ClassVar[str] = "max_by"
+
+    def __str__(self) -> str:
+        """Spark's way to write it: ``max_by(v, t)``."""
+        return f"{self.word}({', '.join(self.inputs)})"
+
+
 def _inputs(word: str, expr: str, by: str | None) -> tuple[str, ...]:
     value = expression(expr, word)
     return (value,) if by is None else (value, expression(by, word))
@@ -187,3 +215,13 @@ def first(expr: str, by: str | None = None, *, ignore_nulls: bool = False) -> Fi
 def last(expr: str, by: str | None = None, *, ignore_nulls: bool = False) -> Last:
     """The value of the row that came last, or of the row with the greatest ``by``."""
     return Last(_inputs("last", expr, by), ignore_nulls)
+
+
+def min_by(expr: str, by: str) -> MinBy:
+    """The value of the row with the least ``by``; of several the one that came first."""
+    return MinBy((expression(expr, "min_by"), expression(by, "min_by")))
+
+
+def max_by(expr: str, by: str) -> MaxBy:
+    """The value of the row with the greatest ``by``; of several the one that came last."""
+    return MaxBy((expression(expr, "max_by"), expression(by, "max_by")))

@@ -10,15 +10,17 @@ rows alone and not on how they were cut into microbatches. Rows whose order is n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from atoll.aggregates.base import Aggregator, Packing, expression
+from atoll.aggregates.shown import Columns, Shown, check_count, shown_columns
 from atoll.errors import DeclarationError
-from atoll.schema import List, Scalar, Struct
+from atoll.schema import Scalar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -31,15 +33,10 @@ __all__ = ["TopN", "top_n"]
 
 @dataclass(frozen=True)
 class TopN(Aggregator):
-    """Keeps the top rows, each with its order. ``inputs`` are the order, then what is shown.
-
-    ``names`` are the fields of the shown structs; without names rows are tuples, or, of one
-    expression with ``alone``, values.
-    """
+    """Keeps the top rows, each with its order. ``inputs`` are the order, then what is shown."""
 
     count: int
-    names: tuple[str, ...] = ()
-    alone: bool = False
+    shown: Shown
     id_place: int | None = None
     """Which of the shown values tells rows of one thing apart from those of others."""
     descending: bool = True
@@ -74,51 +71,15 @@ class TopN(Aggregator):
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """A list of structs, tuples or values."""
-        from atoll.aggregates.kernels.types import node_of
-
-        shown = [node_of(each) for each in input_types[1:]]
-        if self.names:
-            return List(Struct(**dict(zip(self.names, shown, strict=True))))
-        if self.alone:
-            return List(shown[0])
-        scalars = [each for each in shown if isinstance(each, Scalar)]
-        if len(scalars) < len(shown):
-            raise self.refusal("shows more than scalars", "name the columns: columns={...}")
-        return List(Scalar("tuple", items=tuple(scalars)))
+        return self.shown.result_node(self, input_types[1:])
 
     def check(self, node: Node, input_types: Sequence[pa.DataType]) -> None:
         """Into a list of what is shown."""
-        from atoll.aggregates.kernels.types import accepts
-
         self._order_kind(input_types)
-        shown = self._shown(node)
-        for text, field, arrow_type in zip(self.inputs[1:], shown, input_types[1:], strict=True):
-            if not accepts(field, arrow_type):
-                raise self.refusal(
-                    f"shows {text} of type {arrow_type}, the PState holds {field}",
-                    "declare the input's type there, or cast the expression",
-                )
-
-    def _shown(self, node: Node) -> tuple[Node, ...]:
-        """The schemas of the values shown."""
-        item = node.item if isinstance(node, List) else None
-        match item:
-            case Struct(fields) if self.names and {name for name, _ in fields} == set(self.names):
-                return tuple(dict(fields)[name] for name in self.names)
-            case Scalar("tuple", _, items) if not self.names and not self.alone:
-                if len(items) == len(self.inputs) - 1:
-                    return items
-            case Scalar() | List() | Struct() if self.alone:
-                return (item,)
-        wanted = "List(type)" if self.alone else f"List(tuple[{len(self.inputs) - 1} types])"
-        if self.names:
-            wanted = f"List(Struct({', '.join(f'{name}=...' for name in self.names)}))"
-        raise self.refusal(f"does not fit a PState of {node}", f"declare {wanted} there")
+        self.shown.check(self, node, input_types[1:])
 
     def bind(self, node: Node, input_types: Sequence[pa.DataType], packing: Packing) -> Aggregator:
         """With the schema of the rows."""
-        from dataclasses import replace
-
         self.check(node, input_types)
         return replace(self, bound=(node, self._order_kind(input_types)), packing=packing)
 
@@ -139,8 +100,7 @@ class TopN(Aggregator):
         assert self.bound is not None, "top_n is bound before it runs"
         assert self.packing is not None, "top_n is bound before it runs"
         node, kind = self.bound
-        shown = self._shown(node)
-        return Ranking(self, node, kind, shown, self.packing)
+        return Ranking(self, node, kind, self.shown.nodes(self, node), self.packing)
 
     def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:  # noqa: ARG002 - bound
         """A list of one row, or of none where its order is null."""
@@ -168,7 +128,7 @@ class TopN(Aggregator):
 def top_n(
     n: int,
     by: str,
-    columns: Mapping[str, str] | Sequence[str] | str,
+    columns: Columns,
     id: str | None = None,  # noqa: A002 - the word for it; used by keyword
     *,
     descending: bool = True,
@@ -187,27 +147,18 @@ def top_n(
     Raises:
         DeclarationError: When ``n`` is not positive, or ``id`` is not shown.
     """
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise DeclarationError(f"agg.top_n of {n!r} rows", hint="keep at least one row")
-    names: tuple[str, ...] = ()
-    if isinstance(columns, Mapping):
-        names = tuple(columns)
-        shown = tuple(columns.values())
-    else:
-        shown = (columns,) if isinstance(columns, str) else tuple(columns)
-    if not shown:
-        raise DeclarationError("agg.top_n shows no columns", hint='give columns={"id": "id"}')
-    inputs = tuple(expression(text, "top_n") for text in (by, *shown))
-    return TopN(inputs, n, names, isinstance(columns, str), _id_place(id, names, shown), descending)
+    check_count(n, "top_n")
+    shown = shown_columns(columns, "top_n")
+    inputs = (expression(by, "top_n"), *shown.exprs)
+    return TopN(inputs, n, shown, _id_place(id, shown), descending)
 
 
-def _id_place(wanted: str | None, names: Sequence[str], shown: Sequence[str]) -> int | None:
+def _id_place(wanted: str | None, shown: Shown) -> int | None:
     if wanted is None:
         return None
-    if wanted in names:
-        return names.index(wanted)
-    if wanted in shown:
-        return shown.index(wanted)
+    for known in (shown.names, shown.exprs):
+        if wanted in known:
+            return known.index(wanted)
     raise DeclarationError(
         f"agg.top_n tells rows apart by {wanted!r}, which it does not show",
         hint="add the id to columns: the list must hold what tells its rows apart",

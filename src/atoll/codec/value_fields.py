@@ -1,15 +1,17 @@
 """The physical columns of one field, and how they become what a reader sees (the finish).
 
-=========  ================================  ==================================================
+========== ================================  ==================================================
 finish     physical columns                  value
-=========  ================================  ==================================================
+========== ================================  ==================================================
 plain      the value                         the value
 avg        sum (float or int), count (int)   sum / count as float; None where the count is 0
 ordered    order, the value                  the value (of the row whose order won)
 top        opaque: (order, value) pairs      the list of the values
-=========  ================================  ==================================================
+distinct   opaque: a sketch                  about how many distinct values it saw
+percentile opaque: a histogram               the value near a rank, or the list of several
+========== ================================  ==================================================
 
-The hidden parts (an average's sum, the order of the others) are never shown.
+The hidden parts (an average's sum, the order of others, what estimates rest on) are never shown.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ from atoll.schema import List, Node, Scalar, Struct
 
 __all__ = ["FieldLayout", "Finish"]
 
-Finish = Literal["plain", "avg", "ordered", "top"]
+Finish = Literal["plain", "avg", "ordered", "top", "distinct", "percentile"]
+
+_OPAQUE_FINISHES = frozenset({"top", "distinct", "percentile"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,8 @@ class FieldLayout:
         name: The field's name; None for a leaf that is no struct.
         node: What a reader sees.
         finish: How the columns become what a reader sees.
-        hidden: The scalar kind of the hidden part: an average's sum, the order of the others.
+        hidden: Of averages and orders the scalar kind of the hidden part; of a distinct count
+            the size of its sketch; of percentiles the error and the percentages.
     """
 
     name: str | None
@@ -56,7 +61,7 @@ class FieldLayout:
             return (self.hidden or "float", "int")
         if self.finish == "ordered":
             return (self.hidden or "int", own)
-        return ("opaque",) if self.finish == "top" else (own,)
+        return ("opaque",) if self.finish in _OPAQUE_FINISHES else (own,)
 
     @property
     def columns(self) -> tuple[pa.DataType, ...]:
@@ -106,6 +111,9 @@ class FieldLayout:
                 total.cast(pa.float64(), safe=False), count.cast(pa.float64(), safe=False)
             )
             return pc.if_else(pc.equal(count, 0), pa.scalar(None, pa.float64()), mean)
+        if self.finish in {"distinct", "percentile"}:
+            shown = [None if data is None else self._shown(data) for data in columns[0].to_pylist()]
+            return pa.array(shown, self.value_arrow_type, from_pandas=False)
         if isinstance(self.node, Scalar):
             return columns[-1]
         values = self.unpack_column(columns[-1])
@@ -121,10 +129,24 @@ class FieldLayout:
         last = cells[-1]
         if last is None:
             return None
+        if self.finish in {"distinct", "percentile"}:
+            return self._shown(last)
         if _is_simple(self.node):
             return value_of(last, self.node.kind)
         value = unpack(self.opaque_node, last)
         return [pair["value"] for pair in value] if self.finish == "top" else value
+
+    def _shown(self, state: bytes) -> Any:
+        """The estimate that rests on a sketch or a histogram."""
+        if self.finish == "distinct":
+            from atoll.aggregates.kernels.distinct import estimate
+
+            return estimate(bytes(state))
+        from atoll.aggregates.kernels.histograms import percentiles
+
+        error, *wanted = map(float, str(self.hidden).split(";"))
+        values = percentiles(bytes(state), error, wanted)
+        return values[0] if values and isinstance(self.node, Scalar) else values
 
     def cell_of(self, value: object) -> Any:
         """The plain form of a plain field's value; None is null.

@@ -213,7 +213,8 @@ def leaf_codec(node: Node, finishers: Mapping[str, str] | None = None) -> LeafCo
         node: A Scalar, a List, or a Struct of leaves.
         finishers: The finish of each field that is not plain, by field name; ``""`` names a
             leaf that is no struct. A finish may name the kind of its hidden part:
-            ``"avg:int"`` (default float), ``"ordered:datetime"``, ``"top:float"`` (default int).
+            ``"avg:int"`` (default float), ``"ordered:datetime"``, ``"top:float"`` (default int),
+            ``"distinct:9"``, ``"percentile:0.01;0.5"``.
 
     Raises:
         DeclarationError: When the node is no leaf, or a finish does not suit its field.
@@ -245,15 +246,23 @@ def _field(name: str | None, node: Node, finish: str, hidden: str | None) -> Fie
             return FieldLayout(name, node, "ordered", hidden)
         case "top" if hidden in CELL_TYPES and hidden != "opaque" and isinstance(node, List):
             return FieldLayout(name, node, "top", hidden)
+        case "distinct" if hidden is not None and _kind(node) == "int":
+            return FieldLayout(name, node, "distinct", hidden)
+        case "percentile" if hidden is not None and "float" in {_kind(node), _item_kind(node)}:
+            return FieldLayout(name, node, "percentile", hidden)
     raise DeclarationError(
         f"{finish}:{hidden} does not suit {'the field ' + name if name else 'the leaf'}",
         hint="avg shows a float and sums floats or ints; top shows a list; "
-        "an order is of one simple kind",
+        "an order is of one simple kind; distinct shows an int, percentile floats",
     )
 
 
 def _kind(node: Node) -> str | None:
     return node.kind if isinstance(node, Scalar) else None
+
+
+def _item_kind(node: Node) -> str | None:
+    return _kind(node.item) if isinstance(node, List) else None
 
 
 def _pack_tuples(array: pa.Array, scalar: Scalar) -> pa.Array:

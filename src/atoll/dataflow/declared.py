@@ -53,6 +53,8 @@ class Part:
 
     text: str
     key: Scalar | None
+    skips_null: bool = False
+    """Whether rows whose key is null add nothing, unless such keys may be; else they are errors."""
 
     @property
     def is_key(self) -> bool:

@@ -10,21 +10,23 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from atoll.aggregates.base import Aggregator
 from atoll.aggregates.count import EVERY_ROW
+from atoll.aggregates.struct_of import StructOf
 from atoll.dataflow import operators as op
+from atoll.dataflow.compound import Write, writes_of
 from atoll.dataflow.declared import PStateDeclaration, Target
 from atoll.dataflow.operators.columns import bare_column
 from atoll.dataflow.usercode import check_function
 from atoll.errors import DeclarationError, PathError
 from atoll.path import Path
-from atoll.schema import Map, Node, Set, Struct
+from atoll.schema import Map, Set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
 
-    from atoll.aggregates.base import Aggregator
     from atoll.dataflow.stream import Aggregated, Stream
 
 __all__ = ["aggregate", "lookup", "process", "update"]
@@ -69,72 +71,55 @@ def aggregate(
 
     target = Target(into, ()) if isinstance(into, PStateDeclaration) else into
     stream.graph.check_own(target.pstate, "aggregate", place)
-    wanted = _wanted(target, aggregator, fields, place)
-    projection = _Projection()
-    keys = [projection.column(part.text) for part in target.key_parts]
-    if isinstance(target.node, Set):
-        keys.extend(projection.column(text) for _, each in wanted for text in each.inputs)
-    declared = tuple(
-        op.AggregateField(
-            name,
-            each,
-            tuple(None if text == EVERY_ROW else projection.column(text) for text in each.inputs),
-        )
-        for name, each in wanted
-    )
-    before = projection.before(stream, place)
-    stream.graph.add(op.Aggregate((before,), place, target, tuple(keys), declared))
-    elements = wanted[0][1].inputs if isinstance(target.node, Set) else ()
-    return Aggregated(target, (*(part.text for part in target.key_parts), *elements))
-
-
-def _wanted(
-    target: Target,
-    aggregator: Aggregator | None,
-    fields: Mapping[str, Aggregator],
-    place: str,
-) -> list[tuple[str | None, Aggregator]]:
-    """The aggregates by struct field (or None), checked for shape; types are checked later."""
-    node = target.node
     if (aggregator is None) == (not fields):
         raise DeclarationError(
             "aggregate takes one aggregate, or one per field of a struct by keyword",
             hint=f"for example aggregate({target.text}, agg.count())",
             declared=place,
         )
-    if aggregator is not None:
-        _check_single(target, node, aggregator, place)
-        return [(None, aggregator)]
-    if not (isinstance(node, Struct) and node.leaf):
-        raise DeclarationError(
-            f"{target.text} holds no struct of values, so its aggregate has no field names",
-            hint=f"aggregate({target.text}, agg.count()), or declare a Struct there",
-            declared=place,
-        )
-    unknown = [name for name in fields if node.get(name) is None]
-    if unknown:
-        raise DeclarationError(
-            f"{target.text} has no field {unknown[0]!r}",
-            hint=f"its fields are {', '.join(node.names())}",
-            declared=place,
-        )
-    return list(fields.items())
+    for each in fields.values() if aggregator is None else (aggregator,):
+        if not isinstance(each, Aggregator):
+            raise DeclarationError(
+                f"aggregate takes aggregates, not {each!r}",
+                hint=f"for example aggregate({target.text}, agg.count())",
+                declared=place,
+            )
+    writes = writes_of(target, aggregator or StructOf.of(fields), place)
+    for write in writes:
+        _add_aggregate(_exploded(stream, write, place), write, place)
+    if len(writes) > 1:
+        return Aggregated(target, ())
+    return Aggregated(writes[0].target, writes[0].key_names)
 
 
-def _check_single(target: Target, node: Node, aggregator: Aggregator, place: str) -> None:
-    element_wise = getattr(aggregator, "element_wise", False)
-    if isinstance(node, Set) != element_wise:
-        raise DeclarationError(
-            f"{target.text} holds a {type(node).__name__}, which {aggregator} cannot fold into",
-            hint="agg.collect_set goes into a Set, every other aggregate into a value",
-            declared=place,
+def _exploded(stream: Stream, write: Write, place: str) -> Stream:
+    """The stream whose rows are the entries of the map that the write takes apart."""
+    if write.exploded is None:
+        return stream
+    projection = _Projection()
+    column = projection.column(write.exploded.expression)
+    before = projection.before(stream, place)
+    key, value = (str(bare_column(n)) for n in (write.exploded.key, write.exploded.value))
+    return _after(stream, op.ExplodeMap((before,), place, column, key, value))
+
+
+def _add_aggregate(stream: Stream, write: Write, place: str) -> None:
+    target = write.target
+    projection = _Projection()
+    keys = [projection.column(part.text) for part in target.key_parts]
+    if isinstance(target.node, Set):
+        keys.extend(projection.column(each.inputs[0]) for _, each in write.fields)
+    declared = tuple(
+        op.AggregateField(
+            name,
+            each,
+            tuple(None if text == EVERY_ROW else projection.column(text) for text in each.inputs),
         )
-    if isinstance(node, Map) or (isinstance(node, Struct) and not node.leaf):
-        raise DeclarationError(
-            f"{target.text} is a {type(node).__name__}, stored element by element",
-            hint="go on to its values: " + target.text + '["..."]',
-            declared=place,
-        )
+        for name, each in write.fields
+    )
+    before = projection.before(stream, place)
+    step = op.Aggregate((before,), place, target, tuple(keys), declared, write.deletes)
+    stream.graph.add(step)
 
 
 def lookup(stream: Stream, source: Target | PStateDeclaration, column: str, place: str) -> Stream:

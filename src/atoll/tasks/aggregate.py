@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,10 +79,14 @@ def _slices(vnodes: np.ndarray) -> list[tuple[int, int, int]]:
 
 def _merged(
     terminal: AggregateTerminal, olds: list[bytes | None], entries: _Entries
-) -> list[bytes]:
-    """The entries' new values."""
+) -> Sequence[bytes | None]:
+    """The entries' new values; None deletes."""
+    if terminal.deletes:
+        return [None] * len(entries.keys)
     if terminal.codec is None:  # elements of a set: being there is all
-        return [b""] * len(entries.keys)
+        if not terminal.fields:
+            return [b""] * len(entries.keys)
+        return [None if removed else b"" for removed in entries.states[0].to_pylist()]
     known = olds
     if terminal.initial is not None:
         known = [terminal.initial if old is None else old for old in olds]

@@ -155,7 +155,7 @@ def _bind_aggregates(graph: Graph, schemas: Schemas) -> _Bound:
     finishers: dict[tuple[PStateDeclaration, _Position], dict[str, str]] = {}
     nodes: dict[tuple[PStateDeclaration, _Position], Target] = {}
     for step in graph.state_operators:
-        if not isinstance(step, op.Aggregate) or isinstance(step.target.node, Set):
+        if not isinstance(step, op.Aggregate) or isinstance(step.target.node, Set) or step.deletes:
             continue
         leaf = (step.target.pstate, _position(step.target))
         nodes[leaf] = step.target
@@ -187,10 +187,7 @@ def _bind_field(
     if each.name is not None:
         assert isinstance(node, Struct)
         node = node.get(each.name)  # type: ignore[assignment]  # checked when declared
-    types = [
-        pa.bool_() if column is None else _column_type(rows, column, step)
-        for column in each.columns
-    ]
+    types = _input_types(step, each, rows)
     packing = Packing(opaque.pack, opaque.unpack)
     try:
         aggregator = each.aggregator.bind(node, types, packing)
@@ -203,6 +200,13 @@ def _bind_field(
             **{**error.context, "declared": step.place},
         ) from None
     return aggregator, finish
+
+
+def _input_types(step: op.Aggregate, each: AggregateField, rows: pa.Schema) -> list[pa.DataType]:
+    return [
+        pa.bool_() if column is None else _column_type(rows, column, step)
+        for column in each.columns
+    ]
 
 
 def _check_other_writers(graph: Graph, pstate: PStateDeclaration, codec: LeafCodec) -> None:
@@ -299,8 +303,10 @@ def _aggregate(
 ) -> AggregateTerminal:
     target = step.target
     elements = _elements(target, step.keys, rows, step)
-    if isinstance(target.node, Set):
-        return AggregateTerminal(*common, target.pstate.name, elements, (), None, None)
+    if isinstance(target.node, Set) or step.deletes:
+        return AggregateTerminal(
+            *common, target.pstate.name, elements, _presence(step, rows), None, None, step.deletes
+        )
     codec = bound.codec(target)
     fields = []
     for each in step.fields:
@@ -315,6 +321,21 @@ def _aggregate(
     return AggregateTerminal(*common, target.pstate.name, elements, tuple(fields), codec, initial)
 
 
+def _presence(step: op.Aggregate, rows: pa.Schema) -> tuple[FoldedField, ...]:
+    """What says whether an entry goes, where not all that came stay or go."""
+    (each,) = step.fields
+    node = step.target.node
+    if not isinstance(node, Set):
+        return ()
+    types = _input_types(step, each, rows)
+    width = len(each.aggregator.state_types(node, types))
+    if not width:
+        return ()
+    with placed(step.place):
+        each.aggregator.check(node, types)
+    return (FoldedField(each.aggregator, node, each.columns, 0, width),)
+
+
 def _elements(
     target: Target, keys: Sequence[str], rows: pa.Schema, step: op.Operator
 ) -> tuple[KeyElement, ...]:
@@ -325,9 +346,11 @@ def _elements(
         if part.key is None:
             elements.append(KeyElement(None, part.text, _FIELD_NAME))
         else:
-            elements.append(_key_element(next(columns), part.key, rows, step))
+            elements.append(
+                _key_element(next(columns), part.key, rows, step, skips_null=part.skips_null)
+            )
     if isinstance(target.node, Set) and isinstance(step, op.Aggregate):
-        elements.append(_key_element(next(columns), target.node.item, rows, step))
+        elements.append(_key_element(next(columns), target.node.item, rows, step, skips_null=True))
     return tuple(elements)
 
 
@@ -339,9 +362,11 @@ def _process_key(step: op.Process, rows: pa.Schema) -> KeyElement | None:
     return _key_element(step.key, kind, rows, step)
 
 
-def _key_element(column: str, kind: Scalar, rows: pa.Schema, step: op.Operator) -> KeyElement:
+def _key_element(
+    column: str, kind: Scalar, rows: pa.Schema, step: op.Operator, *, skips_null: bool = False
+) -> KeyElement:
     check_key_type(_column_type(rows, column, step), kind, column, step.place)
-    return KeyElement(column, None, kind)
+    return KeyElement(column, None, kind, skips_null and not kind.optional)
 
 
 def _column_type(rows: pa.Schema, column: str, step: op.Operator) -> pa.DataType:

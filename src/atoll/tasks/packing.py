@@ -68,7 +68,10 @@ class Packer:
         if not self.batches:
             return
         with self.terminal.blamed():
-            table = self._prepared(pa.Table.from_batches(self.batches).combine_chunks())
+            rows = _with_keys(self.terminal, pa.Table.from_batches(self.batches).combine_chunks())
+            if not rows.num_rows:
+                return
+            table = self._prepared(rows)
         owners = self.owners[table.column(VNODE).to_numpy()]
         units = np.flatnonzero(np.bincount(owners)) if only is None else (only,)
         for unit in units:
@@ -160,6 +163,14 @@ def _elements_of(terminal: Terminal) -> tuple[KeyElement, ...]:
         case ProcessTerminal(key=key) if key is not None:
             return (key,)
     return ()
+
+
+def _with_keys(terminal: Terminal, rows: pa.Table) -> pa.Table:
+    """The rows without those that add nothing, because a key is null that none can be."""
+    for element in _elements_of(terminal):
+        if element.skips_null and rows.column(element.column).null_count:
+            rows = rows.filter(rows.column(element.column).is_valid()).combine_chunks()
+    return rows
 
 
 def _folded(terminal: AggregateTerminal, rows: pa.Table, vnode_count: int) -> pa.Table:

@@ -55,6 +55,8 @@ class KeyElement:
     column: str | None
     constant: str | None
     kind: Scalar
+    skips_null: bool = False
+    """Whether rows in which it is null are left out, where the kind has no null."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,11 @@ class FoldedField:
 
 @dataclass(frozen=True)
 class AggregateTerminal(Terminal):
-    """Merge rows into entries of a PState. ``codec`` is None when the entry is a set's element."""
+    """Merge rows into entries of a PState.
+
+    ``codec`` is None when being there is all there is to an entry: it is a set's element, or the
+    rows only delete. Then a field's state says whether the entry goes.
+    """
 
     pstate: str
     elements: tuple[KeyElement, ...]
@@ -101,6 +107,8 @@ class AggregateTerminal(Terminal):
     codec: LeafCodec | None
     initial: bytes | None
     """The encoded value that an absent entry counts as, or None."""
+    deletes: bool = False
+    """Whether every row deletes its entry."""
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,19 @@ from atoll.errors import AtollError, StateError, UserCodeError
 from atoll.schema import Node, Scalar, Struct
 
 if TYPE_CHECKING:
-    from atoll.aggregates.base import Packing
+    from atoll.aggregates.base import Aggregator, Packing
 
-__all__ = ["Combiner", "from_columns", "to_columns"]
+__all__ = [
+    "Combiner",
+    "blamed",
+    "check_value",
+    "fresh",
+    "from_columns",
+    "is_identity",
+    "to_columns",
+]
 
+_TAKE_ALL = "the function must take every value that it returns and every lifted one"
 _UNCHANGING = (bool, int, float, str, bytes, type(None))
 
 
@@ -41,7 +50,7 @@ class Combiner:
         """The states of single rows."""
         if lifter is not None:
             rows = zip(*[column.to_pylist() for column in columns], strict=True)
-            with self._blamed():
+            with blamed(self.label, _TAKE_ALL):
                 values = [lifter(*row) for row in rows]
             return to_columns(values, self.node, self.packing, self.label)
         if not isinstance(self.node, Struct):
@@ -60,16 +69,16 @@ class Combiner:
         """The states of groups."""
         values = self._values(states)
         bounds = [*starts.tolist(), len(values)]
-        with self._blamed():
+        with blamed(self.label, _TAKE_ALL):
             reduced = [self._combined(values[start:end]) for start, end in pairwise(bounds)]
         return to_columns(reduced, self.node, self.packing, self.label)
 
     def merge(self, old: Sequence[pa.Array], new: Sequence[pa.Array]) -> list[pa.Array]:
         """The states of pairs; an absent one starts from zero."""
         pairs = zip(self._values(old), self._values(new), strict=True)
-        with self._blamed():
+        with blamed(self.label, _TAKE_ALL):
             merged = [
-                self._combined([self._zero() if current is None else current, value])
+                self._combined([fresh(self.zero) if current is None else current, value])
                 for current, value in pairs
             ]
         return to_columns(merged, self.node, self.packing, self.label)
@@ -82,24 +91,58 @@ class Combiner:
                 current = value if current is None else function(current, value)
         return current
 
-    def _zero(self) -> Any:
-        return self.zero if isinstance(self.zero, _UNCHANGING) else copy.deepcopy(self.zero)
-
     def _values(self, columns: Sequence[pa.Array]) -> list[Any]:
         return from_columns(columns, self.node, self.packing)
 
-    @contextmanager
-    def _blamed(self) -> Iterator[None]:
-        try:
-            yield
-        except AtollError:
-            raise
-        except Exception as error:
-            raise UserCodeError(
-                f"agg.{self.label} raised {type(error).__name__}: {error}",
-                hint="the function must take every value that it returns and every lifted one",
-                aggregate=self.label,
-            ) from error
+
+@contextmanager
+def blamed(label: str, hint: str) -> Iterator[None]:
+    """Errors raised inside are those of the user's function."""
+    try:
+        yield
+    except AtollError:
+        raise
+    except Exception as error:
+        raise UserCodeError(
+            f"agg.{label} raised {type(error).__name__}: {error}", hint=hint, aggregate=label
+        ) from error
+
+
+def fresh(value: Any) -> Any:
+    """The value for a function that may change it in place."""
+    return value if isinstance(value, _UNCHANGING) else copy.deepcopy(value)
+
+
+def is_identity(zero: Any, function: Callable[[Any, Any], Any]) -> bool:
+    """Whether zero can be the function's identity, as far as zero alone tells.
+
+    True when it cannot be told: the function may not take it, and NaN equals nothing.
+    """
+    if zero is None:
+        return True
+    try:
+        return zero != zero or bool(function(fresh(zero), fresh(zero)) == zero)  # noqa: PLR0124
+    except Exception:  # noqa: BLE001 - the user's function may raise anything; then rows will tell
+        return True
+
+
+def check_value(
+    value: Any, node: Node, packing: Packing, aggregator: Aggregator, name: str
+) -> None:
+    """Hold that a leaf can keep a value that the user gave; None stands for no value.
+
+    Raises:
+        DeclarationError: When it cannot.
+    """
+    if value is None:
+        return
+    try:
+        to_columns([value], node, packing, str(aggregator))
+    except StateError as error:
+        raise aggregator.refusal(
+            f"has {name}={value!r}, which the PState cannot hold: {error.message}",
+            f"give a value of {node}",
+        ) from error
 
 
 def from_columns(columns: Sequence[pa.Array], node: Node, packing: Packing) -> list[Any]:

@@ -7,7 +7,7 @@ join of lists is one new header and the old bodies, whatever the items are.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from atoll.aggregates.base import Packing
     from atoll.schema import Node
 
-__all__ = ["EMPTY", "join", "join_groups", "join_pairs", "pack_groups"]
+__all__ = [
+    "EMPTY",
+    "heads_of_groups",
+    "heads_of_pairs",
+    "join",
+    "join_groups",
+    "join_pairs",
+    "pack_groups",
+    "pack_rows",
+]
 
 EMPTY = b"\x90"
 """The packed empty list."""
@@ -51,6 +60,48 @@ def pack_groups(
     else:
         groups = (values[start:end] for start, end in pairwise(bounds))
     return pa.array([pack(node, group) for group in groups], OPAQUE)
+
+
+def pack_rows(
+    values: Sequence[object], starts: NDArray[np.int64] | None, node: Node, packing: Packing
+) -> pa.Array:
+    """Each group's values, nulls and all, as one packed list; each row a group if None."""
+    bounds = range(len(values) + 1) if starts is None else [*starts.tolist(), len(values)]
+    pack = packing.pack
+    return pa.array([pack(node, values[start:end]) for start, end in pairwise(bounds)], OPAQUE)
+
+
+def heads_of_groups(
+    column: pa.Array, starts: NDArray[np.int64], count: int, node: Node, packing: Packing
+) -> pa.Array:
+    """The first items of each group's packed lists, taken as one."""
+    parts = column.to_pylist()
+    bounds = [*starts.tolist(), len(parts)]
+    heads = [_head(parts[start:end], count, node, packing) for start, end in pairwise(bounds)]
+    return pa.array(heads, OPAQUE)
+
+
+def heads_of_pairs(
+    old: pa.Array, new: pa.Array, count: int, node: Node, packing: Packing
+) -> pa.Array:
+    """Row by row the first items of both packed lists, taken as one."""
+    pairs = zip(old.to_pylist(), new.to_pylist(), strict=True)
+    return pa.array([_head(pair, count, node, packing) for pair in pairs], OPAQUE)
+
+
+def _head(parts: Iterable[bytes | None], count: int, node: Node, packing: Packing) -> bytes:
+    """The first items; lists after them are not looked at, only one that is cut is unpacked."""
+    kept: list[bytes] = []
+    room = count
+    for part in parts:
+        if part is None or part == EMPTY:
+            continue
+        size = _header(part)[0]
+        kept.append(part if size <= room else packing.pack(node, packing.unpack(node, part)[:room]))
+        room -= size
+        if room <= 0:
+            break
+    return join(kept)
 
 
 def join_groups(column: pa.Array, starts: NDArray[np.int64]) -> pa.Array:

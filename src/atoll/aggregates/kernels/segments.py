@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["chosen", "nulls", "ones", "present", "present_rows", "spread", "taken"]
+__all__ = ["chosen", "heads", "nulls", "ones", "present", "present_rows", "spread", "taken"]
 
 Mask = NDArray[np.bool_]
 Positions = NDArray[np.int64]
@@ -66,3 +66,11 @@ def ones(mask: Mask) -> pa.Array:
 def nulls(rows: int, kind: pa.DataType) -> pa.Array:
     """A column of nothing."""
     return pa.nulls(rows, kind)
+
+
+def heads(starts: Positions, rows: int, count: int) -> tuple[Positions, Positions]:
+    """The positions of the first ``count`` rows of each group, and where each group begins."""
+    sizes = np.diff(starts, append=rows)
+    place = np.arange(rows) - np.repeat(starts, sizes)
+    kept = np.minimum(sizes, count)
+    return np.flatnonzero(place < count), np.cumsum(kept) - kept

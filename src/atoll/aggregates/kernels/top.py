@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from atoll.aggregates.kernels.order import order_codes
 from atoll.aggregates.kernels.segments import Positions, present_rows, taken
-from atoll.aggregates.kernels.types import OPAQUE, conform, fitted
+from atoll.aggregates.kernels.types import OPAQUE, fitted
 from atoll.schema import List, Node, Scalar, Struct
 
 if TYPE_CHECKING:
@@ -96,17 +96,7 @@ class Ranking:
     def _entries(self, columns: Sequence[pa.Array]) -> list[Entry]:
         declared = self._declared
         orders = fitted(columns[0], self._order, declared, None).to_pylist()
-        shown = [
-            [conform(value, node) for value in _exact(column, node, declared)]
-            for column, node in zip(columns[1:], self._shown, strict=True)
-        ]
-        if declared.alone:
-            values: Iterable[Any] = shown[0]
-        elif declared.names:
-            names = declared.names
-            values = (dict(zip(names, row, strict=True)) for row in zip(*shown, strict=True))
-        else:
-            values = zip(*shown, strict=True)
+        values = declared.shown.rows(columns[1:], self._shown, declared)
         return list(zip(orders, values, strict=True))
 
     # --- entries --------------------------------------------------------------------------
@@ -123,9 +113,10 @@ class Ranking:
         return by_content[: declared.count]
 
     def _id_of(self, value: Any, place: int) -> Any:
-        if self._declared.alone:
+        shown = self._declared.shown
+        if shown.alone:
             return value
-        return value[self._declared.names[place] if self._declared.names else place]
+        return value[shown.names[place] if shown.names else place]
 
     def _unpacked(self, packed: bytes | None) -> list[Entry]:
         if packed is None:
@@ -139,12 +130,6 @@ class Ranking:
             [pack(node, [{"order": o, "value": v} for o, v in entries]) for entries in lists],
             OPAQUE,
         )
-
-
-def _exact(column: pa.Array, node: Node, declared: TopN) -> list[Any]:
-    simple = isinstance(node, Scalar) and node.kind != "tuple"
-    values: list[Any] = (fitted(column, node, declared, None) if simple else column).to_pylist()
-    return values
 
 
 def _latest(ids: pa.Array, rows: Positions, groups: Positions) -> tuple[Positions, Positions]:

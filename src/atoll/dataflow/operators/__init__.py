@@ -11,6 +11,7 @@ from atoll.dataflow.operators.base import (
 )
 from atoll.dataflow.operators.changes import Changes
 from atoll.dataflow.operators.explode import Explode
+from atoll.dataflow.operators.explode_map import ExplodeMap
 from atoll.dataflow.operators.flat_map import FlatMap
 from atoll.dataflow.operators.hash_by import HashBy
 from atoll.dataflow.operators.lookup import Lookup
@@ -34,6 +35,7 @@ __all__ = [
     "Changes",
     "ColumnOperator",
     "Explode",
+    "ExplodeMap",
     "FlatMap",
     "HashBy",
     "Lookup",

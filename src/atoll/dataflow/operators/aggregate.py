@@ -42,6 +42,8 @@ class Aggregate(StateOperator):
     target: Target
     keys: tuple[str, ...]
     fields: tuple[AggregateField, ...]
+    deletes: bool = False
+    """Whether its rows delete the entries."""
 
     @property
     def writes(self) -> tuple[PStateDeclaration, ...]:

@@ -1,0 +1,89 @@
+"""Accumulators: rows packed for the way to the actor, and the user's function called there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from atoll.aggregates.kernels import lists
+from atoll.aggregates.kernels.combine import blamed, fresh, from_columns, to_columns
+from atoll.aggregates.kernels.segments import Positions, nulls
+from atoll.aggregates.kernels.types import OPAQUE, conform, leaf_types
+from atoll.schema import List, Node, Struct
+
+if TYPE_CHECKING:
+    from atoll.aggregates.base import Packing
+
+__all__ = ["Accumulator"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """One accumulator at work on a leaf of a known schema."""
+
+    label: str
+    node: Node
+    rows: List
+    packing: Packing
+    initial: Any
+    function: Callable[..., Any]
+    several: bool
+    """Whether it takes several expressions."""
+
+    def lift(self, columns: Sequence[pa.Array], starts: Positions | None) -> list[pa.Array]:
+        """The rows of each group as a packed list; each row a group if None."""
+        values = self._values(columns)
+        bounds = range(len(values) + 1) if starts is None else [*starts.tolist(), len(values)]
+        pack = self.packing.pack
+        packed = [pack(self.rows, values[start:end]) for start, end in pairwise(bounds)]
+        return self._padded(pa.array(packed, OPAQUE))
+
+    def reduce(self, states: Sequence[pa.Array], starts: Positions) -> list[pa.Array]:
+        """The packed lists of each group as one."""
+        return self._padded(lists.join_groups(states[0], starts))
+
+    def merge(self, old: Sequence[pa.Array], new: Sequence[pa.Array]) -> list[pa.Array]:
+        """The values after the new rows; an absent one begins with the initial value."""
+        currents = from_columns(old, self.node, self.packing)
+        unpack = self.packing.unpack
+        with blamed(self.label, "the function must take what it returns and every row's values"):
+            values = [
+                self._accumulated(current, unpack(self.rows, packed))
+                for current, packed in zip(currents, new[0].to_pylist(), strict=True)
+            ]
+        return to_columns(values, self.node, self.packing, self.label)
+
+    def _values(self, columns: Sequence[pa.Array]) -> list[Any]:
+        """What travels of each row: the value of one expression, a dict of several."""
+        item = self.rows.item
+        if len(columns) == 1:
+            return [conform(value, item) for value in columns[0].to_pylist()]
+        assert isinstance(item, Struct), "made when it was bound"
+        members = [
+            [conform(value, node) for value in column.to_pylist()]
+            for column, (_, node) in zip(columns, item.fields, strict=True)
+        ]
+        return [dict(zip(item.names(), row, strict=True)) for row in zip(*members, strict=True)]
+
+    def _accumulated(self, current: Any, rows: list[Any]) -> Any:
+        value = current
+        for row in rows:
+            values = row.values() if self.several else (row,)
+            value = self.function(fresh(self.initial) if _no_value(value) else value, *values)
+        return value
+
+    def _padded(self, packed: pa.Array) -> list[pa.Array]:
+        """As many columns as the leaf has."""
+        rest = len(leaf_types(self.node)) - 1
+        return [packed, *(nulls(len(packed), pa.null()) for _ in range(rest))]
+
+
+def _no_value(value: Any) -> bool:
+    """Whether a store would keep nothing of it: None, or a struct of nothing."""
+    return value is None or (
+        isinstance(value, dict) and all(member is None for member in value.values())
+    )

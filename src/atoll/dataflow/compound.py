@@ -1,0 +1,159 @@
+"""Takes an aggregate apart into the places that it writes, as its target's schema is stored.
+
+A leaf is written by one step, with one aggregate or one for each field of a struct. A Map's
+entries, and the fields of a struct that is stored field by field, are places of their own. All is
+checked for shape here, on the user's line; types are checked when the module is deployed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from atoll.aggregates import Aggregator, CollectSet, MapOf, MergeMap, StructOf, Voided
+from atoll.aggregates.positions import last
+from atoll.dataflow.declared import Part, Target
+from atoll.dataflow.operators.columns import bare_column, quoted
+from atoll.errors import DeclarationError
+from atoll.schema import Map, Node, Set, Struct
+
+__all__ = ["Exploded", "Write", "writes_of"]
+
+
+@dataclass(frozen=True)
+class Exploded:
+    """A map whose entries become rows before the aggregate: ``agg.merge_map``.
+
+    ``key`` and ``value`` name the columns that hold them then, quoted.
+    """
+
+    expression: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Write:
+    """One place to write: its aggregates by struct field (or None), and what comes before."""
+
+    target: Target
+    fields: tuple[tuple[str | None, Aggregator], ...]
+    exploded: Exploded | None = None
+
+    @property
+    def deletes(self) -> bool:
+        """Whether its rows delete the entries."""
+        return isinstance(self.fields[0][1], Voided)
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The expressions of the entries' keys, as a user knows them."""
+        own = None if self.exploded is None else self.exploded.key
+        keys = ["key" if p.text == own else p.text for p in self.target.key_parts]
+        if isinstance(self.target.node, Set):
+            keys.append(self.fields[0][1].inputs[0])
+        return tuple(keys)
+
+
+def writes_of(target: Target, aggregator: Aggregator, place: str) -> list[Write]:
+    """The places that an aggregate into a target writes.
+
+    Raises:
+        DeclarationError: When the aggregate does not have the shape of the target's schema.
+    """
+    node = target.node
+    match aggregator:
+        case StructOf():
+            return _struct(target, node, aggregator, place)
+        case MapOf() | MergeMap():
+            if not isinstance(node, Map):
+                raise DeclarationError(
+                    f"{target.text} holds a {_word(node)}, but {aggregator} fills a Map",
+                    hint="declare Map(...) there",
+                    declared=place,
+                )
+            if isinstance(aggregator, MapOf):
+                return writes_of(_entry(target, node, aggregator.key), aggregator.inner, place)
+            return _merged(target, node, aggregator, place)
+    _check_single(target, node, aggregator, place)
+    return [Write(target, ((None, aggregator),))]
+
+
+def _entry(target: Target, node: Map, key: str) -> Target:
+    return replace(target, parts=(*target.parts, Part(key, node.key, skips_null=True)))
+
+
+def _merged(target: Target, node: Map, aggregator: MergeMap, place: str) -> list[Write]:
+    (expression,) = aggregator.inputs
+    name = bare_column(expression) or "map"
+    key, value = quoted(f"__key_of_{name}"), quoted(f"__value_of_{name}")
+    written = writes_of(_entry(target, node, key), last(value), place)
+    return [replace(each, exploded=Exploded(expression, key, value)) for each in written]
+
+
+def _struct(target: Target, node: Node, aggregator: StructOf, place: str) -> list[Write]:
+    if not isinstance(node, Struct):
+        raise DeclarationError(
+            f"{target.text} holds no struct of values, so its aggregate has no field names",
+            hint=f"aggregate({target.text}, agg.count()), or declare a Struct there",
+            declared=place,
+        )
+    unknown = [name for name, _ in aggregator.fields if node.get(name) is None]
+    if unknown:
+        raise DeclarationError(
+            f"{target.text} has no field {unknown[0]!r}",
+            hint=f"its fields are {', '.join(node.names())}",
+            declared=place,
+        )
+    if node.leaf:
+        for name, each in aggregator.fields:
+            _check_field(target, name, each, place)
+        return [Write(target, aggregator.fields)]
+    return [
+        write
+        for name, each in aggregator.fields
+        for write in writes_of(
+            replace(target, parts=(*target.parts, Part(name, None))), each, place
+        )
+    ]
+
+
+def _check_field(target: Target, name: str, aggregator: Aggregator, place: str) -> None:
+    if isinstance(aggregator, StructOf | MapOf | MergeMap | CollectSet | Voided):
+        hint = "aggregate into its fields one level up, or keep it apart in a Map or a Set"
+        if isinstance(aggregator, CollectSet):
+            hint = "use collect_list in a struct of values, or declare a Set there"
+        raise DeclarationError(
+            f"{target.text} is stored as one value, so {aggregator} cannot write inside of "
+            f"its field {name!r}",
+            hint=hint,
+            declared=place,
+        )
+
+
+def _check_single(target: Target, node: Node, aggregator: Aggregator, place: str) -> None:
+    element_wise = getattr(aggregator, "element_wise", False)
+    if isinstance(node, Set) != element_wise:
+        raise DeclarationError(
+            f"{target.text} holds a {_word(node)}, which {aggregator} cannot fold into",
+            hint="agg.collect_set goes into a Set, every other aggregate into a value",
+            declared=place,
+        )
+    if isinstance(node, Map) or (isinstance(node, Struct) and not node.leaf):
+        hint = "go on to its values: " + target.text + '["..."]'
+        if isinstance(node, Map) and not isinstance(aggregator, Voided):
+            hint += f', or agg.map("...", agg.{aggregator})'
+        raise DeclarationError(
+            f"{target.text} is a {_word(node)}, stored element by element",
+            hint=hint,
+            declared=place,
+        )
+    if isinstance(aggregator, Voided) and not target.parts:
+        raise DeclarationError(
+            f"{target.text} is one value at the top level, which cannot be deleted",
+            hint="name the entry to delete by its key",
+            declared=place,
+        )
+
+
+def _word(node: Node) -> str:
+    return type(node).__name__
