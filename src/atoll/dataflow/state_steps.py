@@ -6,7 +6,7 @@ one projection before the step, under names of their own, so that the step itsel
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from atoll.aggregates.count import EVERY_ROW
 from atoll.dataflow import operators as op
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from atoll.aggregates.base import Aggregator
     from atoll.dataflow.stream import Aggregated, Stream
 
-__all__ = ["aggregate", "lookup", "process"]
+__all__ = ["Projection", "aggregate", "lookup", "process"]
 
 
-class _Projection:
+class Projection:
     """Collects the expressions that a step needs as columns."""
 
     def __init__(self) -> None:
+        """Nothing is computed yet."""
         self.computed: dict[str, str] = {}
 
     def column(self, expression: str) -> str:
@@ -67,7 +68,7 @@ def aggregate(
     target = Target(into, ()) if isinstance(into, PStateDeclaration) else into
     stream.graph.check_own(target.pstate, "aggregate", place)
     wanted = _wanted(target, aggregator, fields, place)
-    projection = _Projection()
+    projection = Projection()
     keys = [projection.column(part.text) for part in target.key_parts]
     if isinstance(target.node, Set):
         keys.extend(projection.column(text) for _, each in wanted for text in each.inputs)
@@ -144,7 +145,7 @@ def lookup(stream: Stream, source: Target | PStateDeclaration, column: str, plac
             hint="look up one of its values: " + target.text + '["..."]',
             declared=place,
         )
-    projection = _Projection()
+    projection = Projection()
     keys = tuple(projection.column(part.text) for part in target.key_parts)
     before = projection.before(stream, place)
     found = _after(stream, op.Lookup((before,), place, target, keys, column))
@@ -169,25 +170,52 @@ def process(
     check_function(function, 1 + len(states), "process", place)
     for state in states:
         stream.graph.check_own(state, "process", place)
-        if key is None and not state.is_global:
-            raise DeclarationError(
-                f"process needs key= to reach {state.name}, which is partitioned",
-                hint='say which value of the row is its top-level key: key="user_id"',
-                declared=place,
-            )
-    keyed = {_top_key(state) for state in states if not state.is_global}
-    if len(keyed) > 1 or (key is not None and any(state.is_global for state in states)):
+    route, source = _route(stream, key, states)
+    _check_keys(states, key, route, place)
+    projection = Projection()
+    text = source.expression if isinstance(source, op.PlaceBy) else key
+    column = None if text is None else projection.column(text)
+    begin = stream if source is None else type(stream)(stream.graph, source.inputs[0])
+    before = projection.before(begin, place)
+    made = (column,) if isinstance(source, op.PlaceBy) and source.drops and column else ()
+    computed = (*projection.computed, *made)
+    step = op.Process((before,), place, function, column, states, emitted, computed, route)
+    return _after(stream, step)
+
+
+def _route(
+    stream: Stream, key: str | None, states: tuple[PStateDeclaration, ...]
+) -> tuple[Literal["key", "number", "all"], op.ToAll | op.PlaceBy | None]:
+    """How rows find their vnode: without a key, as the exchange right before the step says."""
+    if key is None and not all(state.is_global for state in states):
+        match stream.operator:
+            case op.ToAll() as source:
+                return "all", source
+            case op.PlaceBy() as source:
+                return "number", source
+    return "key", None
+
+
+def _check_keys(
+    states: tuple[PStateDeclaration, ...], key: str | None, route: str, place: str
+) -> None:
+    """Hold that a row reaches the same vnode of all states."""
+    partitioned = [state for state in states if not state.is_global]
+    if route == "key" and key is None and partitioned:
+        raise DeclarationError(
+            f"process needs key= to reach {partitioned[0].name}, which is partitioned",
+            hint='say which value of the row is its top-level key: key="user_id"; or put '
+            "to_vnode(...), partition_by(...) or to_all() right before it",
+            declared=place,
+        )
+    keyed = {_top_key(state) for state in partitioned}
+    owned = key is not None or route != "key"
+    if len(keyed) > 1 or (owned and len(partitioned) < len(states)):
         raise DeclarationError(
             f"the states {', '.join(s.name for s in states)} are not partitioned by the same type",
             hint="a process step owns one key: use two steps, one after the other",
             declared=place,
         )
-    projection = _Projection()
-    column = None if key is None else projection.column(key)
-    before = projection.before(stream, place)
-    computed = tuple(projection.computed)
-    step = op.Process((before,), place, function, column, states, emitted, computed)
-    return _after(stream, step)
 
 
 def _top_key(state: PStateDeclaration) -> Any:
@@ -199,7 +227,7 @@ def _top_key(state: PStateDeclaration) -> Any:
     return None
 
 
-def _without(stream: Stream, projection: _Projection, place: str) -> Stream:
+def _without(stream: Stream, projection: Projection, place: str) -> Stream:
     """Drop the computed columns again, where the rows go on."""
     if not projection.computed:
         return stream
