@@ -344,3 +344,141 @@ def test_a8_materialize(cluster, partitions, vnodes, small):
     app.depot("numbers").append([{"v": 1}, {"v": 2}, {"v": 3}])
     app.topology("mb").wait_processed(3)
     assert (app.pstate("p1").get(), app.pstate("p2").get()) == (6, 9)
+
+
+# Control ------------------------------------------------------------------------------------------
+
+
+@shapes
+def test_branches_loops_and_partitioners(cluster, partitions, vnodes, small):
+    """Conditions in SQL and Python; a loop over a batch block with exchanges and a state step."""
+    module, mb = topology("control", vnodes, small)
+    rows = mb.source(module.depot("rows", LEFT, partitions=partitions))
+    sheet = Sheet(mb)
+    large, odd, rest = rows.branch("v >= 5", "v % 2 = 1")
+    for name, way in (("large", large), ("odd", odd), ("rest", rest)):
+        sheet.note(name, way, "k", "v")
+    sheet.note("python", rows.select("k", "v").where(lambda r: (r.v or 0) > 4), "k", "v")
+
+    visits = mb.pstate("visits", Map(str, int))
+
+    def visit(row, visits):
+        visits[row.k] = visits.get(row.k, 0) + 1
+        yield row.asdict()
+
+    def body(stream):
+        doubled = stream.hash_by("k").with_columns(v="v * 2")
+        added = doubled.shuffle().group_by("k").agg("sum(v) AS v")
+        return added.process(visit, key="k", states=[visits], emits=LEFT)
+
+    sums = rows.group_by("k").agg("coalesce(sum(v), 0) + 3 AS v")
+    sheet.note("looped", sums.loop(body, until="v >= 20", at_most=3), "k", "v")
+    left = sums.loop(lambda s: s.with_columns(v="v * 2"), until="v >= 20", at_most=1, left="emit")
+    sheet.note("left", left, "k", "v")
+
+    app = cluster.deploy(module)
+
+    data = [("a", 1), ("b", 4), ("c", None), ("a", 6), ("d", 30), ("b", 7)]
+    append_at_once(app, len(data), rows=[{"k": k, "v": v} for k, v in data])
+    found = sheet.read(app)
+    assert found["large"] == ["a 6", "b 7", "d 30"]
+    assert found["odd"] == ["a 1"]
+    assert found["rest"] == ["b 4", "c -"]
+    assert found["python"] == ["a 6", "b 7", "d 30"]
+    assert found["looped"] == ["a 20", "b 28", "c 24", "d 33"]
+    assert found["left"] == ["a 20", "b 28", "c 6", "d 33"]
+    assert app.pstate("visits").get() == {"a": 1, "b": 1, "c": 3}
+
+
+def _calls(batches):
+    """One row per call: how many rows it saw, and which remainders."""
+    numbers = [v for batch in batches for v in batch.column("v").to_pylist()]
+    made = {"n": len(numbers), "seen": str(sorted({v % 2 for v in numbers}))}
+    yield pa.RecordBatch.from_pylist([made], schema=CALLS)
+
+
+CALLS = pa.schema([("n", pa.int64()), ("seen", pa.string())])
+
+
+def test_explicit_partitioners(cluster):
+    """Of many rows on two units: where the rows of a map_batches step come together."""
+    module, mb = topology("partitioners", 4, EXCHANGED)
+    rows = mb.source(module.depot("rows", "v long", partitions=3))
+    sheet = Sheet(mb)
+    steps = {
+        "all": rows.to_all(),
+        "vnode": rows.to_vnode("v"),
+        "negative": rows.to_vnode("-v"),
+        "function": rows.partition_by(lambda row: row.v + 1),
+        "global": rows.to_global(),
+    }
+    for name, step in steps.items():
+        sheet.note(name, step.map_batches(_calls, emits="n long, seen string"), "n", "seen")
+    app = cluster.deploy(module)
+    append_at_once(app, 12_000, rows=[{"v": v} for v in range(12_000)])
+    halves = ["6000 [0]", "6000 [1]"]
+    assert sheet.read(app) == {
+        "all": ["12000 [0, 1]"] * 2,
+        "vnode": halves,
+        "negative": halves,
+        "function": halves,
+        "global": ["12000 [0, 1]"],
+    }
+
+
+# Two phases ---------------------------------------------------------------------------------------
+
+ROWS, DEPOT_PARTITIONS = 64_000, 64
+
+
+@pytest.mark.slow
+def test_64_000_rows_cross_as_a_partial_per_task(cluster, monkeypatch):
+    """Into a global PState, and by Atoll's own aggregates: what the actors receive is counted."""
+    from atoll.spark.executor import SparkExecutor
+
+    received = []
+    real = SparkExecutor._collected
+
+    def counting(self, limit, job, spec):
+        manifests = real(self, limit, job, spec)
+        received.append((len(spec.splits), sum(each.rows for each in manifests)))
+        return manifests
+
+    monkeypatch.setattr(SparkExecutor, "_collected", counting)
+    module, mb = topology("phases", 16, EXCHANGED)
+    rows = mb.source(module.depot("rows", "v long", partitions=DEPOT_PARTITIONS))
+    total, again = mb.pstate("total", int), mb.pstate("again", int)
+    rows.aggregate(total, agg.sum("v"))
+    rows.agg(v=agg.sum("v"), n=agg.count()).aggregate(again, agg.sum("v + n"))
+    app = cluster.deploy(module)
+    append_at_once(app, ROWS, rows=[{"v": v} for v in range(ROWS)])
+    assert app.pstate("total").get() == sum(range(ROWS))
+    assert app.pstate("again").get() == sum(range(ROWS)) + ROWS
+    (tasks, crossed), (_, after) = received
+    assert tasks > 1
+    assert crossed == 2 * tasks  # one partial per reading task for each of the two
+    assert crossed <= 2 * DEPOT_PARTITIONS
+    assert after == 1
+
+
+def test_sparks_plan_of_agg_has_partial_aggregates(cluster):
+    """64,000 rows in 64 tasks cross Spark's exchange as 64, and by 5 keys as at most 320."""
+    from atoll.dataflow.operators import GroupAgg
+
+    frame = cluster._engine.session.range(0, ROWS, 1, DEPOT_PARTITIONS).selectExpr(
+        "id AS v", "id % 5 AS k"
+    )
+    for keys, most, expected in (((), 64, 1), (("k",), 320, 5)):
+        made = GroupAgg((), "", keys, ("sum(v) AS total",)).apply([frame], 2)
+        assert len(made.collect()) == expected
+        plan = made._jdf.queryExecution().executedPlan()
+        assert "partial_sum" in plan.toString()
+        assert _written(plan) == most
+
+
+def _written(plan):
+    """How many records the plan's one exchange wrote."""
+    if plan.nodeName() == "Exchange":
+        return plan.metrics().get("shuffleRecordsWritten").get().value()
+    children = plan.children()
+    return max((_written(children.apply(at)) for at in range(children.size())), default=0)
