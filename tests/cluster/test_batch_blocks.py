@@ -20,6 +20,8 @@ from atoll.errors import DeclarationError
 DIRECT, EXCHANGED = 20_000, 0
 SHAPES = [(1, 1, DIRECT), (3, 16, EXCHANGED), (8, 256, DIRECT)]
 shapes = pytest.mark.parametrize(("partitions", "vnodes", "small"), SHAPES)
+few_shapes = pytest.mark.parametrize(("partitions", "vnodes", "small"), SHAPES[::2])
+one_shape = pytest.mark.parametrize(("partitions", "vnodes", "small"), SHAPES[1:2])
 
 LEFT = "k string, v long"
 RIGHT = "k string, w long"
@@ -155,7 +157,7 @@ def test_a_column_of_both_sides_that_does_not_join_is_refused(cluster):
         cluster.deploy(module)
 
 
-@shapes
+@few_shapes
 def test_join_with_a_pstate(cluster, partitions, vnodes, small):
     """The value beside each row; inner drops rows without one."""
     module, mb = topology("profiles", vnodes, small)
@@ -225,7 +227,7 @@ def test_groups(cluster, partitions, vnodes, small):
     assert sheet.read(app) == {name: texts(rows) for name, rows in expected.items()}
 
 
-@shapes
+@few_shapes
 def test_global_aggregates_fire_in_every_microbatch(cluster, partitions, vnodes, small):
     """Also over a source that brought nothing, and over rows that no row reached."""
     module, mb = topology("fires", vnodes, small)
@@ -253,7 +255,7 @@ def test_global_aggregates_fire_in_every_microbatch(cluster, partitions, vnodes,
 # Rama's examples ----------------------------------------------------------------------------------
 
 
-@shapes
+@few_shapes
 def test_rama_batch_blocks(cluster, partitions, vnodes, small):
     """The batch-block examples with printed results: joins, merge, sub-batch, limit, group by."""
     module, mb = topology("rama", vnodes, small)
@@ -349,8 +351,8 @@ def test_a8_materialize(cluster, partitions, vnodes, small):
 # Control ------------------------------------------------------------------------------------------
 
 
-@shapes
-def test_branches_loops_and_partitioners(cluster, partitions, vnodes, small):
+@one_shape
+def test_branches_and_loops(cluster, partitions, vnodes, small):
     """Conditions in SQL and Python; a loop over a batch block with exchanges and a state step."""
     module, mb = topology("control", vnodes, small)
     rows = mb.source(module.depot("rows", LEFT, partitions=partitions))
