@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from atoll.dataflow.operators.numbered import NUMBER
 from atoll.dataflow.rows import batch_from_rows, rows_of, with_origins, without_origins
 from atoll.dataflow.usercode import Step, blame, is_rejectable
 from atoll.errors import UserCodeError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from atoll.dataflow.rows import Row
     from atoll.dataflow.usercode import Rejects
 
-__all__ = ["Emitting", "Feed", "call_rows"]
+__all__ = ["Emitting", "Feed", "call_rows", "numbers", "verdicts"]
 
 
 class Emitting(Step, Protocol):
@@ -92,6 +93,84 @@ def _fitting(
             kept.extend(mine)
         kept_ends.append(len(kept))
     return kept, kept_ends
+
+
+def verdicts(
+    step: Step,
+    batch: pa.RecordBatch,
+    function: Callable[[Row], Any],
+    rejects: Rejects | None,
+) -> list[bool | None]:
+    """Whether the function is true of each row; None where it raised and the row was set aside.
+
+    Raises:
+        AtollError: When the function raises and there is nowhere to set the row aside.
+    """
+    values = _values(step, batch, lambda row: bool(function(row)), rejects)
+    return [None if value is _ASIDE else value for value in values]
+
+
+def numbers(
+    step: Step,
+    batch: pa.RecordBatch,
+    function: Callable[[Row], Any],
+    rejects: Rejects | None,
+) -> pa.RecordBatch:
+    """The rows with the number that the function gives each; those set aside are left out.
+
+    Raises:
+        AtollError: When the function raises or gives no int, and there is nowhere to set the row
+            aside.
+    """
+
+    def number(row: Row) -> int:
+        value = function(row)
+        if type(value) is not int or not -(2**63) <= value < 2**63:
+            raise UserCodeError(
+                f"{step.title} needs an int of 64 bits for each row, its function gave {value!r}",
+                hint="return an int made of the row alone, such as row.user_id % 8",
+                operator=step.title,
+                declared=step.place,
+            )
+        return value
+
+    values = _values(step, batch, number, rejects)
+    kept = [value is not _ASIDE for value in values]
+    plain, origins = without_origins(batch)
+    column = pa.array([value for value in values if value is not _ASIDE], pa.int64())
+    if not all(kept):
+        mask = pa.array(kept, pa.bool_())
+        plain, origins = plain.filter(mask), None if origins is None else origins.filter(mask)
+    return with_origins(plain.append_column(pa.field(NUMBER, pa.int64()), column), origins)
+
+
+_ASIDE = object()
+"""What a row gives that was set aside."""
+
+
+def _values(
+    step: Step,
+    batch: pa.RecordBatch,
+    function: Callable[[Row], Any],
+    rejects: Rejects | None,
+) -> list[Any]:
+    """What the function gives for each row, or ``_ASIDE``."""
+    plain, origins = without_origins(batch)
+    values: list[Any] = []
+    for at, row in enumerate(rows_of(plain)):
+        try:
+            values.append(function(row))
+        except Exception as error:
+            blamed = blame(step, row, _at(origins, at), error)
+            if isinstance(error, UserCodeError):
+                blamed.context.pop("line", None)  # no line of the user's was running
+            if rejects is None or not is_rejectable(error):
+                if blamed is error:
+                    raise
+                raise blamed from error
+            rejects.add(step, row, _at(origins, at), blamed)
+            values.append(_ASIDE)
+    return values
 
 
 def _at(origins: pa.Array | None, index: int) -> int | None:

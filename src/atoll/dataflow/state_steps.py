@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from atoll.aggregates.base import Aggregator
 from atoll.aggregates.count import EVERY_ROW
@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 
     from atoll.dataflow.stream import Aggregated, Stream
 
-__all__ = ["aggregate", "lookup", "process", "update"]
+__all__ = ["Projection", "aggregate", "lookup", "process", "update"]
 
 
-class _Projection:
+class Projection:
     """Collects the expressions that a step needs as columns."""
 
     def __init__(self) -> None:
+        """Nothing is computed yet."""
         self.computed: dict[str, str] = {}
 
     def column(self, expression: str) -> str:
@@ -96,7 +97,7 @@ def _exploded(stream: Stream, write: Write, place: str) -> Stream:
     """The stream whose rows are the entries of the map that the write takes apart."""
     if write.exploded is None:
         return stream
-    projection = _Projection()
+    projection = Projection()
     column = projection.column(write.exploded.expression)
     before = projection.before(stream, place)
     key, value = (str(bare_column(n)) for n in (write.exploded.key, write.exploded.value))
@@ -105,7 +106,7 @@ def _exploded(stream: Stream, write: Write, place: str) -> Stream:
 
 def _add_aggregate(stream: Stream, write: Write, place: str) -> None:
     target = write.target
-    projection = _Projection()
+    projection = Projection()
     keys = [projection.column(part.text) for part in target.key_parts]
     if isinstance(target.node, Set):
         keys.extend(projection.column(each.inputs[0]) for _, each in write.fields)
@@ -132,7 +133,7 @@ def lookup(stream: Stream, source: Target | PStateDeclaration, column: str, plac
             hint="look up one of its values: " + target.text + '["..."]',
             declared=place,
         )
-    projection = _Projection()
+    projection = Projection()
     keys = tuple(projection.column(part.text) for part in target.key_parts)
     before = projection.before(stream, place)
     found = _after(stream, op.Lookup((before,), place, target, keys, column))
@@ -159,25 +160,52 @@ def process(
         check_function(function, 1 + len(states), word, place)
     for state in states:
         stream.graph.check_own(state, word, place)
-        if key is None and not state.is_global:
-            raise DeclarationError(
-                f"{word} needs key= to reach {state.name}, which is partitioned",
-                hint='say which value of the row is its top-level key: key="user_id"',
-                declared=place,
-            )
-    keyed = {_top_key(state) for state in states if not state.is_global}
-    if len(keyed) > 1 or (key is not None and any(state.is_global for state in states)):
+    route, source = _route(stream, key, states)
+    _check_keys(states, key, route, word, place)
+    projection = Projection()
+    text = source.expression if isinstance(source, op.PlaceBy) else key
+    column = None if text is None else projection.column(text)
+    begin = stream if source is None else type(stream)(stream.graph, source.inputs[0])
+    before = projection.before(begin, place)
+    made = (column,) if isinstance(source, op.PlaceBy) and source.drops and column else ()
+    computed = (*projection.computed, *made)
+    step = op.Process((before,), place, function, column, states, emitted, computed, route)
+    return _after(stream, step)
+
+
+def _route(
+    stream: Stream, key: str | None, states: tuple[PStateDeclaration, ...]
+) -> tuple[Literal["key", "number", "all"], op.ToAll | op.PlaceBy | None]:
+    """How rows find their vnode: without a key, as the exchange right before the step says."""
+    if key is None and not all(state.is_global for state in states):
+        match stream.operator:
+            case op.ToAll() as source:
+                return "all", source
+            case op.PlaceBy() as source:
+                return "number", source
+    return "key", None
+
+
+def _check_keys(
+    states: tuple[PStateDeclaration, ...], key: str | None, route: str, word: str, place: str
+) -> None:
+    """Hold that a row reaches the same vnode of all states."""
+    partitioned = [state for state in states if not state.is_global]
+    if route == "key" and key is None and partitioned:
+        raise DeclarationError(
+            f"{word} needs key= to reach {partitioned[0].name}, which is partitioned",
+            hint='say which value of the row is its top-level key: key="user_id"; or put '
+            "to_vnode(...), partition_by(...) or to_all() right before it",
+            declared=place,
+        )
+    keyed = {_top_key(state) for state in partitioned}
+    owned = key is not None or route != "key"
+    if len(keyed) > 1 or (owned and len(partitioned) < len(states)):
         raise DeclarationError(
             f"the states {', '.join(s.name for s in states)} are not partitioned by the same type",
             hint="a process step owns one key: use two steps, one after the other",
             declared=place,
         )
-    projection = _Projection()
-    column = None if key is None else projection.column(key)
-    before = projection.before(stream, place)
-    computed = tuple(projection.computed)
-    step = op.Process((before,), place, function, column, states, emitted, computed)
-    return _after(stream, step)
 
 
 def update(
@@ -223,7 +251,7 @@ def _top_key(state: PStateDeclaration) -> Any:
     return None
 
 
-def _without(stream: Stream, projection: _Projection, place: str) -> Stream:
+def _without(stream: Stream, projection: Projection, place: str) -> Stream:
     """Drop the computed columns again, where the rows go on."""
     if not projection.computed:
         return stream

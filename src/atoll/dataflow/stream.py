@@ -6,10 +6,11 @@ deployed. Expressions are Spark SQL strings and need no running Spark to declare
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from atoll.dataflow import control, joins, state_steps
 from atoll.dataflow import operators as op
-from atoll.dataflow import state_steps
+from atoll.dataflow.grouped import Grouped, aggregated
 from atoll.dataflow.usercode import check_columns, check_function, declared_at, placed
 from atoll.errors import DeclarationError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.aggregates.base import Aggregator
+    from atoll.dataflow.control import Condition
     from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration, Target
     from atoll.dataflow.graph import Graph
     from atoll.dataflow.rows import Row
@@ -48,9 +50,9 @@ class Stream:
         step = op.WithColumns((self.operator,), declared_at(1), tuple(expressions.items()))
         return self._then(step)
 
-    def where(self, condition: str) -> Stream:
-        """Keep the rows for which the condition holds."""
-        return self._then(op.Where((self.operator,), declared_at(1), condition))
+    def where(self, condition: Condition) -> Stream:
+        """Keep the rows for which the condition, SQL or a Python function of a row, holds."""
+        return control.where(self, condition, declared_at(1))
 
     def explode(self, expression: str, *names: str, outer: bool = False) -> Stream:
         """One row per element of an array (one name) or entry of a map (two names).
@@ -111,6 +113,85 @@ class Stream:
         check_function(function, 1, "map_batches", place)
         return self._then(op.MapBatches((self.operator,), place, function, _schema(emits, place)))
 
+    # Batch blocks -----------------------------------------------------------------------------
+
+    def join(
+        self,
+        other: Stream | Target | PStateDeclaration,
+        on: str | Sequence[str] | None = None,
+        how: str = "inner",
+        *,
+        column: str | None = None,
+    ) -> Stream:
+        """Put rows of this microbatch that belong together side by side.
+
+        Args:
+            other: A stream of the same topology; or a place in a PState, whose value comes
+                beside each row: ``join(profiles["user_id"], how="left", column="profile")``.
+            on: Columns of both streams, which come out once; or conditions over ``left.x`` and
+                ``right.y``. Not for a PState.
+            how: ``inner``, ``left``, ``right``, ``full``, ``semi`` or ``anti``; for a PState
+                ``inner`` or ``left``.
+            column: What to call a PState's value; else it is called as the PState.
+
+        Raises:
+            DeclarationError: When that cannot be.
+        """
+        return joins.join(self, other, on, how, column, declared_at(1))
+
+    def group_by(self, *keys: str) -> Grouped:
+        """The rows by columns or expressions, for ``agg``: ``group_by("k", "v % 2 AS odd")``."""
+        return Grouped(self, keys)
+
+    def agg(self, *expressions: str, **aggregates: Aggregator) -> Stream:
+        """One row of all rows of the microbatch, also when there are none.
+
+        ``agg("sum(v) AS total")`` by Spark SQL, or ``agg(total=agg.sum("v"))`` by Atoll.
+
+        Raises:
+            DeclarationError: When there is no aggregate, or both kinds.
+        """
+        return aggregated(self, (), expressions, aggregates, declared_at(1))
+
+    def distinct(self, *expressions: str) -> Stream:
+        """Each combination of the expressions (by default of all columns) once, nothing else."""
+        return self._then(op.Distinct((self.operator,), declared_at(1), expressions))
+
+    def materialize(self) -> Stream:
+        """Compute the rows once in a microbatch, however many steps go on from here."""
+        return self._then(op.Materialize((self.operator,), declared_at(1)))
+
+    # Control ----------------------------------------------------------------------------------
+
+    def branch(self, *conditions: Condition) -> tuple[Stream, ...]:
+        """A stream per condition, each row in the first that holds; last, all other rows.
+
+        ``large, small = stream.branch("cents >= 10000")``. A null condition does not hold.
+        """
+        return control.branch(self, conditions, declared_at(1))
+
+    def loop(
+        self,
+        body: Callable[[Stream], Stream],
+        *,
+        until: Condition,
+        at_most: int,
+        left: Literal["error", "emit"] = "error",
+    ) -> Stream:
+        """Send rows through ``body`` until a condition holds of them.
+
+        Args:
+            body: ``stream -> stream`` with the same columns; called once per round while
+                declaring.
+            until: Rows of which it holds come out, also before the first round.
+            at_most: How many rounds there are.
+            left: Whether rows left after the last round are an ``error`` or are ``emit``-ted.
+
+        Raises:
+            DeclarationError: When the body gives no stream.
+        """
+        return control.loop(self, body, until, at_most, left, declared_at(1))
+
     # Exchanges --------------------------------------------------------------------------------
 
     def hash_by(self, *expressions: str) -> Stream:
@@ -124,6 +205,22 @@ class Stream:
     def to_global(self) -> Stream:
         """Bring all rows to one task."""
         return self._then(op.ToGlobal((self.operator,), declared_at(1)))
+
+    def to_all(self) -> Stream:
+        """A copy of each row to every task; before a ``process`` without key to every vnode."""
+        return self._then(op.ToAll((self.operator,), declared_at(1)))
+
+    def to_vnode(self, expression: str) -> Stream:
+        """Bring rows to the task of a number; before a ``process`` without key to that vnode."""
+        return self._then(op.PlaceBy((self.operator,), declared_at(1), expression, "to_vnode"))
+
+    def partition_by(self, function: Callable[[Row], int]) -> Stream:
+        """As ``to_vnode``, by a Python function from row to int."""
+        place = declared_at(1)
+        check_function(function, 1, "partition_by", place)
+        numbered = self._then(op.Numbered((self.operator,), place, function, "partition_by"))
+        step = op.PlaceBy((numbered.operator,), place, op.NUMBER, "partition_by", drops=True)
+        return numbered._then(step)  # noqa: SLF001  # its own kind
 
     # State ------------------------------------------------------------------------------------
 

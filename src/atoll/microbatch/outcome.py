@@ -48,6 +48,8 @@ class StagedFile(msgspec.Struct, frozen=True):
 
     operator: int
     file: FileRef
+    sequence: int | None = None
+    """The number of the task that had the rows, where the rows keep the order of the tasks."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -93,8 +95,9 @@ class JobOutcome(msgspec.Struct, frozen=True):
         return [m.logs[pstate] for m in self.manifests if pstate in m.logs]
 
     def staged(self, operator: int) -> list[FileRef]:
-        """The rows that a step emitted, in the order of the actors."""
-        return [s.file for m in self.manifests for s in m.staged if s.operator == operator]
+        """The rows that a step emitted, in the order of the tasks or else of the actors."""
+        found = [s for m in self.manifests for s in m.staged if s.operator == operator]
+        return [each.file for each in sorted(found, key=lambda each: each.sequence or 0)]
 
 
 class Outcome(msgspec.Struct, frozen=True):

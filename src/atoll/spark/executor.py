@@ -167,7 +167,10 @@ class SparkExecutor:
     def _is_direct(self, job: JobProgram, spec: JobSpec) -> bool:
         """Whether the job may do without an exchange: few rows, and no step of the user's."""
         rows = rows_of(spec)
-        return rows == 0 or (self.plain[job.index] and rows <= self.small_records_max)
+        plain = self.plain[job.index]
+        if rows == 0:
+            return plain or not job.fires
+        return plain and rows <= self.small_records_max
 
     @contextlib.contextmanager
     def _limited(self, timeout_seconds: float) -> Iterator[JobLimit]:

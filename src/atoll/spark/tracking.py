@@ -72,7 +72,7 @@ class Tracking:
 
     def _carries(self, session: SparkSession, operator: op.Operator) -> bool:
         match operator:
-            case op.Changes():
+            case op.Changes() | op.Fold():
                 return False
             case op.RootOperator() | op.StateOperator():
                 return True
@@ -113,6 +113,10 @@ class Tracking:
                 return None if _has_star([text for _, text in pairs]) else operator
             case op.HashBy(expressions=texts):
                 return None if _has_star(texts) else operator
+            case op.PlaceBy(expression=text):
+                return None if _has_star([text]) else operator
+            case op.Join() | op.GroupAgg() | op.Distinct():
+                return None  # a row of theirs is no record's
             case op.Transform(function=function):
                 return operator if getattr(function, "keeps_origins", False) else None
         return operator

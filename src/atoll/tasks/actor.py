@@ -22,13 +22,14 @@ from atoll.microbatch.objects import CheckpointFile, LogFile
 from atoll.microbatch.outcome import Manifest, StagedFile
 from atoll.pstate.changefile import Part, write_change_file
 from atoll.storage.local import LocalStore
-from atoll.tasks import aggregate, changes, lookup, process
+from atoll.tasks import aggregate, changes, fold, lookup, process
 from atoll.tasks.appending import AppendWriter
 from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.packing import VNODE, unpack
 from atoll.tasks.program import (
     AggregateTerminal,
     ChangesTerminal,
+    FoldTerminal,
     LookupTerminal,
     ProcessTerminal,
     Terminal,
@@ -36,6 +37,7 @@ from atoll.tasks.program import (
 from atoll.tasks.provenance import locating
 from atoll.tasks.rejects import RejectWriter
 from atoll.tasks.sessions import Sessions
+from atoll.tasks.spreading import SpreadTaker
 from atoll.tasks.staging import stage, staging_folder
 
 if TYPE_CHECKING:
@@ -71,7 +73,8 @@ class _Actor:
     def run(self, blobs: Iterable[Blob]) -> Manifest:
         appending = AppendWriter(self.program, self.spec, self.token, self.store)
         self.rejecting = RejectWriter(self.program, self.spec, self.token, self.store)
-        tables = _tables(self.rejecting.take(appending.take(blobs)))
+        spreading = SpreadTaker(self.job)
+        tables = _tables(spreading.take(self.rejecting.take(appending.take(blobs))))
         self._lap("receive")
         history = CommitHistory.open(
             self.store,
@@ -102,9 +105,11 @@ class _Actor:
             vnode_bytes = sessions.vnode_bytes() if shared else {}
         logs = {name: self._log(name, parts) for name, parts in changed.items() if parts}
         staged = [self._stage(tag, rows) for tag, rows in self.emitted.items() if rows.num_rows]
+        staged += [self._stage(tag, rows, at) for tag, at, rows in spreading.tables()]
         appends = appending.write() + self.rejecting.write()
         self._lap("log")
         rows = sum(table.num_rows for each in tables.values() for table in each)
+        rows += sum(each.file.rows for each in staged if each.sequence is not None)
         return Manifest(
             token=self.token,
             unit=self.unit,
@@ -153,8 +158,12 @@ class _Actor:
         match terminal:
             case ChangesTerminal(pstate=name):
                 self.emitted[terminal.tag] = changes.changes(terminal, sessions.of(name))
+            case FoldTerminal(fires=True) if not rows and self._first():
+                self.emitted[terminal.tag] = fold.no_rows(terminal)
             case _ if not rows:
                 return
+            case FoldTerminal():
+                self.emitted[terminal.tag] = fold.fold_rows(terminal, rows)
             case LookupTerminal(pstate=name):
                 self.emitted[terminal.tag] = lookup.look_up(
                     terminal, rows, lambda vnode: sessions.get(name, vnode)
@@ -167,6 +176,10 @@ class _Actor:
                 )
                 if out is not None:
                     self.emitted[terminal.tag] = out
+
+    def _first(self) -> bool:
+        """Whether what has no key belongs to this actor."""
+        return self.unit == fold.group_mapping(self.program.units).units[0]
 
     def _checkpoints(self, sessions: Sessions) -> dict[str, CheckpointFile]:
         """Write the whole state of the vnodes that are due, as it will be after this job."""
@@ -197,10 +210,11 @@ class _Actor:
         file = write_change_file(self.store, self._file("logs", name), parts)
         return LogFile(file, [vnode for vnode, _, _ in parts])
 
-    def _stage(self, tag: int, rows: pa.Table) -> StagedFile:
+    def _stage(self, tag: int, rows: pa.Table, sequence: int | None = None) -> StagedFile:
         folder = staging_folder(self.program.module, self.program.topology, self.spec.id)
-        name = f"{folder}/{self.prefix}-{tag}.arrow"
-        return StagedFile(tag, stage(self.program.root, name, rows))
+        part = "" if sequence is None else f"-{sequence}"
+        name = f"{folder}/{self.prefix}-{tag}{part}.arrow"
+        return StagedFile(tag, stage(self.program.root, name, rows), sequence)
 
     def _file(self, folder: str, pstate: str) -> str:
         return (

@@ -124,8 +124,8 @@ class JobSpecs:
 
 
 def has_work(job: JobProgram, spec: JobSpec) -> bool:
-    """Whether a job has anything to do: rows to read, checkpoints to write, changes to emit."""
-    if rows_of(spec) or spec.checkpoint_vnodes:
+    """Whether a job has anything to do: rows to read or make, checkpoints, changes to emit."""
+    if rows_of(spec) or spec.checkpoint_vnodes or job.fires:
         return True
     return any(
         isinstance(each, ChangesTerminal) and spec.prior_vnodes.get(each.pstate)

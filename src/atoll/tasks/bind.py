@@ -28,6 +28,7 @@ from atoll.schema import Scalar, Set, Struct
 from atoll.storage.places import Places
 from atoll.tasks.align import Align
 from atoll.tasks.appending import partitioner_of
+from atoll.tasks.bind_fold import fold_schema, fold_terminal
 from atoll.tasks.fitting import check_columns
 from atoll.tasks.key_types import check_key_type
 from atoll.tasks.program import (
@@ -38,6 +39,7 @@ from atoll.tasks.program import (
     JobProgram,
     KeyElement,
     LookupTerminal,
+    MaterializeTerminal,
     ProcessTerminal,
     Program,
     TaskChain,
@@ -127,6 +129,10 @@ def emitted_schema(step: op.StateOperator, schemas: Schemas) -> pa.Schema:
             value_kind = _changed_type(pstate)
             fields += [pa.field("old", value_kind), pa.field("new", value_kind)]
             return _distinct(pa.schema(fields), step)
+        case op.Fold():
+            return fold_schema(step, schemas[step.inputs[0]])
+        case op.Materialize():
+            return schemas[step.inputs[0]]
     return pa.schema([])
 
 
@@ -253,7 +259,21 @@ def _job(
             (*fed, cut.number[chain.terminal]),
             identity[1:],
         )
-    return JobProgram(job.index, tuple(chains.values()), terminals)
+    return JobProgram(job.index, tuple(chains.values()), terminals, fires=_fires(job))
+
+
+def _fires(job: Job) -> bool:
+    """Whether a step of the job makes rows although it reads none."""
+
+    def climb(operator: op.Operator) -> bool:
+        if isinstance(operator, op.RootOperator | op.StateOperator):
+            return False
+        if isinstance(operator, op.GroupAgg) and operator.fires:
+            return True
+        return any(climb(each) for each in operator.inputs)
+
+    folds = any(isinstance(each, op.Fold) and each.fires for each in job.terminals)
+    return folds or any(climb(chain.origin) for chain in job.chains)
 
 
 def _terminal(
@@ -280,8 +300,18 @@ def _terminal(
             names = tuple(state.name for state in states)
             seen = pa.schema([field for field in rows if field.name not in step.computed])
             return ProcessTerminal(
-                *common, step.function, _process_key(step, rows), names, seen, step.emitted
+                *common,
+                step.function,
+                _process_key(step, rows),
+                names,
+                seen,
+                step.emitted,
+                step.route,
             )
+        case op.Fold():
+            return fold_terminal(step, common, schemas[step.inputs[0]])
+        case op.Materialize():
+            return MaterializeTerminal(*common, schemas[step.inputs[0]])
         case op.Changes(pstate=pstate):
             kinds = entry_keys(pstate.node, step.place)
             sole = specs[pstate.name].sole_codec()
@@ -357,6 +387,8 @@ def _elements(
 def _process_key(step: op.Process, rows: pa.Schema) -> KeyElement | None:
     if step.key is None:
         return None
+    if step.route == "number":
+        return _key_element(step.key, Scalar("int"), rows, step)
     node = next(state.node for state in step.states if not state.is_global)
     kind = node.item if isinstance(node, Set) else node.key  # type: ignore[union-attr]
     return _key_element(step.key, kind, rows, step)

@@ -6,11 +6,18 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from atoll.tasks.appending import AppendPacker
+from atoll.tasks.fold import group_mapping
 from atoll.tasks.packing import Packer
-from atoll.tasks.program import AppendTerminal, ChangesTerminal
+from atoll.tasks.program import (
+    AppendTerminal,
+    ChangesTerminal,
+    FoldTerminal,
+    MaterializeTerminal,
+)
 from atoll.tasks.provenance import locating
 from atoll.tasks.reading import read_split
 from atoll.tasks.rejects import REJECTS, UNHEARD, RejectPacker
+from atoll.tasks.spreading import SpreadPacker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,13 +31,13 @@ if TYPE_CHECKING:
 __all__ = ["feed", "feed_splits", "packers_of", "run_steps"]
 
 
-AnyPacker = Packer | AppendPacker | RejectPacker
+AnyPacker = Packer | AppendPacker | SpreadPacker | RejectPacker
 
 
 def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> dict[int, AnyPacker]:
     """A packer for every step of a job that takes rows, by tag; one for rows set aside.
 
-    ``sequence`` is the packing task's number: rows for depots go to the actors in turn.
+    ``sequence`` is the packing task's number: rows that any actor may take go to them in turn.
     """
     packers: dict[int, AnyPacker] = {}
     for terminal in program.jobs[spec.job].terminals:
@@ -39,6 +46,14 @@ def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> dict[int, 
         if isinstance(terminal, AppendTerminal):
             unit = program.units[sequence % len(program.units)]
             packers[terminal.tag] = AppendPacker(terminal, unit)
+            continue
+        if isinstance(terminal, MaterializeTerminal):
+            unit = program.units[sequence % len(program.units)]
+            tracked = program.tracks(terminal)
+            packers[terminal.tag] = SpreadPacker(terminal, unit, tracked=tracked)
+            continue
+        if isinstance(terminal, FoldTerminal):
+            packers[terminal.tag] = Packer(terminal, group_mapping(program.units))
             continue
         name = getattr(terminal, "pstate", None) or terminal.states[0]  # type: ignore[attr-defined]
         tracked = program.tracks(terminal)

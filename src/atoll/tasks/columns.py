@@ -28,6 +28,7 @@ def schemas_of(graph: Graph, column_step: ColumnStep) -> dict[op.Operator, pa.Sc
         DeclarationError: When a step names a column that is not there or mixes types.
     """
     schemas: dict[op.Operator, pa.Schema] = {}
+    followed = {each for operator in graph.operators for each in operator.inputs}
     for operator in graph.operators:
         match operator:
             case op.Source(depot=depot):
@@ -36,6 +37,8 @@ def schemas_of(graph: Graph, column_step: ColumnStep) -> dict[op.Operator, pa.Sc
                 schemas[operator] = emitted_schema(operator, schemas)
             case op.BatchOperator(inputs=inputs):
                 schemas[operator] = operator.schema([schemas[each] for each in inputs])
+            case op.ToAll() | op.PlaceBy() if operator not in followed:
+                schemas[operator] = schemas[operator.inputs[0]]  # a process took its part over
             case op.ColumnOperator(inputs=inputs):
                 schemas[operator] = column_step(operator, [schemas[each] for each in inputs])
         with placed(operator.place):

@@ -21,6 +21,7 @@ from atoll.errors import StateError
 from atoll.placement.vnodes import vnodes_of
 from atoll.tasks.program import (
     AggregateTerminal,
+    FoldTerminal,
     KeyElement,
     LookupTerminal,
     ProcessTerminal,
@@ -41,15 +42,16 @@ class Packer:
     """Collects one terminal's rows in one task.
 
     Args:
-        terminal: An aggregate, process or lookup terminal.
-        mapping: Which unit owns each vnode of the terminal's PStates.
+        terminal: An aggregate, fold, process or lookup terminal.
+        mapping: Which unit owns each vnode of the terminal's PStates, or of a fold's groups.
         tracked: Whether the rows say which records they came from.
     """
 
     def __init__(self, terminal: Terminal, mapping: Mapping, *, tracked: bool = False) -> None:
         """An empty packer."""
         self.tracked = tracked
-        assert isinstance(terminal, AggregateTerminal | ProcessTerminal | LookupTerminal)
+        kinds = AggregateTerminal | FoldTerminal | ProcessTerminal | LookupTerminal
+        assert isinstance(terminal, kinds)
         self.terminal = terminal
         self.owners = np.asarray(mapping.units, dtype=np.int32)
         self.batches: list[pa.RecordBatch] = []
@@ -83,10 +85,17 @@ class Packer:
 
     def _prepared(self, rows: pa.Table) -> pa.Table:
         match self.terminal:
-            case AggregateTerminal():
+            case AggregateTerminal() | FoldTerminal():
                 return _folded(self.terminal, rows, len(self.owners))
             case LookupTerminal(elements=elements, rows=schema):
                 vnodes = _vnodes(self.terminal, elements[:1], rows, len(self.owners))
+                return _with_vnodes(_chosen(rows, schema, tracked=self.tracked), vnodes)
+            case ProcessTerminal(route="all", rows=schema):
+                return _to_every_vnode(
+                    _chosen(rows, schema, tracked=self.tracked), len(self.owners)
+                )
+            case ProcessTerminal(route="number", key=KeyElement(column=name), rows=schema):
+                vnodes = _numbered(rows.column(name), len(self.owners))
                 return _with_vnodes(_chosen(rows, schema, tracked=self.tracked), vnodes)
             case ProcessTerminal(key=key, rows=schema):
                 elements = () if key is None else (key,)
@@ -158,7 +167,11 @@ def encoded_keys(terminal: Terminal, arrays: Sequence[pa.Array], rows: int) -> K
 
 def _elements_of(terminal: Terminal) -> tuple[KeyElement, ...]:
     match terminal:
-        case AggregateTerminal(elements=elements) | LookupTerminal(elements=elements):
+        case (
+            AggregateTerminal(elements=elements)
+            | LookupTerminal(elements=elements)
+            | FoldTerminal(elements=elements)
+        ):
             return elements
         case ProcessTerminal(key=key) if key is not None:
             return (key,)
@@ -173,7 +186,9 @@ def _with_keys(terminal: Terminal, rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _folded(terminal: AggregateTerminal, rows: pa.Table, vnode_count: int) -> pa.Table:
+def _folded(
+    terminal: AggregateTerminal | FoldTerminal, rows: pa.Table, vnode_count: int
+) -> pa.Table:
     """Partial aggregates by key (or the lifted rows, where keys hardly repeat)."""
     keys = key_arrays(terminal.elements, rows)
     inputs = [[_input(rows, name) for name in each.columns] for each in terminal.fields]
@@ -190,7 +205,8 @@ def _folded(terminal: AggregateTerminal, rows: pa.Table, vnode_count: int) -> pa
             states += each.aggregator.lift(columns, each.node)
     names = [f"k{index}" for index in range(len(keys))] + [f"s{i}" for i in range(len(states))]
     count = len(states[0]) if states else len(keys[0])
-    vnodes = _vnodes_of_arrays(terminal, keys[:1], count, vnode_count)
+    placing = keys if isinstance(terminal, FoldTerminal) else keys[:1]
+    vnodes = _vnodes_of_arrays(terminal, placing, count, vnode_count)
     return pa.Table.from_arrays([vnodes, *keys, *states], names=[VNODE, *names])
 
 
@@ -213,6 +229,19 @@ def _vnodes_of_arrays(
     if vnode_count == 1 or not arrays:
         return pa.array(np.zeros(count, dtype=np.uint16))
     return pa.array(vnodes_of(encoded_keys(terminal, arrays, count), vnode_count))
+
+
+def _numbered(column: pa.ChunkedArray, vnode_count: int) -> pa.Array:
+    """The vnode of each number; null counts as 0."""
+    numbers = column.combine_chunks().cast(pa.int64()).fill_null(0).to_numpy()
+    return pa.array((numbers % vnode_count).astype(np.uint16))
+
+
+def _to_every_vnode(rows: pa.Table, vnode_count: int) -> pa.Table:
+    """Each row once per vnode, the rows of a vnode in their order."""
+    copies = rows.take(pa.array(np.tile(np.arange(rows.num_rows), vnode_count)))
+    vnodes = np.repeat(np.arange(vnode_count, dtype=np.uint16), rows.num_rows)
+    return _with_vnodes(copies, pa.array(vnodes))
 
 
 def _chosen(rows: pa.Table, schema: pa.Schema, *, tracked: bool) -> pa.Table:

@@ -35,11 +35,13 @@ __all__ = [
     "AggregateTerminal",
     "AppendTerminal",
     "ChangesTerminal",
+    "FoldTerminal",
     "FoldedField",
     "JobProgram",
     "JobSpec",
     "KeyElement",
     "LookupTerminal",
+    "MaterializeTerminal",
     "ProcessTerminal",
     "Program",
     "Split",
@@ -91,6 +93,8 @@ class FoldedField:
     """The rows' columns that it takes; None is the constant true."""
     start: int
     stop: int
+    kinds: tuple[pa.DataType, ...] = ()
+    """The columns' types, where they say what the aggregate is of no rows."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,34 @@ class ProcessTerminal(Terminal):
     states: tuple[str, ...]
     rows: pa.Schema
     emitted: pa.Schema | None
+    route: str = "key"
+    """By the key; by the ``number`` in its column; or each row to ``all`` vnodes."""
+
+
+@dataclass(frozen=True)
+class FoldTerminal(Terminal):
+    """Fold rows into one row per combination of the keys; any actor may own a combination.
+
+    ``elements`` are the keys, their columns in ``emitted`` come first, and then the fields'.
+    """
+
+    elements: tuple[KeyElement, ...]
+    fields: tuple[FoldedField, ...]
+    codecs: tuple[LeafCodec, ...]
+    """How the state of each field becomes what a reader sees."""
+    emitted: pa.Schema
+
+    @property
+    def fires(self) -> bool:
+        """Whether a row comes out although none came in."""
+        return not self.elements
+
+
+@dataclass(frozen=True)
+class MaterializeTerminal(Terminal):
+    """Stage the rows; any actor may."""
+
+    rows: pa.Schema
 
 
 @dataclass(frozen=True)
@@ -177,6 +209,8 @@ class JobProgram:
     terminals: tuple[Terminal, ...]
     reporting: frozenset[int] = frozenset()
     """The Python steps before column steps that report their rejected rows in this job."""
+    fires: bool = False
+    """Whether a step of it makes rows although it reads none, so that it always runs."""
 
     def terminal(self, tag: int) -> Terminal:
         """The terminal of that tag."""
@@ -191,7 +225,9 @@ class JobProgram:
                     schemas[each.tag] = each.rows.append(_value_field(each))
                 case ProcessTerminal(emitted=emitted) if emitted is not None:
                     schemas[each.tag] = emitted
-                case ChangesTerminal(emitted=emitted):
+                case MaterializeTerminal(rows=rows):
+                    schemas[each.tag] = rows
+                case ChangesTerminal(emitted=emitted) | FoldTerminal(emitted=emitted):
                     schemas[each.tag] = emitted
         return schemas
 

@@ -77,12 +77,12 @@ def tracked_operators(graph: Graph) -> set[op.Operator]:
     """The operators whose rows, or rows made of them, a user's function will see."""
     tracked: set[op.Operator] = set()
     for operator in reversed(graph.operators):
-        if (
-            isinstance(operator, op.Map | op.FlatMap | op.MapBatches | op.Process)
-            or operator in tracked
-        ):
+        if isinstance(operator, _CALLING) or operator in tracked:
             tracked.update(operator.inputs)
     return tracked
+
+
+_CALLING = op.Map | op.FlatMap | op.MapBatches | op.Keep | op.Numbered | op.Process
 
 
 @contextmanager

@@ -10,17 +10,28 @@ from atoll.dataflow.operators.base import (
     StateOperator,
 )
 from atoll.dataflow.operators.changes import Changes
+from atoll.dataflow.operators.chosen import Chosen
+from atoll.dataflow.operators.distinct import Distinct
 from atoll.dataflow.operators.explode import Explode
 from atoll.dataflow.operators.explode_map import ExplodeMap
 from atoll.dataflow.operators.flat_map import FlatMap
+from atoll.dataflow.operators.fold import Fold
+from atoll.dataflow.operators.group_agg import GroupAgg
 from atoll.dataflow.operators.hash_by import HashBy
+from atoll.dataflow.operators.join import Join
+from atoll.dataflow.operators.keep import Keep
 from atoll.dataflow.operators.lookup import Lookup
 from atoll.dataflow.operators.map import Map
 from atoll.dataflow.operators.map_batches import MapBatches
+from atoll.dataflow.operators.materialize import Materialize
+from atoll.dataflow.operators.numbered import NUMBER, Numbered
+from atoll.dataflow.operators.place_by import PlaceBy
+from atoll.dataflow.operators.present import Present
 from atoll.dataflow.operators.process import Process
 from atoll.dataflow.operators.select import Select
 from atoll.dataflow.operators.shuffle import Shuffle
 from atoll.dataflow.operators.source import Source
+from atoll.dataflow.operators.to_all import ToAll
 from atoll.dataflow.operators.to_global import ToGlobal
 from atoll.dataflow.operators.transform import Transform
 from atoll.dataflow.operators.union import Union
@@ -28,26 +39,38 @@ from atoll.dataflow.operators.where import Where
 from atoll.dataflow.operators.with_columns import WithColumns
 
 __all__ = [
+    "NUMBER",
     "Aggregate",
     "AggregateField",
     "AppendTo",
     "BatchOperator",
     "Changes",
+    "Chosen",
     "ColumnOperator",
+    "Distinct",
     "Explode",
     "ExplodeMap",
     "FlatMap",
+    "Fold",
+    "GroupAgg",
     "HashBy",
+    "Join",
+    "Keep",
     "Lookup",
     "Map",
     "MapBatches",
+    "Materialize",
+    "Numbered",
     "Operator",
+    "PlaceBy",
+    "Present",
     "Process",
     "RootOperator",
     "Select",
     "Shuffle",
     "Source",
     "StateOperator",
+    "ToAll",
     "ToGlobal",
     "Transform",
     "Union",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["bare_column", "quoted", "with_replaced"]
+__all__ = ["bare_column", "escaped", "named", "query", "quoted", "with_replaced"]
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 _QUOTED = re.compile(r"`[^`]+`\Z")
+_NAMED = re.compile(
+    r"(?P<text>.+)\s+AS\s+(?P<name>`[^`]+`|[A-Za-z_][A-Za-z_0-9]*)\s*\Z", re.IGNORECASE | re.DOTALL
+)
 _WORDS = frozenset({"true", "false", "null", "current_date", "current_timestamp", "current_user"})
 
 
@@ -37,3 +40,27 @@ def with_replaced(columns: Iterable[str], expressions: Mapping[str, str]) -> lis
         f"{rest.pop(name)} AS {quoted(name)}" if name in rest else quoted(name) for name in columns
     ]
     return kept + [f"{expression} AS {quoted(name)}" for name, expression in rest.items()]
+
+
+def named(expression: str) -> tuple[str, str]:
+    """An expression and the name of its column: what follows ``AS``, else its own text."""
+    found = _NAMED.match(expression)
+    if found is not None:
+        return found["text"].strip(), found["name"].strip("`")
+    return expression.strip(), bare_column(expression) or expression.strip()
+
+
+def escaped(text: str) -> str:
+    """A part of an SQL query as :func:`query` takes it literally."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def query(columns: Iterable[str], source: str, rest: str = "", **frames: Any) -> Any:
+    """The DataFrame of an SQL query over frames, which stand in ``source`` as ``{name}``.
+
+    An operator is built this way where Spark's methods take columns, which only Spark can make,
+    instead of expressions.
+    """
+    session = next(iter(frames.values())).sparkSession
+    text = " ".join(("SELECT", escaped(", ".join(columns)), "FROM", source))
+    return session.sql(text + rest, **frames)

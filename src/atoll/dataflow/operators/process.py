@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from atoll.dataflow.operators.base import StateOperator
 
@@ -25,7 +25,8 @@ __all__ = ["Process"]
 class Process(StateOperator):
     """Calls ``function(row, *handles)`` for each row, rows of one key in append order.
 
-    ``key`` is the column of the input that holds the key; None when every state is global.
+    ``key`` is the column of the input that holds the key; None when every state is global, and
+    where ``route`` says otherwise how rows find their vnode.
     """
 
     function: Callable[..., Any]
@@ -34,6 +35,8 @@ class Process(StateOperator):
     emitted: pa.Schema | None
     computed: tuple[str, ...]
     """Columns made only to hold the key; the function does not see them."""
+    route: Literal["key", "number", "all"] = "key"
+    """By the key; by the number in the column ``key``; or each row to every vnode."""
 
     @property
     def writes(self) -> tuple[PStateDeclaration, ...]:

@@ -1,0 +1,122 @@
+"""Binds ``group_by(...).agg(...)`` of Atoll's aggregates: types are found, nothing is declared.
+
+Where ``aggregate`` folds into what a PState holds, a fold has no schema to go by: each aggregate
+says itself what it makes of the types that reach it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from atoll.aggregates.base import Packing
+from atoll.codec import opaque
+from atoll.codec.arrow_types import value_type
+from atoll.codec.values import LeafCodec, leaf_codec
+from atoll.dataflow.usercode import placed
+from atoll.errors import DeclarationError
+from atoll.schema import Node, Scalar
+from atoll.tasks.program import FoldedField, FoldTerminal, KeyElement
+
+if TYPE_CHECKING:
+    from atoll.dataflow import operators as op
+    from atoll.dataflow.operators import AggregateField
+
+__all__ = ["fold_schema", "fold_terminal"]
+
+
+@dataclass(frozen=True)
+class _Field:
+    """One aggregate over columns of known types."""
+
+    declared: AggregateField
+    node: Node
+    kinds: tuple[pa.DataType, ...]
+
+
+def fold_schema(step: op.Fold, rows: pa.Schema) -> pa.Schema:
+    """The keys' columns as they are, then one per aggregate.
+
+    Raises:
+        DeclarationError: When a column is not there, or cannot be a key or be aggregated.
+    """
+    with placed(step.place):
+        keys = [rows.field(_known(rows, name)) for name in step.keys]
+        for key in keys:
+            _key_kind(key)
+        fields = [_field(each, rows) for each in step.fields]
+    made = [pa.field(f.declared.name, value_type(f.node)) for f in fields]
+    schema = pa.schema([*(key.remove_metadata() for key in keys), *made])
+    if len(set(schema.names)) < len(schema.names):
+        raise DeclarationError(
+            f"agg would make two columns of one name: {', '.join(schema.names)}",
+            hint="call the aggregate otherwise than a key",
+            declared=step.place,
+        )
+    return schema
+
+
+def fold_terminal(step: op.Fold, common: tuple[int, str, str], rows: pa.Schema) -> FoldTerminal:
+    """The step as tasks run it.
+
+    Raises:
+        DeclarationError: As :func:`fold_schema`.
+    """
+    emitted = fold_schema(step, rows)
+    packing = Packing(opaque.pack, opaque.unpack)
+    folded: list[FoldedField] = []
+    codecs: list[LeafCodec] = []
+    start = 0
+    with placed(step.place):
+        elements = tuple(KeyElement(name, None, _key_kind(rows.field(name))) for name in step.keys)
+        for each in (_field(declared, rows) for declared in step.fields):
+            aggregator = each.declared.aggregator.bind(each.node, each.kinds, packing)
+            words = each.declared.aggregator.finishers(each.node, each.kinds)
+            codec = leaf_codec(each.node, words)
+            stop = start + len(codec.columns)
+            folded.append(
+                FoldedField(aggregator, each.node, each.declared.columns, start, stop, each.kinds)
+            )
+            codecs.append(codec)
+            start = stop
+    return FoldTerminal(*common, elements, tuple(folded), tuple(codecs), emitted)
+
+
+def _field(declared: AggregateField, rows: pa.Schema) -> _Field:
+    kinds = tuple(
+        pa.bool_() if name is None else rows.field(_known(rows, name)).type
+        for name in declared.columns
+    )
+    try:
+        node = declared.aggregator.result_node(kinds)
+    except DeclarationError as error:
+        raise DeclarationError(
+            f"{declared.name}: {error.message}", hint=error.hint, **error.context
+        ) from None
+    return _Field(declared, node, kinds)
+
+
+def _key_kind(key: pa.Field) -> Scalar:
+    from atoll.aggregates.kernels.types import node_of
+
+    try:
+        kind = node_of(key.type)
+    except DeclarationError:
+        kind = None
+    if not isinstance(kind, Scalar):
+        raise DeclarationError(
+            f"the key {key.name!r} is of type {key.type}, which agg cannot group by",
+            hint='cast it to a simple type, or aggregate by Spark SQL: agg("sum(v) AS total")',
+        )
+    return kind
+
+
+def _known(rows: pa.Schema, name: str) -> str:
+    if name not in rows.names:
+        raise DeclarationError(
+            f"agg uses the column {name!r}, which the rows before it do not have",
+            hint=f"they have {', '.join(rows.names)}",
+        )
+    return name
