@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from atoll.microbatch.loop import TopologyLoop
+from atoll.microbatch.stepping import Stepper
 
 __all__ = ["RunningTopology"]
 
@@ -12,7 +12,7 @@ __all__ = ["RunningTopology"]
 class RunningTopology:
     """Pause, resume, wait for and look at one topology."""
 
-    def __init__(self, loop: TopologyLoop) -> None:
+    def __init__(self, loop: Stepper) -> None:
         """Made by the app."""
         self._loop = loop
         self.name = loop.topology

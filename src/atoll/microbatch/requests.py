@@ -226,14 +226,16 @@ class Requests:
                         f"topology {self.topology!r} was closed while waiting for {what}"
                     )
                 if left <= 0:
-                    raise WaitTimeoutError(
-                        f"{what} of topology {self.topology!r} not reached in "
-                        f"{timeout_seconds:g} s",
-                        hint="look at the topology's status for its lag and error",
-                        processed=self.published.processed,
-                        step=self.status.state.step.name.lower(),
-                    )
+                    raise self._not_reached(what, f"in {timeout_seconds:g} s")
                 self._changed.wait(left)
+
+    def _not_reached(self, what: str, when: str) -> WaitTimeoutError:
+        return WaitTimeoutError(
+            f"{what} of topology {self.topology!r} not reached {when}",
+            hint="look at the topology's status for its lag and error",
+            processed=self.published.processed,
+            step=self.status.state.step.name.lower(),
+        )
 
     def _refuse_stopped(self, state: ev.State) -> None:
         self._refuse_fenced(state)
