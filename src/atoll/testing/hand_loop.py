@@ -75,6 +75,8 @@ class HandLoop(Stepper):
                 if self.fenced is None:
                     self._halt(failure)
                 return None
+            case ev.RunAttempt() if self._requests:  # it has not begun
+                event = self._requests.popleft()
             case ev.Wait(delay_ms):
                 event = self._after(delay_ms)
                 if event is None:
@@ -154,11 +156,13 @@ class HandLoop(Stepper):
         while not done(self.status.state):
             event = self.go()
             if done(self.status.state):
-                return
+                break
             if (event is None or self._found_nothing(event)) and not self._requests:
                 raise self._not_reached(what, "and nothing is left to do")
             if self._clock.now_ms() > until_ms:
                 raise self._not_reached(what, f"in {timeout_seconds:g} s of virtual time")
+        while self.status.state.step in (ev.Step.PUBLISH, ev.Step.TIDY) and self.go() is not None:
+            pass  # what has committed is finished
 
     @contextmanager
     def _limited(self, max_records: int | None) -> Iterator[None]:
