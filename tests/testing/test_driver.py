@@ -1,4 +1,4 @@
-"""The driver: one microbatch when told to, a clock that stands still, failures and lives at will."""
+"""The driver: microbatches when told to, a clock that stands still, failures and lives at will."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ def chained():
 
 
 def rows(*words):
+    """One record per word."""
     return [{"word": word, "who": "me"} for word in words]
 
 
@@ -91,7 +92,7 @@ def test_max_records_cuts_the_microbatches_per_depot_partition():
 def test_topologies_in_a_chain_run_until_idle():
     """Each round runs one microbatch of each; a topology must be named where there are two."""
     with TopologyTestDriver(chained()) as driver:
-        driver.depot("raw").append([{"word": word} for word in "a b a c".split()])
+        driver.depot("raw").append([{"word": word} for word in ["a", "b", "a", "c"]])
         with pytest.raises(UsageError, match="2 topologies"):
             driver.microbatch()
         with pytest.raises(NotFoundError, match="'third'"):
@@ -99,8 +100,8 @@ def test_topologies_in_a_chain_run_until_idle():
         done = driver.run_until_idle()
         assert sum(each.records for each in done) == 8
         assert driver.pstate("counts").get() == {"A": 2, "B": 1, "C": 1}
+        driver.depot("raw").append([{"word": "d"}])
         with pytest.raises(UsageError, match="more than 1 microbatches"):
-            driver.depot("raw").append([{"word": "d"}])
             driver.run_until_idle(microbatches_max=1)
 
 

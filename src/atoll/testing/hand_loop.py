@@ -70,6 +70,7 @@ class HandLoop(Stepper):
     def go(self) -> ev.Event | None:
         """Do the next thing; what came of it, or None when there is nothing to do."""
         self._refuse_closed()
+        event: ev.Event | None
         match self._command:
             case ev.Halt(failure):
                 if self.fenced is None:
@@ -161,8 +162,9 @@ class HandLoop(Stepper):
                 raise self._not_reached(what, "and nothing is left to do")
             if self._clock.now_ms() > until_ms:
                 raise self._not_reached(what, f"in {timeout_seconds:g} s of virtual time")
-        while self.status.state.step in (ev.Step.PUBLISH, ev.Step.TIDY) and self.go() is not None:
-            pass  # what has committed is finished
+        finishing = (ev.Step.PUBLISH, ev.Step.TIDY)  # what has committed
+        while self.status.state.step in finishing and self._clock.now_ms() <= until_ms:
+            self.go()
 
     @contextmanager
     def _limited(self, max_records: int | None) -> Iterator[None]:
