@@ -14,10 +14,11 @@ from atoll.cluster.load_watch import LoadWatch
 from atoll.cluster.revisions import Revisions
 from atoll.cluster.scaling import Scaling
 from atoll.cluster.sizes import vnode_bytes
-from atoll.cluster.topologies import RunningTopology
+from atoll.cluster.topologies import RunningTopology, status_table
 from atoll.cluster.trimming import DepotTrimmer
 from atoll.depot.depot import Depot
 from atoll.errors import FencedError, NotFoundError
+from atoll.markup import table
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
 from atoll.microbatch.epochs import Epoch
@@ -148,6 +149,18 @@ class App:
                 for name, depot in sorted(self._depots.items())
             },
         }
+
+    def _repr_html_(self) -> str:
+        """Topologies and depots as they are now, for a notebook."""
+        status = self.status()
+        depots = [
+            [name, sum(each["end_offsets"]) - sum(each["start_offsets"]), len(each["end_offsets"])]
+            for name, each in status["depots"].items()
+        ]
+        heads, rows = status_table(list(status["topologies"].values()))
+        return table(heads, rows, f"module {self.name}") + table(
+            ["depot", "records", "partitions"], depots
+        )
 
     def on_fenced(self, listener: Callable[[FencedError], None]) -> None:
         """Be told once when another process took the module over; at once when it did before.
