@@ -28,7 +28,10 @@ __all__ = ["Microbatch", "Module"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
 _VNODE_COUNT_MAX = 32_768
 _DEPOT_PARTITIONS_MAX = 4_096
-_RESERVED = {"module": {"local", "meta"}, "topology": {"depots", "deployments", "epochs"}}
+_RESERVED = {
+    "module": {"local", "meta"},
+    "topology": {"depots", "deployments", "epochs", "options"},
+}
 """Names of folders that Atoll keeps beside those of modules and topologies."""
 
 

@@ -152,3 +152,30 @@ def test_spark_cluster(case):
     """As in production."""
     module, expected = case()
     assert expected == _running(module, "auto" if case is _columns else "spark")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("small", [0, 20_000])
+def test_options_on_spark(small):
+    """Tight limits, set while it runs, with and without an exchange; Spark is told its part."""
+    limits = {
+        "topology.microbatch.small.max.records": small,
+        "topology.combiner.limit": 3,
+        "worker.combined.transfer.limit": 1,
+        "depot.max.fetch": 2,
+        "topology.microbatch.pstate.flush.path.count": 1,
+        "pstate.history.microbatches": 4,
+    }
+    module, expected = _aggregates()
+    with TopologyTestDriver(module, engine="spark") as driver:
+        driver.depot("events").append(STRETCHES[0])
+        driver.microbatch()
+        for name, value in limits.items():
+            driver.app.options.set(name, value)
+        for stretch in STRETCHES[1:]:
+            driver.depot("events").append(stretch)
+            driver.microbatch()
+        assert expected == {name: driver.pstate(name).get() for name in driver.app.pstates()}
+        assert driver.pstate("total").as_of(1).get() == STRETCHES[0][0]["n"]
+        session = driver.cluster._engine.session
+        assert session.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") == "1"

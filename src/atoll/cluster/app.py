@@ -11,6 +11,7 @@ from atoll.cluster.catalog import BoundTopology
 from atoll.cluster.delivery import Delivery
 from atoll.cluster.drive import Drive
 from atoll.cluster.load_watch import LoadWatch
+from atoll.cluster.options import ModuleOptions
 from atoll.cluster.revisions import Revisions
 from atoll.cluster.scaling import Scaling
 from atoll.cluster.sizes import vnode_bytes
@@ -33,6 +34,7 @@ from atoll.microbatch.progress import (
 from atoll.microbatch.rollback import complete_rollback
 from atoll.microbatch.stepping import Observer, Stepper
 from atoll.microbatch.tidy import drop_orphans
+from atoll.microbatch.tuning import SettingsLog
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of
 from atoll.tasks.sessions import state_folder
@@ -80,8 +82,19 @@ class App:
         )
         """Who is in the cluster, what runs where, and how to change it."""
         self._load_watch = LoadWatch(self.cluster, self._loops)
-        self._trim = DepotTrimmer(store, name, self._depots, self._loops, drive.now_ms)
+        self._declared: dict[str, dict[str, int]] = {}
         self._pstates: dict[str, ReadablePState] = {}
+        self.options = ModuleOptions(
+            SettingsLog(store, name),
+            epoch,
+            declared=self._declared,
+            topologies=self._loops,
+            depots=self._depots,
+            pstates=self._pstates,
+            now_ms=drive.now_ms,
+        )
+        """The options that can be changed while it runs."""
+        self._trim = DepotTrimmer(store, name, self._depots, self._loops, drive.now_ms)
         self._histories: dict[str, CommitHistory] = {}
         self.fenced: FencedError | None = None
         self._fence_lock = threading.Lock()
@@ -245,6 +258,7 @@ class App:
             actions, state, first=first, observer=observer, on_fenced=self._note_fenced
         )
         self._loops[graph.topology] = loop
+        self._declared[graph.topology] = dict(bound.declared.options)
         for name, spec in bound.program.pstates.items():
             self._pstates[name] = ReadablePState(
                 spec, self.store, self.local, partial(self._history, loop)

@@ -22,6 +22,7 @@ from atoll.depot.depot import Depot
 from atoll.depot.start import StartFrom, end
 from atoll.errors import NotFoundError
 from atoll.microbatch.epochs import Epoch, claim_epoch
+from atoll.microbatch.tuning import SettingsLog
 from atoll.placement.deploying import WorkerReport, deployed
 from atoll.placement.info import ClusterInfo
 from atoll.storage.local import LocalStore
@@ -80,8 +81,9 @@ class Cluster(ABC):
             DeployError: When the root holds a deployment of it that it does not fit.
         """
         store = LocalStore(self.root)
+        _, settings = SettingsLog(store, module.name).latest()
         bound = [
-            bind_topology(self._engine, topology, self.places)
+            bind_topology(self._engine, topology, self.places, settings)
             for topology in module.topologies.values()
         ]
         specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}

@@ -99,7 +99,7 @@ class SparkEngine:
             bound.cut,
             bound.schemas,
             depots,
-            bound.options.small_records_max,
+            bound.options,
             seated=self._seated,
         )
 

@@ -20,6 +20,7 @@ from atoll.errors import (
 )
 from atoll.microbatch import events as ev
 from atoll.microbatch.objects import Commit
+from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure
 from atoll.microbatch.status import Status
 from atoll.placement.placement import Placement
@@ -87,6 +88,10 @@ class Requests:
             self._refuse_stopped(self.status.state)
         self._request(ev.Resume())
         self._wait(lambda state: state.condition == ev.Condition.RUNNING, 60.0, "resume")
+
+    def set_options(self, options: Options) -> None:
+        """Go on with other options from the next microbatch on; does not wait for it."""
+        self._request(ev.SetOptions(options))
 
     def checkpoint(self, timeout_seconds: float = 60.0) -> int:
         """Write all that changed since its last checkpoint to one, and wait until it counts.

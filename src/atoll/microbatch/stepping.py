@@ -75,6 +75,7 @@ class Stepper(Requests):
     def _decide(self, event: ev.Event) -> ev.Command:
         """What follows from an event."""
         state, command = decide(self.status.state, event)
+        self.actions.options = state.options
         with self._changed:
             self.status.state = state
             self._changed.notify_all()

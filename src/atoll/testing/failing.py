@@ -12,6 +12,7 @@ from atoll.microbatch.outcome import ActorFailure, Outcome
 if TYPE_CHECKING:
     from atoll.microbatch.executor import Executor
     from atoll.microbatch.objects import Commit, Plan
+    from atoll.microbatch.options import Options
     from atoll.placement.placement import Placement
 
 __all__ = ["INJECTED", "FailingExecutor"]
@@ -65,6 +66,10 @@ class FailingExecutor:
     def prepare(self, placement: Placement, commit: Commit) -> None:
         """As the executor does."""
         self.executor.prepare(placement, commit)
+
+    def tune(self, options: Options) -> None:
+        """As the executor does."""
+        self.executor.tune(options)
 
     def cancel(self) -> None:
         """As the executor does."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HandLoop"]
 
+_RECORDS_MAX = "depot.microbatch.max.records"
 _PATIENCE_SECONDS = 3_600.0
 """How much virtual time failed attempts may take before a call gives up."""
 
@@ -122,6 +123,8 @@ class HandLoop(Stepper):
         """
         self._refuse_resting()
         until_ms = self._clock.now_ms() + _PATIENCE_SECONDS * 1000
+        while self._requests and isinstance(self._command, ev.Wait | ev.RunAttempt):
+            self.go()
         with self._limited(max_records):
             while True:
                 event = self.go()
@@ -178,7 +181,11 @@ class HandLoop(Stepper):
             )
         state = self.status.state
         known = state.options
-        limited = replace(known, microbatch_records_max=max_records)
+        by_depot = {
+            depot: {name: value for name, value in values.items() if name != _RECORDS_MAX}
+            for depot, values in known.by_depot.items()
+        }
+        limited = replace(known, microbatch_records_max=max_records, by_depot=by_depot)
         self.status.state = replace(state, options=limited)
         try:
             yield
