@@ -28,7 +28,10 @@ __all__ = ["Microbatch", "Module"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
 _VNODE_COUNT_MAX = 32_768
 _DEPOT_PARTITIONS_MAX = 4_096
-_RESERVED = {"module": {"local", "meta"}, "topology": {"depots", "deployments", "epochs"}}
+_RESERVED = {
+    "module": {"local", "meta"},
+    "topology": {"depots", "deployments", "epochs", "options"},
+}
 """Names of folders that Atoll keeps beside those of modules and topologies."""
 
 
@@ -150,6 +153,14 @@ class Module:
             self.topologies[name].graph.dead_letter = dead_letter
         return self.topologies[name]
 
+    def _repr_html_(self) -> str:
+        """The module drawn, for a notebook."""
+        from atoll.dataflow.drawing import draw
+        from atoll.markup import text
+
+        graphs = [each.graph for each in self.topologies.values()]
+        return f"<p><b>{text(self.name)}</b></p>" + draw(graphs, self.depots)
+
     def _check_dead_letter(self, depot: object, place: str) -> None:
         from atoll.ddl import parse_ddl
 
@@ -266,6 +277,14 @@ class Microbatch:
         step = op.Source((), place, depot, start_from)
         self.graph.add(step)
         return Stream(self.graph, step)
+
+    def _repr_html_(self) -> str:
+        """The topology drawn, for a notebook."""
+        from atoll.dataflow.drawing import draw
+        from atoll.markup import text
+
+        title = f"<p>{text(self.module.name)}/<b>{text(self.name)}</b></p>"
+        return title + draw([self.graph], self.graph.depots())
 
     def _changes(self, pstate: PStateDeclaration, key_names: tuple[str, ...], place: str) -> Stream:
         keys = entry_keys(pstate.node, place)

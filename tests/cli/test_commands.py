@@ -149,6 +149,32 @@ class TestStatus:
         assert json.loads(done.out)["state"] == "running"
         assert atoll("pause", "key-pairs", "other").code == 1
 
+    def test_options(self, atoll, url, app):
+        """They are shown, set at a level, and taken back."""
+        lines = atoll("options", "key-pairs").out.splitlines()
+        assert lines[0].split() == ["option", "mb"]
+        assert ["topology.microbatch.retry.max.attempts", "5"] in [x.split() for x in lines]
+        name = "depot.microbatch.max.records"
+        done = atoll("options", "key-pairs", name, "9", "--topology", "mb")
+        assert [name, "9"] in [x.split() for x in done.out.splitlines()]
+        done = atoll("options", "key-pairs", name, "3", "--depot", "numbers")
+        assert done.out.splitlines()[-1].split() == [name, "depot", "numbers", "3"]
+        done = atoll("options", "key-pairs", name, "--unset", "--topology", "mb", "-o", "json")
+        assert json.loads(done.out)["set"] == {"depot": {"numbers": {name: 3}}}
+        ack = "topology.microbatch.ack.branching.factor"
+        for arguments, words in {
+            (name,): "needs a value, or --unset",
+            (name, "1", "--unset"): "needs a value, or --unset",
+            (name, "0"): "at least 1",
+            (ack, "1"): "Spark's scheduler",
+            (name, "1", "--depot", "other"): "no depot 'other'",
+            ("--depot", "numbers"): "which option?",
+        }.items():
+            done = atoll("options", "key-pairs", *arguments)
+            assert (done.code, done.out) == (1, "")
+            assert words in done.err
+        assert atoll("options", "key-pairs", name, "x").code == 2
+
     def test_checkpoint(self, atoll, url, app):
         """It says which microbatch it is as of."""
         done = atoll("checkpoint", "key-pairs", "mb")

@@ -290,6 +290,9 @@ class SimExecutor:
     def prepare(self, placement, commit):
         """Nothing."""
 
+    def tune(self, options):
+        """All options are alike here."""
+
     def forget(self, microbatch):
         """Nothing is staged."""
 

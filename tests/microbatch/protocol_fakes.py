@@ -60,6 +60,9 @@ class FakeExecutor:
     def prepare(self, placement, commit):
         """Nothing."""
 
+    def tune(self, options):
+        """All options are alike here."""
+
     def forget(self, microbatch):
         """Remember what was asked."""
         self.forgotten.append(microbatch)

@@ -10,7 +10,7 @@ from atoll.microbatch.planning import choose_ranges, lost_records
 
 def test_from_the_progress_and_no_more_than_the_most() -> None:
     """From where the last one ended; from the oldest record when retention went past it."""
-    ranges = choose_ranges({"d": [5, 5]}, {"d": [0, 7]}, {"d": [50, 9]}, 10)
+    ranges = choose_ranges({"d": [5, 5]}, {"d": [0, 7]}, {"d": [50, 9]}, {"d": 10})
     assert ranges == {"d": [(5, 15), (7, 9)]}
 
 

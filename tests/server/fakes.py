@@ -6,12 +6,15 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
+from atoll.cluster.options import ModuleOptions
 from atoll.codec.records import RecordCodec
 from atoll.codec.refusals import Refusals
 from atoll.ddl import parse_ddl
 from atoll.errors import NotFoundError, PathError, RecordsRefusedError, UsageError
+from atoll.microbatch.tuning import SettingsLog
 from atoll.placement.info import ClusterInfo
 from atoll.schema import Map, as_node
+from atoll.storage.memory import MemoryStore
 
 
 @dataclass
@@ -162,6 +165,15 @@ class FakeApp:
         }
         self._topologies = {"mb": FakeTopology()}
         self.cluster = SimpleNamespace(info=lambda: ClusterInfo(revision=3))
+        self.options = ModuleOptions(
+            SettingsLog(MemoryStore(), name),
+            SimpleNamespace(number=1, check=lambda: None),
+            declared={"mb": {"topology.microbatch.retry.max.attempts": 5}},
+            topologies={"mb": SimpleNamespace(set_options=lambda options: None)},
+            depots=self._depots,
+            pstates=self._pstates,
+            now_ms=lambda: 0,
+        )
 
     def depots(self):
         """Names."""

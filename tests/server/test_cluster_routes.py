@@ -389,3 +389,24 @@ class TestWorkers:
         client, _ = still
         sent = {"json": {"workers": [0]}, "headers": {"origin": "http://evil.example"}}
         assert problem(client.post(f"{CLUSTER}/cordon", **sent), 403)["code"] == "E-ORIGIN"
+
+
+def test_options_are_set_and_shown(tmp_path):
+    """As Python sets them; what cannot be is a problem, and changes nothing."""
+    url = f"/v1/modules/{MODULE}/options"
+    with running(tmp_path) as (_, app), client_of(app) as client:
+        name = "depot.microbatch.max.records"
+        answer = client.post(url, json={"option": name, "value": 9, "depot": "pairs"})
+        assert answer.json() == client.get(url).json() == app.options.describe()
+        assert answer.json()["set"] == {"depot": {"pairs": {name: 9}}}
+        assert app.options.get(name, depot="pairs") == 9
+        for wrong, status in (
+            ({"option": name, "value": 0}, 400),
+            ({"option": "topology.microbatch.ack.branching.factor", "value": 1}, 400),
+            ({"option": name, "value": 1, "depot": "other"}, 404),
+            ({"option": name, "value": "1"}, 422),
+            ({"option": name}, 422),
+        ):
+            problem(client.post(url, json=wrong), status)
+        client.post(url, json={"option": name, "value": None, "depot": "pairs"})
+        assert app.options.describe()["set"] == {}

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from atoll.cluster.catalog import BoundTopology
 from atoll.cluster.delivery import Delivery
+from atoll.cluster.drive import Drive
 from atoll.cluster.load_watch import LoadWatch
+from atoll.cluster.options import ModuleOptions
 from atoll.cluster.revisions import Revisions
 from atoll.cluster.scaling import Scaling
 from atoll.cluster.sizes import vnode_bytes
-from atoll.cluster.topologies import RunningTopology
+from atoll.cluster.topologies import RunningTopology, status_table
 from atoll.cluster.trimming import DepotTrimmer
 from atoll.depot.depot import Depot
 from atoll.errors import FencedError, NotFoundError
+from atoll.markup import table
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.history import CommitHistory
-from atoll.microbatch.loop import Observer, TopologyLoop
 from atoll.microbatch.progress import (
     known_checkpoints,
     latest_commit,
@@ -31,7 +32,9 @@ from atoll.microbatch.progress import (
     with_starts,
 )
 from atoll.microbatch.rollback import complete_rollback
+from atoll.microbatch.stepping import Observer, Stepper
 from atoll.microbatch.tidy import drop_orphans
+from atoll.microbatch.tuning import SettingsLog
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of
 from atoll.tasks.sessions import state_folder
@@ -63,6 +66,7 @@ class App:
         epoch: Epoch,
         depots: Mapping[str, Depot],
         info: ClusterInfo,
+        drive: Drive,
     ) -> None:
         """Topologies are added by the cluster, then started together."""
         self.name = name
@@ -70,15 +74,27 @@ class App:
         self.local = local
         self.engine = engine
         self.epoch = epoch
+        self._drive = drive
         self._depots = dict(depots)
-        self._loops: dict[str, TopologyLoop] = {}
+        self._loops: dict[str, Stepper] = {}
         self.cluster = Scaling(
-            Revisions(store, name), epoch, info, self._loops, self._vnode_bytes, _now_ms
+            Revisions(store, name), epoch, info, self._loops, self._vnode_bytes, drive.now_ms
         )
         """Who is in the cluster, what runs where, and how to change it."""
         self._load_watch = LoadWatch(self.cluster, self._loops)
-        self._trim = DepotTrimmer(store, name, self._depots, self._loops)
+        self._declared: dict[str, dict[str, int]] = {}
         self._pstates: dict[str, ReadablePState] = {}
+        self.options = ModuleOptions(
+            SettingsLog(store, name),
+            epoch,
+            declared=self._declared,
+            topologies=self._loops,
+            depots=self._depots,
+            pstates=self._pstates,
+            now_ms=drive.now_ms,
+        )
+        """The options that can be changed while it runs."""
+        self._trim = DepotTrimmer(store, name, self._depots, self._loops, drive.now_ms)
         self._histories: dict[str, CommitHistory] = {}
         self.fenced: FencedError | None = None
         self._fence_lock = threading.Lock()
@@ -140,7 +156,7 @@ class App:
         return {
             "module": self.name,
             "epoch": self.epoch.number,
-            "at_ms": _now_ms(),
+            "at_ms": self._drive.now_ms(),
             "topologies": {name: self.topology(name).status() for name in self.topologies()},
             "depots": {
                 name: {
@@ -150,6 +166,18 @@ class App:
                 for name, depot in sorted(self._depots.items())
             },
         }
+
+    def _repr_html_(self) -> str:
+        """Topologies and depots as they are now, for a notebook."""
+        status = self.status()
+        depots = [
+            [name, sum(each["end_offsets"]) - sum(each["start_offsets"]), len(each["end_offsets"])]
+            for name, each in status["depots"].items()
+        ]
+        heads, rows = status_table(list(status["topologies"].values()))
+        return table(heads, rows, f"module {self.name}") + table(
+            ["depot", "records", "partitions"], depots
+        )
 
     def on_fenced(self, listener: Callable[[FencedError], None]) -> None:
         """Be told once when another process took the module over; at once when it did before.
@@ -163,12 +191,31 @@ class App:
                 return
         listener(self.fenced)
 
+    def pause(self, timeout_seconds: float = 60.0) -> None:
+        """Pause every topology; returns when none runs a microbatch."""
+        for name in self.topologies():
+            self.topology(name).pause(timeout_seconds)
+
+    def resume(self) -> None:
+        """Let every topology go on."""
+        for name in self.topologies():
+            self.topology(name).resume()
+
     def close(self) -> None:
         """Stop the topologies after their running microbatch, then close the depots."""
         self.cluster.close()
         self._load_watch.close()
         for loop in self._loops.values():
             loop.close()
+        for depot in self._depots.values():
+            depot.close()
+
+    def kill(self) -> None:
+        """End as if the process had died: what runs is cut off, and nothing is finished."""
+        self.cluster.close()
+        self._load_watch.close()
+        for loop in self._loops.values():
+            loop.kill()
         for depot in self._depots.values():
             depot.close()
 
@@ -204,17 +251,18 @@ class App:
             executor=executor,
             depots=depots,
             options=bound.options,
-            now_ms=_now_ms,
+            now_ms=self._drive.now_ms,
             floor=last.floor,
             deliver=Delivery(self.store, self._depots, self.name, graph.topology),
             housekeeping=self._trim,
             starts=starts,
             timeline=last.timeline,
         )
-        loop = TopologyLoop(
+        loop = self._drive.loop(
             actions, state, first=first, observer=observer, on_fenced=self._note_fenced
         )
         self._loops[graph.topology] = loop
+        self._declared[graph.topology] = dict(bound.declared.options)
         for name, spec in bound.program.pstates.items():
             self._pstates[name] = ReadablePState(
                 spec, self.store, self.local, partial(self._history, loop)
@@ -226,7 +274,8 @@ class App:
         """Start all topologies."""
         for loop in self._loops.values():
             loop.start()
-        self._load_watch.start()
+        if self._drive.load_watched:
+            self._load_watch.start()
 
     def _groups(self, pstate: str) -> int:
         """Into how many parts a scan of a PState is divided: as many as actors write it."""
@@ -247,7 +296,7 @@ class App:
         for listener in self._when_fenced:
             listener(reason)
 
-    def _history(self, loop: TopologyLoop) -> CommitHistory:
+    def _history(self, loop: Stepper) -> CommitHistory:
         """The log as of the published commit; the same object while there is no new one."""
         published = loop.published
         known = self._histories.get(loop.topology)
@@ -255,10 +304,6 @@ class App:
             known = CommitHistory(self.store, self.name, loop.topology, published)
             self._histories[loop.topology] = known
         return known
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 def _found(things: Mapping[str, _T], name: str, kind: str, module: str) -> _T:

@@ -10,6 +10,7 @@ from atoll.dataflow.operators import AppendTo
 from atoll.dataflow.usercode import placed
 from atoll.errors import DeclarationError
 from atoll.microbatch.options import Options
+from atoll.microbatch.tuning import Settings, effective
 from atoll.storage.places import Places
 from atoll.tasks.bind import bind
 
@@ -35,15 +36,23 @@ class BoundTopology:
     program: Program
 
 
-def bind_topology(engine: Engine, topology: Microbatch, places: Places) -> BoundTopology:
+def bind_topology(
+    engine: Engine, topology: Microbatch, places: Places, settings: Settings
+) -> BoundTopology:
     """Check a topology in full and bind it.
+
+    Args:
+        engine: What will run it.
+        topology: As declared.
+        places: Where everything lies.
+        settings: The options set while the module ran before.
 
     Raises:
         DeclarationError: With the place in the user's file and what to change.
     """
     with placed(topology.place):
         topology.graph.check()
-        options = Options().with_values(topology.options)
+        options = effective(topology.options, settings, topology.name)
     _check_targets(topology)
     cut = fragments(topology.graph)
     schemas = engine.schemas(topology.graph)

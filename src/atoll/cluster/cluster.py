@@ -6,7 +6,6 @@ and how it is known which workers there are.
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -14,13 +13,16 @@ from typing import TYPE_CHECKING, Self
 from atoll.cluster.app import App
 from atoll.cluster.catalog import BoundTopology, bind_topology
 from atoll.cluster.depots import depot_spec, described_partitioner
+from atoll.cluster.drive import Drive
 from atoll.cluster.revisions import Revision, Revisions
 from atoll.cluster.update import check_update
 from atoll.dataflow.scheduling import fragment_specs
 from atoll.ddl import to_ddl
 from atoll.depot.depot import Depot
 from atoll.depot.start import StartFrom, end
+from atoll.errors import NotFoundError
 from atoll.microbatch.epochs import Epoch, claim_epoch
+from atoll.microbatch.tuning import SettingsLog
 from atoll.placement.deploying import WorkerReport, deployed
 from atoll.placement.info import ClusterInfo
 from atoll.storage.local import LocalStore
@@ -35,7 +37,7 @@ from atoll.views.deployment import (
 
 if TYPE_CHECKING:
     from atoll.cluster.engines import Engine
-    from atoll.microbatch.loop import Observer
+    from atoll.microbatch.stepping import Observer
     from atoll.module import Module
     from atoll.storage.places import Places
 
@@ -49,15 +51,23 @@ class Cluster(ABC):
         places: Where everything lies.
         engine: What runs the attempts.
         observer: Called after each numbered step of every microbatch, for tests and tools.
+        drive: What moves the topologies; threads when None.
     """
 
-    def __init__(self, places: Places, engine: Engine, observer: Observer | None) -> None:
+    def __init__(
+        self,
+        places: Places,
+        engine: Engine,
+        observer: Observer | None,
+        drive: Drive | None = None,
+    ) -> None:
         """Nothing runs yet."""
         self.places = places
         self.root = places.root
         self.apps: dict[str, App] = {}
         self._engine = engine
         self._observer = observer
+        self._drive = drive or Drive()
 
     @abstractmethod
     def present(self) -> list[WorkerReport]:
@@ -71,8 +81,9 @@ class Cluster(ABC):
             DeployError: When the root holds a deployment of it that it does not fit.
         """
         store = LocalStore(self.root)
+        _, settings = SettingsLog(store, module.name).latest()
         bound = [
-            bind_topology(self._engine, topology, self.places)
+            bind_topology(self._engine, topology, self.places, settings)
             for topology in module.topologies.values()
         ]
         specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
@@ -86,7 +97,7 @@ class Cluster(ABC):
         store.sweep(module.name)
         depots = self._open_depots(module, epoch)
         info = self._place(store, module, bound, epoch)
-        deployment = _deployment(module, bound, depots, before)
+        deployment = _deployment(module, bound, depots, before, self._drive.now_ms())
         if before is None or _changed(before, deployment):
             save_deployment(store, deployment)
         app = App(
@@ -97,6 +108,7 @@ class Cluster(ABC):
             epoch=epoch,
             depots=depots,
             info=info,
+            drive=self._drive,
         )
         for each in bound:
             starts = deployment.topologies[each.declared.name].starts
@@ -109,6 +121,33 @@ class Cluster(ABC):
         """Stop every module."""
         for app in self.apps.values():
             app.close()
+        self.apps.clear()
+
+    def update(self, module: Module) -> App:
+        """Replace a running module by another version of it.
+
+        The running microbatch ends first; the new version goes on from its commit.
+
+        Raises:
+            NotFoundError: When no module of that name runs here.
+            DeclarationError: When the new version has a mistake; the running one goes on.
+            DeployError: When it does not fit what is deployed; the running one goes on.
+        """
+        if module.name not in self.apps:
+            raise NotFoundError(
+                f"no module {module.name!r} runs here",
+                hint="deploy(module) starts one; running: " + (", ".join(self.apps) or "none"),
+            )
+        return self.deploy(module)
+
+    def kill(self) -> None:
+        """End every module as if the process had died, for tests.
+
+        What runs is cut off and nothing is finished; a cluster on the same root goes on from the
+        last commit. A task in the middle of a Python function ends after it.
+        """
+        for app in self.apps.values():
+            app.kill()
         self.apps.clear()
 
     def __enter__(self) -> Self:
@@ -135,7 +174,7 @@ class Cluster(ABC):
             latest = revisions.latest()
             before = ClusterInfo() if latest is None else latest.info
             info = deployed(before, self.present(), specs, policies)
-            at_ms = int(time.time() * 1000)
+            at_ms = self._drive.now_ms()
             made = Revision(info, epoch.number, at_ms, "deployed")
             if info is before or revisions.create(made):
                 return info
@@ -148,6 +187,7 @@ class Cluster(ABC):
                 depot_spec(declared),
                 epoch=epoch.number,
                 fence=epoch.check,
+                clock=lambda: self._drive.now_ms() / 1000.0,
             )
             for name, declared in module.depots.items()
         }
@@ -158,6 +198,7 @@ def _deployment(
     bound: list[BoundTopology],
     depots: dict[str, Depot],
     before: Deployment | None,
+    now_ms: int,
 ) -> Deployment:
     """What is deployed now; a depot's start is resolved only where a topology first meets it."""
     topologies = {}
@@ -177,7 +218,7 @@ def _deployment(
         )
     return Deployment(
         module.name,
-        int(time.time() * 1000),
+        now_ms,
         {
             name: DepotDeployment(to_ddl(each.schema), each.partitions, described_partitioner(each))
             for name, each in module.depots.items()

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from atoll.cluster.catalog import BoundTopology
     from atoll.dataflow.graph import Graph
-    from atoll.dataflow.operators import Operator
+    from atoll.dataflow.operators import ColumnOperator, Operator
     from atoll.depot.depot import Depot
     from atoll.microbatch.executor import Executor
 
-__all__ = ["Engine", "EngineName", "InlineEngine", "SparkEngine", "engine_named"]
+__all__ = ["AutoEngine", "Engine", "EngineName", "InlineEngine", "SparkEngine", "engine_named"]
 
-EngineName = Literal["spark", "inline"]
+EngineName = Literal["spark", "inline", "auto"]
 
 
 class Engine(Protocol):
@@ -53,7 +53,9 @@ def engine_named(name: EngineName, parallelism: int, session: SparkSession | Non
             return SparkEngine(lambda: session or _local_session(parallelism))
         case "inline":
             return InlineEngine()
-    raise DeclarationError(f"there is no engine {name!r}", hint="use 'spark' or 'inline'")
+        case "auto":
+            return AutoEngine(SparkEngine(lambda: session or _local_session(parallelism)))
+    raise DeclarationError(f"there is no engine {name!r}", hint="use 'spark', 'inline' or 'auto'")
 
 
 def _local_session(parallelism: int) -> SparkSession:
@@ -97,7 +99,7 @@ class SparkEngine:
             bound.cut,
             bound.schemas,
             depots,
-            bound.options.small_records_max,
+            bound.options,
             seated=self._seated,
         )
 
@@ -128,3 +130,45 @@ class InlineEngine:
             hint="use pstate(...).select(...), or run the module on engine='spark'",
             pstate=options.get("pstate", ""),
         )
+
+
+class AutoEngine:
+    """For each topology the calling process where it can run it, and Spark where it cannot.
+
+    Args:
+        spark: Started by the first topology with a step that only Spark can run.
+    """
+
+    def __init__(self, spark: SparkEngine) -> None:
+        """Nothing has started."""
+        self._spark = spark
+        self._inline = InlineEngine()
+        self._on_spark: list[Graph] = []
+
+    def schemas(self, graph: Graph) -> dict[Operator, pa.Schema]:
+        """The columns; which engine runs the topology is decided here."""
+        try:
+            return schemas_of(graph, _without_spark)
+        except _NeedsSparkError:
+            self._on_spark.append(graph)
+            return self._spark.schemas(graph)
+
+    def executor(self, bound: BoundTopology, depots: Mapping[str, Depot]) -> Executor:
+        """Attempts in the calling process, or as Spark jobs."""
+        on_spark = any(bound.declared.graph is graph for graph in self._on_spark)
+        return (self._spark if on_spark else self._inline).executor(bound, depots)
+
+    def dataframe(self, options: Mapping[str, str]) -> DataFrame:
+        """Read through Spark, which starts for it."""
+        return self._spark.dataframe(options)
+
+
+class _NeedsSparkError(Exception):
+    """A column step that Python alone cannot run."""
+
+
+def _without_spark(operator: ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
+    try:
+        return python_only(operator, inputs)
+    except DeclarationError:
+        raise _NeedsSparkError from None

@@ -16,7 +16,7 @@ import msgspec
 from atoll.cluster.scaling import Scaling
 from atoll.errors import AtollError
 from atoll.logs import get_logger
-from atoll.microbatch.loop import TopologyLoop
+from atoll.microbatch.stepping import Stepper
 from atoll.placement.info import ClusterInfo
 from atoll.placement.load import LoadOptions, LoadState, Sample, decide
 from atoll.placement.policies import Load, parse_policy
@@ -41,7 +41,7 @@ class LoadWatch:
     def __init__(
         self,
         scaling: Scaling,
-        loops: Mapping[str, TopologyLoop],
+        loops: Mapping[str, Stepper],
         options: LoadOptions = LoadOptions(),  # noqa: B008  # immutable
         interval_seconds: float = INTERVAL_SECONDS,
     ) -> None:
@@ -86,7 +86,7 @@ class LoadWatch:
         if wanted is not None:
             self._scaling.resize(topology, wanted)
 
-    def _sample(self, topology: str, loop: TopologyLoop, now_seconds: float) -> Sample | None:
+    def _sample(self, topology: str, loop: Stepper, now_seconds: float) -> Sample | None:
         """What the topology did since the last one; None at the first."""
         worked, processed = loop.status.worked_seconds(), loop.published.processed
         before = self._seen.get(topology)

@@ -21,7 +21,7 @@ from atoll.storage.places import Places
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from atoll.microbatch.loop import Observer
+    from atoll.microbatch.stepping import Observer
 
 __all__ = ["LocalCluster"]
 
@@ -37,7 +37,7 @@ class LocalCluster(Cluster):
             when None.
         parallelism: How many actors each topology has.
         engine: ``spark``, or ``inline``: attempts run in this process, without Spark and Java;
-            for modules of Python steps and state steps only.
+            for modules of Python steps and state steps only. ``auto`` is inline where it can be.
         session: A Spark session to use instead of the process's own.
         observer: Called after each numbered step of every microbatch, for tests and tools.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from atoll.cluster.app import App
-    from atoll.microbatch.loop import Observer
+    from atoll.microbatch.stepping import Observer
     from atoll.module import Module
 
 __all__ = ["SparkCluster"]

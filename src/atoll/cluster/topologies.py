@@ -4,15 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from atoll.microbatch.loop import TopologyLoop
+from atoll.markup import Rows, table
+from atoll.microbatch.stepping import Stepper
 
-__all__ = ["RunningTopology"]
+__all__ = ["RunningTopology", "status_table"]
+
+_COLUMNS = ("topology", "state", "id", "committed", "version", "step", "processed")
+
+
+def status_table(statuses: list[dict[str, Any]]) -> tuple[list[str], list[list[object]]]:
+    """What a notebook shows of topologies' statuses: the heads, and a row for each."""
+    rows = [
+        [
+            *(each[name] for name in _COLUMNS),
+            sum(sum(lags) for lags in each["lag"].values()),
+            each["records_per_second"],
+            each["durations_ms"].get("total"),
+            each["error"] and f"{each['error']['message']} [{each['error']['code']}]",
+        ]
+        for each in statuses
+    ]
+    return [*_COLUMNS, "lag", "records/s", "duration ms", "error"], rows
 
 
 class RunningTopology:
     """Pause, resume, wait for and look at one topology."""
 
-    def __init__(self, loop: TopologyLoop) -> None:
+    def __init__(self, loop: Stepper) -> None:
         """Made by the app."""
         self._loop = loop
         self.name = loop.topology
@@ -88,4 +106,8 @@ class RunningTopology:
 
     def recent_microbatches(self) -> list[dict[str, Any]]:
         """The last microbatches committed: id, records, and milliseconds by step."""
-        return list(self._loop.status.history)
+        return Rows(self._loop.status.history)
+
+    def _repr_html_(self) -> str:
+        """The status, for a notebook."""
+        return table(*status_table([self.status()]), caption=f"topology {self.name}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from atoll.microbatch.history import CommitHistory
@@ -12,12 +11,12 @@ from atoll.microbatch.progress import with_starts
 
 if TYPE_CHECKING:
     from atoll.depot.depot import Depot
-    from atoll.microbatch.loop import TopologyLoop
+    from atoll.microbatch.stepping import Stepper
     from atoll.storage.local import LocalStore
 
 __all__ = ["DepotTrimmer"]
 
-_INTERVAL_SECONDS = 10.0
+_INTERVAL_MS = 10_000
 
 
 class DepotTrimmer:
@@ -28,6 +27,7 @@ class DepotTrimmer:
         module: Whose depots they are.
         depots: Its depots, by name.
         loops: Its topologies, by name.
+        now_ms: The clock; it may be set back.
     """
 
     def __init__(
@@ -35,21 +35,23 @@ class DepotTrimmer:
         store: LocalStore,
         module: str,
         depots: Mapping[str, Depot],
-        loops: Mapping[str, TopologyLoop],
+        loops: Mapping[str, Stepper],
+        now_ms: Callable[[], int],
     ) -> None:
         """The first call trims."""
         self._store = store
         self._module = module
         self._depots = depots
         self._loops = loops
-        self._not_before = 0.0
+        self._now_ms = now_ms
+        self._last_ms = -_INTERVAL_MS
 
     def __call__(self) -> None:
         """Keep what a rollback of any topology would read again; the rest is retention's."""
-        now = time.monotonic()
-        if now < self._not_before:
+        now_ms = self._now_ms()
+        if 0 <= now_ms - self._last_ms < _INTERVAL_MS:
             return
-        self._not_before = now + _INTERVAL_SECONDS
+        self._last_ms = now_ms
         needed_by = {name: self._oldest(loop).ends() for name, loop in self._loops.items()}
         for name, depot in self._depots.items():
             needed = [
@@ -60,7 +62,7 @@ class DepotTrimmer:
             protected = [min(offsets) for offsets in zip(*needed, strict=True)] or None
             depot.trim(protected)
 
-    def _oldest(self, loop: TopologyLoop) -> Commit:
+    def _oldest(self, loop: Stepper) -> Commit:
         """The progress that a topology can go back to."""
         last = loop.published
         history = CommitHistory(self._store, self._module, loop.topology, last)

@@ -54,6 +54,7 @@ def _check_module(store: LocalStore, module: str, report: Report, *, stores: boo
     _check_sequence(store, f"{module}/epochs", "who owned the module is not known", report)
     _check_sequence(store, f"{module}/deployments", "an older declaration is lost", report)
     _check_sequence(store, f"{module}/cluster", "what ran where is not known", report)
+    _check_sequence(store, f"{module}/options", "the options set are not known", report)
     for folder in sorted((store.root / module / "depots").glob("*")):
         for damage in verify_depot(folder):
             name = Path(damage.file)

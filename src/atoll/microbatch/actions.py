@@ -166,6 +166,7 @@ class Actions:
 
     def _run_attempt(self, command: ev.RunAttempt) -> ev.Event:
         timeout = float(self.options.phase_timeout_seconds)
+        self.executor.tune(self.options)
         outcome = self.executor.run(
             command.plan, self.epoch.number, command.version, command.placement, timeout
         )

@@ -62,6 +62,7 @@ from atoll.microbatch.events import (
     RollBackRefused,
     RolledBack,
     RunAttempt,
+    SetOptions,
     State,
     Step,
     Tidied,
@@ -105,6 +106,8 @@ def _decide(state: State, event: Event) -> tuple[State, Command]:
         case Place(ticket, to, trial):
             placing = Placing(ticket, to)
             return _go_on(replace(state, placing=placing) if trial else _placed(state, placing))
+        case SetOptions(options):
+            return _go_on(replace(state, options=options))
         case RollBack() | RolledBack() | RollBackRefused():
             return _roll_back(state, event)
         case Begin():
@@ -198,7 +201,7 @@ def _wake(state: State, event: Wake) -> tuple[State, Command]:
     lost = planning.lost_records(state.last.ends(), event.ends)
     if lost is not None:
         return replace(state, condition=Condition.FAILED, failure=failure_of(lost)), Wait(None)
-    limit = state.options.microbatch_records_max
+    limit = state.options.records_max(event.ends)
     ranges = planning.choose_ranges(state.last.ends(), event.starts, event.ends, limit)
     asked = state.asked
     stale = state.checkpoints.stale(state.last) if asked.came > asked.answered else {}

@@ -42,6 +42,7 @@ __all__ = [
     "RollBackRefused",
     "RolledBack",
     "RunAttempt",
+    "SetOptions",
     "State",
     "Step",
     "Tidied",
@@ -255,6 +256,13 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class SetOptions:
+    """The topology has other options, from its next microbatch or attempt on."""
+
+    options: Options
+
+
+@dataclass(frozen=True, slots=True)
 class RolledBack:
     """A new timeline began; everything of the one before it above the commit is abandoned."""
 
@@ -294,6 +302,7 @@ Event = (
     | RollBack
     | RolledBack
     | RollBackRefused
+    | SetOptions
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from atoll.microbatch.objects import Commit, Plan
+from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, Outcome
 from atoll.placement.placement import Placement
 
@@ -45,6 +46,9 @@ class Executor(Protocol):
             placement: Where attempts may run soon.
             commit: The last one.
         """
+
+    def tune(self, options: Options) -> None:
+        """Run the following attempts with these options; called before each."""
 
     def cancel(self) -> None:
         """End the running attempt soon; :meth:`run` then raises. Nothing when none runs.

@@ -1,7 +1,7 @@
 """Runs the coordinator's commands, one after the other, in a thread of its own.
 
-This is the thin shell around ``coordinator.decide`` and ``actions.Actions``: it waits, takes
-requests from other threads, and hands each event to the one and each command to the other.
+This is the thin shell around :class:`atoll.microbatch.stepping.Stepper`: it waits, and takes
+requests from other threads.
 """
 
 from __future__ import annotations
@@ -17,11 +17,8 @@ from atoll.errors import FencedError
 from atoll.logs import get_logger
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
-from atoll.microbatch.coordinator import decide
-from atoll.microbatch.objects import Commit
 from atoll.microbatch.outcome import ActorFailure, failure_of
-from atoll.microbatch.requests import Requests
-from atoll.microbatch.status import Status
+from atoll.microbatch.stepping import Observer, Stepper
 from atoll.microbatch.watch import FenceWatch
 from atoll.placement.placement import Placement
 
@@ -29,12 +26,13 @@ __all__ = ["Observer", "TopologyLoop"]
 
 _log = get_logger("atoll.microbatch")
 
-Observer = Callable[[ev.Step, int], None]
-"""Called after each numbered step of a microbatch with the step and the microbatch's id."""
+
+_KILL_SECONDS = 0.02
+"""Between two tries to cut an attempt off."""
 
 
-class TopologyLoop(Requests):
-    """One topology's microbatches, from the last commit on.
+class TopologyLoop(Stepper):
+    """One topology's microbatches, from the last commit on, in a thread.
 
     Args:
         actions: What the coordinator can do.
@@ -55,15 +53,8 @@ class TopologyLoop(Requests):
         on_fenced: Callable[[FencedError], None] | None = None,
     ) -> None:
         """Nothing runs before :meth:`start`."""
-        super().__init__(Status(actions.topology, state), state.last)
-        self.actions = replace(actions, publish=self._publish)
-        self.depots = actions.depots
-        self.fenced: FencedError | None = None
-        self._observer = observer
-        self._on_fenced = on_fenced
+        super().__init__(actions, state, first=first, observer=observer, on_fenced=on_fenced)
         self._watch = FenceWatch(actions.epoch, self._end_attempt)
-        self._first = first
-        self._durations: dict[str, float] = {}
         self._thread = threading.Thread(
             target=self._run, name=f"atoll-{actions.module}-{actions.topology}", daemon=True
         )
@@ -74,6 +65,16 @@ class TopologyLoop(Requests):
         """Begin; call once."""
         self._thread.start()
         self._watch.start()
+
+    def kill(self) -> None:
+        """Cut the running attempt off and end; a task's Python function is not interrupted."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._watch.close()
+        while self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self.actions.executor.cancel()  # again: the attempt may begin only now
+            self._thread.join(_KILL_SECONDS)
 
     def close(self) -> None:
         """Stop after the running microbatch; returns when the loop has ended."""
@@ -116,11 +117,7 @@ class TopologyLoop(Requests):
     def _go(self) -> None:
         event = self._first or self.actions.look()
         while not self._closing:
-            state, command = decide(self.status.state, event)
-            with self._changed:
-                self.status.state = state
-                self._changed.notify_all()
-            following = self._execute(command)
+            following = self._execute(self._decide(event))
             if following is None:
                 return
             event = following
@@ -132,29 +129,16 @@ class TopologyLoop(Requests):
             case ev.Halt(failure):
                 self._halt(failure)
                 return self._sleep(None)
-        began = time.perf_counter()
-        self.status.working()
-        event = self.actions.perform(command)
-        self.status.resting()
-        self._measure(event, (time.perf_counter() - began) * 1000.0)
-        return event
+        return self._work(command)
 
     def _halt(self, failure: ActorFailure) -> None:
-        _log.error("fenced", topology=self.topology, reason=failure.message)
         self._watch.close()
-        self.fenced = FencedError(failure.message, hint=failure.hint, **failure.context)
-        if self._on_fenced is not None:
-            self._on_fenced(self.fenced)
+        super()._halt(failure)
 
     def _end_attempt(self, reason: FencedError) -> None:
         """Called by the watcher: whatever the loop does or waits for, it shall halt now."""
         self._request(ev.CommitRefused(failure_of(reason)))
         self.actions.executor.cancel()
-
-    def _publish(self, commit: Commit) -> None:
-        with self._changed:
-            self.published = commit
-            self._changed.notify_all()
 
     # Waiting --------------------------------------------------------------------------------------
 
@@ -176,35 +160,3 @@ class TopologyLoop(Requests):
                 return None
             self._appended = False
         return self.actions.look() if idle else ev.Retry()
-
-    # Measuring ------------------------------------------------------------------------------------
-
-    def _measure(self, event: ev.Event, duration_ms: float) -> None:
-        """Keep what the status shows of a numbered step that has just ended."""
-        step = _ENDED.get(type(event))
-        if step is None:
-            return
-        if step == ev.Step.PRIME:
-            self._durations = {}
-        name = step.name.lower()
-        self._durations[name] = self._durations.get(name, 0.0) + duration_ms
-        if isinstance(event, ev.AttemptSucceeded):
-            self.status.attempted(event.outcome)
-        state = self.status.state
-        if self._observer is not None and not isinstance(event, ev.Delivered):
-            plan = event.plan if isinstance(event, ev.PlanReady) else state.plan
-            self._observer(step, state.last.id if plan is None else plan.id)
-        if step == ev.Step.TIDY:
-            durations = {**self._durations, "total": sum(self._durations.values())}
-            self.status.committed(state.last.id, state.last.records, durations)
-
-
-_ENDED: dict[type[ev.Event], ev.Step] = {
-    ev.PlanReady: ev.Step.PRIME,
-    ev.AttemptSucceeded: ev.Step.PROCESS,
-    ev.CommitCreated: ev.Step.COMMIT,
-    ev.Delivered: ev.Step.PUBLISH,
-    ev.Published: ev.Step.PUBLISH,
-    ev.Tidied: ev.Step.TIDY,
-}
-"""Which step an event ends, or a part of it."""

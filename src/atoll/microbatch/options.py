@@ -1,36 +1,72 @@
 """The options of a topology, by the names that users write, checked when they are set.
 
 Durations and sizes carry their unit in the name. An unknown name is refused with the nearest
-known one.
+known one, and one that other systems have and that can mean nothing here with the reason.
+
+An option has *levels* at which it can be set: the module, a topology, and for some a depot or a
+PState. The most specific level that has a value wins (``tuning``).
 """
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 from atoll.errors import DeclarationError
 
-__all__ = ["Options"]
+__all__ = ["LEVELS", "Level", "Options", "check_option", "levels_of"]
+
+Level = Literal["module", "topology", "depot", "pstate"]
+LEVELS: tuple[Level, ...] = ("module", "topology", "depot", "pstate")
+
+_TOPOLOGY: tuple[Level, ...] = ("module", "topology")
+
+_ACKNOWLEDGED = (
+    "tasks do not acknowledge each other: Spark's scheduler tells the driver which have ended, and "
+    "one action brings all their manifests"
+)
+_MEANINGLESS = {
+    "topology.microbatch.ack.branching.factor": _ACKNOWLEDGED,
+    "topology.microbatch.ack.delay.base.millis": _ACKNOWLEDGED,
+    "topology.microbatch.ack.delay.step.millis": _ACKNOWLEDGED,
+}
+"""Options that other systems have, and why they can mean nothing here."""
 
 
-def _option(name: str, default: int, least: int) -> Any:
-    return field(default=default, metadata={"name": name, "least": least})
+def _option(name: str, default: int, least: int, levels: tuple[Level, ...] = _TOPOLOGY) -> Any:
+    return field(default=default, metadata={"name": name, "least": least, "levels": levels})
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """How one topology runs. All are whole numbers."""
 
-    microbatch_records_max: int = _option("depot.microbatch.max.records", 250_000, 1)
+    microbatch_records_max: int = _option(
+        "depot.microbatch.max.records", 250_000, 1, (*_TOPOLOGY, "depot")
+    )
     """The most records that one microbatch takes from one depot partition."""
+
+    fetch_records_max: int = _option("depot.max.fetch", 65_536, 1, (*_TOPOLOGY, "depot"))
+    """The most records that a reading task hands to the steps at once."""
 
     phase_timeout_seconds: int = _option("topology.microbatch.phase.timeout.seconds", 600, 1)
     """How long the jobs of an attempt (step 2) may take before they are ended and tried again."""
 
     empty_sleep_millis: int = _option("topology.microbatch.empty.sleep.time.millis", 100, 1)
     """How long to wait after finding nothing new; an append in this process ends the wait."""
+
+    flush_paths_max: int = _option(
+        "topology.microbatch.pstate.flush.path.count", 100_000, 1, (*_TOPOLOGY, "pstate")
+    )
+    """How many entries that a function wrote wait before they are handed to the store."""
+
+    combiner_rows_max: int = _option("topology.combiner.limit", 1_000_000, 1)
+    """How many rows a task collects before it folds them into partial aggregates."""
+
+    transfer_rows_max: int = _option("worker.combined.transfer.limit", 10_000, 1)
+    """How many packed rows Spark moves between its processes at once."""
 
     history_microbatches: int = _option("pstate.history.microbatches", 2, 2)
     """How many microbatches back the state stays readable directly."""
@@ -47,29 +83,67 @@ class Options:
     small_records_max: int = _option("topology.microbatch.small.max.records", 20_000, 0)
     """Up to how many records a microbatch runs without an exchange, each actor reading all."""
 
-    def with_values(self, values: dict[str, int]) -> Options:
+    by_depot: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """For each depot that has values of its own, these, by public name."""
+
+    by_pstate: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The same for PStates."""
+
+    def with_values(self, values: Mapping[str, int]) -> Options:
         """These options with some set by their public names.
 
         Raises:
             DeclarationError: When a name is unknown or a value is out of range.
         """
-        known = {each.metadata["name"]: each for each in fields(self)}
-        changes: dict[str, int] = {}
         for name, value in values.items():
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                raise DeclarationError(
-                    f"there is no option {name!r}",
-                    hint=f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(known),
-                )
-            least = known[name].metadata["least"]
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise DeclarationError(
-                    f"option {name!r} must be a whole number of at least {least}, not {value!r}"
-                )
-            changes[known[name].name] = value
+            check_option(name, value)
+        changes: dict[str, Any] = {_KNOWN[name].name: value for name, value in values.items()}
         return replace(self, **changes)
 
     def by_name(self) -> dict[str, int]:
         """All options by their public names."""
-        return {each.metadata["name"]: getattr(self, each.name) for each in fields(self)}
+        return {name: getattr(self, each.name) for name, each in _KNOWN.items()}
+
+    def for_depot(self, depot: str) -> Options:
+        """The options as they are for one depot."""
+        return self.with_values(self.by_depot.get(depot, {}))
+
+    def for_pstate(self, pstate: str) -> Options:
+        """The options as they are for one PState."""
+        return self.with_values(self.by_pstate.get(pstate, {}))
+
+    def records_max(self, depots: Iterable[str]) -> dict[str, int]:
+        """For each depot the most records that a microbatch takes from one partition of it."""
+        return {name: self.for_depot(name).microbatch_records_max for name in depots}
+
+
+_KNOWN = {each.metadata["name"]: each for each in fields(Options) if "name" in each.metadata}
+
+
+def levels_of(name: str) -> tuple[Level, ...]:
+    """The levels at which an option can be set; none when there is no such option."""
+    return _KNOWN[name].metadata["levels"] if name in _KNOWN else ()
+
+
+def check_option(name: str, value: object) -> None:
+    """Hold that there is such an option and that it can have the value.
+
+    Raises:
+        DeclarationError: With the nearest name, or why the option means nothing here.
+    """
+    if name in _MEANINGLESS:
+        raise DeclarationError(
+            f"option {name!r} can mean nothing here: {_MEANINGLESS[name]}",
+            hint="leave it out",
+        )
+    if name not in _KNOWN:
+        near = difflib.get_close_matches(name, _KNOWN, n=1)
+        raise DeclarationError(
+            f"there is no option {name!r}",
+            hint=f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(_KNOWN),
+        )
+    least = _KNOWN[name].metadata["least"]
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise DeclarationError(
+            f"option {name!r} must be a whole number of at least {least}, not {value!r}"
+        )

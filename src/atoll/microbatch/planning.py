@@ -30,9 +30,9 @@ def choose_ranges(
     progress: dict[str, list[int]],
     starts: dict[str, list[int]],
     ends: dict[str, list[int]],
-    records_max: int,
+    records_max: dict[str, int],
 ) -> Ranges:
-    """For each depot partition the offsets to read: from the progress, ``records_max`` at most.
+    """For each depot partition the offsets to read: from the progress, at most so many.
 
     A depot partition whose oldest records were dropped by retention is read from what is left.
     """
@@ -43,5 +43,5 @@ def choose_ranges(
         ranges[depot] = []
         for partition, end in enumerate(depot_ends):
             start = max(done[partition], starts[depot][partition])
-            ranges[depot].append((start, min(max(end, start), start + records_max)))
+            ranges[depot].append((start, min(max(end, start), start + records_max[depot])))
     return ranges

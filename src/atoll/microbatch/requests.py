@@ -20,6 +20,7 @@ from atoll.errors import (
 )
 from atoll.microbatch import events as ev
 from atoll.microbatch.objects import Commit
+from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure
 from atoll.microbatch.status import Status
 from atoll.placement.placement import Placement
@@ -87,6 +88,10 @@ class Requests:
             self._refuse_stopped(self.status.state)
         self._request(ev.Resume())
         self._wait(lambda state: state.condition == ev.Condition.RUNNING, 60.0, "resume")
+
+    def set_options(self, options: Options) -> None:
+        """Go on with other options from the next microbatch on; does not wait for it."""
+        self._request(ev.SetOptions(options))
 
     def checkpoint(self, timeout_seconds: float = 60.0) -> int:
         """Write all that changed since its last checkpoint to one, and wait until it counts.
@@ -226,14 +231,16 @@ class Requests:
                         f"topology {self.topology!r} was closed while waiting for {what}"
                     )
                 if left <= 0:
-                    raise WaitTimeoutError(
-                        f"{what} of topology {self.topology!r} not reached in "
-                        f"{timeout_seconds:g} s",
-                        hint="look at the topology's status for its lag and error",
-                        processed=self.published.processed,
-                        step=self.status.state.step.name.lower(),
-                    )
+                    raise self._not_reached(what, f"in {timeout_seconds:g} s")
                 self._changed.wait(left)
+
+    def _not_reached(self, what: str, when: str) -> WaitTimeoutError:
+        return WaitTimeoutError(
+            f"{what} of topology {self.topology!r} not reached {when}",
+            hint="look at the topology's status for its lag and error",
+            processed=self.published.processed,
+            step=self.status.state.step.name.lower(),
+        )
 
     def _refuse_stopped(self, state: ev.State) -> None:
         self._refuse_fenced(state)

@@ -44,6 +44,10 @@ class Handle:
         """Hand what was written to the session. Called once the vnode's rows are done."""
         self._writes.flush()
 
+    def waiting(self) -> int:
+        """How many entries were written and not handed to the session."""
+        return len(self._writes.unflushed)
+
     def savepoint(self) -> None:
         """Let :meth:`roll_back` take back what is written to this PState from now on."""
         self._writes.savepoint()

@@ -12,7 +12,7 @@ from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
 from atoll.server.ports import AppPort
 from atoll.server.problems import install_problems
-from atoll.server.routes import cluster, depots, modules, operations, pstates, topologies
+from atoll.server.routes import cluster, depots, modules, operations, options, pstates, topologies
 from atoll.server.settings import ServerSettings
 
 __all__ = ["create_app"]
@@ -50,7 +50,7 @@ def create_app(*apps: AppPort, settings: ServerSettings | None = None) -> FastAP
         change_limiter=anyio.CapacityLimiter(_CHANGES_MAX),
     )
     install_problems(application)
-    for part in (modules, depots, pstates, topologies, cluster, operations):
+    for part in (modules, depots, pstates, topologies, options, cluster, operations):
         application.include_router(part.router)
     application.add_middleware(RequestMetrics, metrics=metrics)
     application.add_middleware(Guard, settings=chosen)  # added last, so it sees requests first

@@ -24,6 +24,7 @@ __all__ = [
     "DepotPort",
     "DepotSpecPort",
     "OnInvalid",
+    "OptionsPort",
     "PStatePort",
     "PStateSpecPort",
     "TopologyPort",
@@ -253,6 +254,43 @@ class ClusterPort(Protocol):
         ...
 
 
+class OptionsPort(Protocol):
+    """A module's options, to look at and to set; kept over restarts."""
+
+    def set(
+        self,
+        option: str,
+        value: int,
+        *,
+        topology: str | None = None,
+        depot: str | None = None,
+        pstate: str | None = None,
+    ) -> None:
+        """Set one, from the next microbatch on.
+
+        Raises:
+            DeclarationError: When there is no such option, or it cannot have the value.
+            UsageError: When it cannot be set there.
+            NotFoundError: When there is no such topology, depot or PState.
+        """
+        ...
+
+    def unset(
+        self,
+        option: str,
+        *,
+        topology: str | None = None,
+        depot: str | None = None,
+        pstate: str | None = None,
+    ) -> None:
+        """Take back what was set there; raises as :meth:`set`."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What is set, what is declared, and what stands for each topology, JSON-able."""
+        ...
+
+
 class AppPort(Protocol):
     """A deployed module. Looking up a name that it lacks raises ``NotFoundError``."""
 
@@ -264,6 +302,11 @@ class AppPort(Protocol):
     @property
     def cluster(self) -> ClusterPort:
         """Who is in its cluster, and what runs where."""
+        ...
+
+    @property
+    def options(self) -> OptionsPort:
+        """Its options."""
         ...
 
     def depots(self) -> Sequence[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from atoll.dataflow import operators as op
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.objects import Commit, Plan
+from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import JobOutcome, Manifest, Outcome
 from atoll.spark.frames import JobFrames
 from atoll.spark.limit import JobLimit
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["SparkExecutor"]
 
 _PREPARE_SECONDS_MAX = 30.0
+_TRANSFER = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 class SparkExecutor:
@@ -42,7 +44,7 @@ class SparkExecutor:
         cut: Its jobs.
         schemas: The columns after each operator.
         depots: The depots that it reads, by name.
-        small_records_max: Up to how many records a job runs without an exchange.
+        options: What attempts are run with until others are told.
         seated: Whether tasks want to run on the host of their unit: on a cluster.
     """
 
@@ -54,7 +56,7 @@ class SparkExecutor:
         cut: Fragments,
         schemas: Mapping[op.Operator, pa.Schema],
         depots: Mapping[str, BlockSource],
-        small_records_max: int,
+        options: Options,
         *,
         seated: bool = False,
     ) -> None:
@@ -64,11 +66,10 @@ class SparkExecutor:
         self.graph = graph
         self.cut = cut
         self.depots = depots
-        self.specs = JobSpecs(program, cut, depots)
+        self.specs = JobSpecs(program, cut, depots, options)
         self.operators = self.specs.operators
         tracked = {self.operators[number] for number in program.tracked}
         self.columns = Tracking(session, tracked, schemas)
-        self.small_records_max = small_records_max
         self.shipped = ship(program, graph)
         self.seats = Seats(session, fixed=seated)
         self.limit: JobLimit | None = None
@@ -84,6 +85,7 @@ class SparkExecutor:
             AttemptError: When a task failed, an executor was lost or the time was over.
         """
         self._place(placement)
+        self.session.conf.set(_TRANSFER, str(self.specs.options.transfer_rows_max))
         done: list[JobOutcome] = []
         with self._limited(timeout_seconds) as limit:
             for job in self.program.jobs:
@@ -113,6 +115,14 @@ class SparkExecutor:
             self.preparing = None
             limit.end()
 
+    def tune(self, options: Options) -> None:
+        """Run with these options; the program is pickled anew when it depends on what differs."""
+        self.specs.options = options
+        program = self.program.keeping(options.history_microbatches)
+        if program is not self.program:
+            self.program = self.specs.program = program
+            self.shipped = ship(program, self.graph)
+
     def cancel(self) -> None:
         """End the running attempt's job; whoever takes over need not wait for its tasks."""
         for limit in (self.limit, self.preparing):
@@ -129,7 +139,7 @@ class SparkExecutor:
         """Pickle the program anew when it runs elsewhere."""
         if placement != self.program.placement:
             self.program = self.program.placed(placement)
-            self.specs = JobSpecs(self.program, self.cut, self.depots)
+            self.specs = JobSpecs(self.program, self.cut, self.depots, self.specs.options)
             self.shipped = ship(self.program, self.graph)
 
     def _collected(self, limit: JobLimit, job: JobProgram, spec: JobSpec) -> list[Manifest]:
@@ -170,7 +180,7 @@ class SparkExecutor:
         plain = self.plain[job.index]
         if rows == 0:
             return plain or not job.fires
-        return plain and rows <= self.small_records_max
+        return plain and rows <= self.specs.options.small_records_max
 
     @contextlib.contextmanager
     def _limited(self, timeout_seconds: float) -> Iterator[JobLimit]:

@@ -172,7 +172,12 @@ class _Actor:
                 aggregate.fold(terminal, rows, lambda vnode: sessions.get(name, vnode))
             case ProcessTerminal():
                 out = process.process(
-                    terminal, rows, self.program, sessions.get, self.rejecting.own
+                    terminal,
+                    rows,
+                    self.program,
+                    sessions.get,
+                    self.rejecting.own,
+                    self.spec.flush_entries_max,
                 )
                 if out is not None:
                     self.emitted[terminal.tag] = out

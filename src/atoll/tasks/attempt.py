@@ -9,15 +9,17 @@ from __future__ import annotations
 import shutil
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from atoll.dataflow import operators as op
+from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, failure_of
 from atoll.pstate.history import Prior
 from atoll.tasks import exchange
-from atoll.tasks.program import ChangesTerminal, JobProgram, JobSpec, Program
+from atoll.tasks.program import ChangesTerminal, JobProgram, JobSpec, Program, Split
 from atoll.tasks.provenance import first_numbers
 from atoll.tasks.splits import cut_blocks, divide, join_splits
 from atoll.tasks.staging import staging_folder
@@ -47,10 +49,18 @@ class JobSpecs:
         program: The topology, bound.
         cut: Its jobs.
         depots: The depots that it reads, by name.
+        options: What the following attempts are run with.
     """
 
-    def __init__(self, program: Program, cut: Fragments, depots: Mapping[str, BlockSource]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        cut: Fragments,
+        depots: Mapping[str, BlockSource],
+        options: Options = Options(),  # noqa: B008  # immutable
+    ) -> None:
         """What is the same in every microbatch is found once."""
+        self.options = options
         self.program = program
         self.depots = depots
         self.operators = {number: operator for operator, number in cut.number.items()}
@@ -82,12 +92,16 @@ class JobSpecs:
             version=version,
             job=job.index,
             committed=plan.id - 1,
-            splits=join_splits(cut_blocks(blocks, tasks, self._firsts(plan)), files),
+            splits=join_splits(self._fetched(cut_blocks(blocks, tasks, self._firsts(plan))), files),
             priors=priors,
             prior_vnodes=prior_vnodes,
             checkpoint_vnodes=due,
             timeline=plan.timeline,
             ranges=plan.ranges if self.program.tracked else {},
+            flush_entries_max={
+                name: self.options.for_pstate(name).flush_paths_max for name in self.program.pstates
+            },
+            combine_rows_max=self.options.combiner_rows_max,
         )
 
     def forget(self, microbatch: int) -> None:
@@ -95,6 +109,17 @@ class JobSpecs:
         folder = staging_folder(self.program.module, self.program.topology, microbatch)
         shutil.rmtree(self.program.root / folder, ignore_errors=True)
         exchange.clear(self.program, microbatch)
+
+    def _fetched(self, shares: tuple[tuple[Split, ...], ...]) -> tuple[tuple[Split, ...], ...]:
+        """The splits with how many of their depot's records are handed on at once."""
+        most = {
+            number: self.options.for_depot(depot).fetch_records_max
+            for number, (depot, _) in self.program.depots.items()
+        }
+        return tuple(
+            tuple(replace(split, rows_max=most[split.origin]) for split in share)
+            for share in shares
+        )
 
     def _firsts(self, plan: Plan) -> dict[int, int]:
         """For each source whose rows are numbered the number of its first row."""

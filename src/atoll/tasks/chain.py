@@ -57,7 +57,10 @@ def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> dict[int, 
             continue
         name = getattr(terminal, "pstate", None) or terminal.states[0]  # type: ignore[attr-defined]
         tracked = program.tracks(terminal)
-        packers[terminal.tag] = Packer(terminal, program.placement.mappings[name], tracked=tracked)
+        mapping = program.placement.mappings[name]
+        packers[terminal.tag] = Packer(
+            terminal, mapping, tracked=tracked, combine_rows_max=spec.combine_rows_max
+        )
     if program.dead_letter is not None:
         packers[REJECTS] = RejectPacker(program, spec, sequence)
     return packers

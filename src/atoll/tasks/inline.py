@@ -23,6 +23,7 @@ from atoll.tasks.program import JobProgram, JobSpec, Program
 if TYPE_CHECKING:
     from atoll.dataflow.fragments import Fragments
     from atoll.microbatch.objects import Commit, Plan
+    from atoll.microbatch.options import Options
     from atoll.placement.placement import Placement
 
 __all__ = ["InlineExecutor"]
@@ -69,6 +70,11 @@ class InlineExecutor:
     def prepare(self, placement: Placement, commit: Commit) -> None:
         """Nothing: there is one process, which has run the program."""
 
+    def tune(self, options: Options) -> None:
+        """Run with these options."""
+        self.specs.options = options
+        self.program = self.specs.program = self.program.keeping(options.history_microbatches)
+
     def cancel(self) -> None:
         """End the running attempt before its next task. Safe from any thread."""
         self._cancelled.set()
@@ -80,7 +86,7 @@ class InlineExecutor:
     def _place(self, placement: Placement) -> None:
         if placement != self.program.placement:
             self.program = self.program.placed(placement)
-            self.specs = JobSpecs(self.program, self.cut, self.depots)
+            self.specs = JobSpecs(self.program, self.cut, self.depots, self.specs.options)
 
     def _run_job(self, job: JobProgram, spec: JobSpec, limit: _Limit) -> list[Manifest]:
         try:

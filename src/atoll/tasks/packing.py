@@ -45,10 +45,22 @@ class Packer:
         terminal: An aggregate, fold, process or lookup terminal.
         mapping: Which unit owns each vnode of the terminal's PStates, or of a fold's groups.
         tracked: Whether the rows say which records they came from.
+        combine_rows_max: How many rows of an aggregate to collect before they are folded; all
+            when None.
     """
 
-    def __init__(self, terminal: Terminal, mapping: Mapping, *, tracked: bool = False) -> None:
+    def __init__(
+        self,
+        terminal: Terminal,
+        mapping: Mapping,
+        *,
+        tracked: bool = False,
+        combine_rows_max: int | None = None,
+    ) -> None:
         """An empty packer."""
+        self.combine_rows_max = combine_rows_max
+        self._rows = 0
+        self._folded: list[pa.Table] = []
         self.tracked = tracked
         kinds = AggregateTerminal | FoldTerminal | ProcessTerminal | LookupTerminal
         assert isinstance(terminal, kinds)
@@ -60,6 +72,10 @@ class Packer:
         """Take one batch; batches come in row order."""
         if batch.num_rows:
             self.batches.append(conformed(batch, tracked=self.tracked))
+            self._rows += batch.num_rows
+            folds = isinstance(self.terminal, AggregateTerminal | FoldTerminal)
+            if folds and self.combine_rows_max is not None and self._rows >= self.combine_rows_max:
+                self._fold()
 
     def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
         """The blobs, by unit; those of one unit only when the caller is that unit's actor.
@@ -67,13 +83,11 @@ class Packer:
         Raises:
             StateError: When a row has no key where the PState needs one.
         """
-        if not self.batches:
+        if self.batches:
+            self._fold()
+        if not self._folded:
             return
-        with self.terminal.blamed():
-            rows = _with_keys(self.terminal, pa.Table.from_batches(self.batches).combine_chunks())
-            if not rows.num_rows:
-                return
-            table = self._prepared(rows)
+        table = pa.concat_tables(self._folded).combine_chunks()
         owners = self.owners[table.column(VNODE).to_numpy()]
         units = np.flatnonzero(np.bincount(owners)) if only is None else (only,)
         for unit in units:
@@ -82,6 +96,14 @@ class Packer:
                 yield int(unit), _stream(table)
             elif len(mine):
                 yield int(unit), _stream(table.take(pa.array(mine)))
+
+    def _fold(self) -> None:
+        """Fold what was collected; a key's partial aggregates stay in the order of its rows."""
+        with self.terminal.blamed():
+            rows = _with_keys(self.terminal, pa.Table.from_batches(self.batches).combine_chunks())
+            if rows.num_rows:
+                self._folded.append(self._prepared(rows))
+        self.batches, self._rows = [], 0
 
     def _prepared(self, rows: pa.Table) -> pa.Table:
         match self.terminal:

@@ -9,7 +9,7 @@ row wrote before it raised is taken back, and what it yielded is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import lmdb
@@ -42,6 +42,7 @@ def process(
     program: Program,
     session_of: Callable[[str, int], VnodeSession],
     rejects: Rejects | None = None,
+    flush_entries_max: Mapping[str, int] | None = None,
 ) -> pa.Table | None:
     """Run the rows; the rows emitted, or None when the step emits none.
 
@@ -50,6 +51,7 @@ def process(
     """
     table = pa.concat_tables(tables).combine_chunks()
     vnodes = table.column(VNODE).to_numpy()
+    limits = [(flush_entries_max or {}).get(name) for name in terminal.states]
     run = _Run(terminal, table.drop_columns([VNODE]), rejects)
     order = np.argsort(vnodes, kind="stable")
     bounds = np.flatnonzero(np.diff(vnodes[order], prepend=-1)).tolist()
@@ -60,7 +62,7 @@ def process(
             handle_for(program.pstates[name], session_of(name, vnode), vnode)
             for name in terminal.states
         ]
-        run.vnode(positions, handles)
+        run.vnode(positions, handles, limits)
         for handle in handles:
             handle.flush()
     return run.emitted_rows(tracked=terminal.tag in program.tracked)
@@ -77,14 +79,19 @@ class _Run:
         self.rows = table.drop_columns([ORIGIN]) if tracked else table
         self.emitted: list[tuple[int, Any]] = []
 
-    def vnode(self, positions: np.ndarray, handles: list[Any]) -> None:
-        """Run the rows of one vnode, in order."""
+    def vnode(
+        self, positions: np.ndarray, handles: list[Any], limits: Sequence[int | None]
+    ) -> None:
+        """Run the rows of one vnode, in order; what was written waits up to the limits."""
         rows = self.rows.take(pa.array(positions)).combine_chunks()
         call = self._call if self.rejects is None else self._call_or_reject
         places = iter(positions.tolist())
         for batch in rows.to_batches():
             for row in rows_of(batch):
                 call(row, next(places), handles)
+                for handle, limit in zip(handles, limits, strict=True):
+                    if limit is not None and handle.waiting() >= limit:
+                        handle.flush()
 
     def emitted_rows(self, *, tracked: bool) -> pa.Table | None:
         """What the function yielded, in the order of the rows that it came from."""

@@ -276,6 +276,12 @@ class Program:
         """The same program on a placement."""
         return replace(self, placement=placement)
 
+    def keeping(self, microbatches: int) -> Program:
+        """The same program, so many microbatches of state readable; itself when it is the same."""
+        if microbatches == self.history_microbatches:
+            return self
+        return replace(self, history_microbatches=microbatches)
+
     def owned(self, pstate: str, unit: int) -> tuple[int, ...]:
         """The vnodes of a PState that a unit owns."""
         return self.placement.mappings[pstate].vnodes(unit)
@@ -294,6 +300,8 @@ class Split:
     files: tuple[FileRef, ...] = ()
     first: int = 0
     """The number of its first row among the microbatch's records; blocks only."""
+    rows_max: int | None = None
+    """How many rows to hand on at once at most; blocks only."""
 
 
 @dataclass(frozen=True)
@@ -317,3 +325,7 @@ class JobSpec:
     """The timeline that the microbatch belongs to."""
     ranges: Ranges = field(default_factory=dict)
     """What the microbatch reads, to say where a row came from."""
+    flush_entries_max: dict[str, int] = field(default_factory=dict)
+    """For each PState how many entries that a function wrote may wait for the store."""
+    combine_rows_max: int | None = None
+    """How many rows a task collects before it folds them."""

@@ -35,6 +35,8 @@ def read_split(program: Program, split: Split) -> Iterator[pa.RecordBatch]:
     depot, schema = program.depots[split.origin]
     folder = depot_folder(program.root, program.module, depot)
     rows = _joined((read_block(folder, block, schema) for block in split.blocks), schema)
+    if split.rows_max is not None:
+        rows = _cut(rows, split.rows_max)
     yield from _numbered(rows, split.first) if split.origin in program.tracked else rows
 
 
@@ -44,6 +46,13 @@ def _numbered(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.Reco
         numbers = np.arange(first, first + batch.num_rows, dtype=np.int64)
         first += batch.num_rows
         yield with_origins(batch, pa.array(numbers))
+
+
+def _cut(batches: Iterator[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of no more than so many."""
+    for batch in batches:
+        for first in range(0, batch.num_rows, rows_max):
+            yield batch.slice(first, rows_max)
 
 
 def _joined(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

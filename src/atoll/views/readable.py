@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from atoll.codec.keys import EMPTY_KEY, encode_element
 from atoll.codec.values import LeafCodec
 from atoll.errors import AtollError, DamageError, NotFoundError, PathError, UsageError
+from atoll.markup import Rows, table
 from atoll.microbatch.history import CommitHistory
 from atoll.path import Path as StatePath
 from atoll.pstate.select import iterate, select
 from atoll.pstate.stores import module_stores
 from atoll.pstate.view import PStateView
-from atoll.schema import Map, Node, Scalar
+from atoll.schema import Map, Node, Scalar, to_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,7 +104,7 @@ class ReadablePState:
         view = self.view()
         while True:
             try:
-                return select(view, self.spec, path)
+                return Rows(select(view, self.spec, path))
             except _GONE as error:
                 view = self._newer(view, error)
 
@@ -158,6 +159,12 @@ class ReadablePState:
         head = self._head or self._history
         pinned = head().as_of(microbatch)
         return ReadablePState(self.spec, self.store, self.local, lambda: pinned, head)
+
+    def _repr_html_(self) -> str:
+        """What it is and as of which commit it is read, for a notebook; no values."""
+        spec, shown = self.spec, self._history().commit
+        row = [spec.name, spec.topology, str(to_json(spec.node)), spec.vnode_count, shown.id]
+        return table(["PState", "topology", "schema", "vnodes", "as of microbatch"], [row])
 
     def view_at(self, commit_id: int, timeline: int) -> PStateView:
         """The PState as of a commit of a timeline that was the last one lately.

@@ -1,0 +1,32 @@
+"""What moves the topologies of a cluster: threads and the machine's clock, unless a test does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from atoll.microbatch.loop import TopologyLoop
+from atoll.microbatch.stepping import Stepper
+
+__all__ = ["Drive", "now_ms"]
+
+
+def now_ms() -> int:
+    """The machine's clock, in milliseconds since 1970."""
+    return int(time.time() * 1000)
+
+
+@dataclass(frozen=True)
+class Drive:
+    """How topologies go on from one microbatch to the next.
+
+    Attributes:
+        loop: Makes what moves one topology; called as :class:`TopologyLoop` is.
+        now_ms: The clock of plans, commits and appended records.
+        load_watched: Whether a thread looks at the load of topologies whose policy is ``load``.
+    """
+
+    loop: Callable[..., Stepper] = TopologyLoop
+    now_ms: Callable[[], int] = now_ms
+    load_watched: bool = True

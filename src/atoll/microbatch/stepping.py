@@ -1,0 +1,133 @@
+"""Takes a coordinator from event to event, one command at a time.
+
+It joins ``coordinator.decide`` and ``actions.Actions`` and keeps what the status shows. It has no
+thread and never waits: :mod:`atoll.microbatch.loop` runs it in a thread, and a test takes every
+step itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from atoll.errors import FencedError
+from atoll.logs import get_logger
+from atoll.microbatch import events as ev
+from atoll.microbatch.actions import Actions
+from atoll.microbatch.coordinator import decide
+from atoll.microbatch.objects import Commit
+from atoll.microbatch.outcome import ActorFailure
+from atoll.microbatch.requests import Requests
+from atoll.microbatch.status import Status
+
+__all__ = ["Observer", "Stepper"]
+
+_log = get_logger("atoll.microbatch")
+
+Observer = Callable[[ev.Step, int], None]
+"""Called after each numbered step of a microbatch with the step and the microbatch's id."""
+
+
+class Stepper(Requests):
+    """One topology's microbatches, from the last commit on, for whoever moves them.
+
+    Args:
+        actions: What the coordinator can do.
+        state: Progress as read from the objects.
+        first: The event to begin with; a look at the depots when there is none.
+        observer: Called after each numbered step.
+        on_fenced: Called once when another life of the coordinator took over, with the reason;
+            nothing is done any more then.
+    """
+
+    def __init__(
+        self,
+        actions: Actions,
+        state: ev.State,
+        *,
+        first: ev.Event | None = None,
+        observer: Observer | None = None,
+        on_fenced: Callable[[FencedError], None] | None = None,
+    ) -> None:
+        """Nothing is done yet."""
+        super().__init__(Status(actions.topology, state), state.last)
+        self.actions = replace(actions, publish=self._publish)
+        self.depots = actions.depots
+        self.fenced: FencedError | None = None
+        self._first = first
+        self._observer = observer
+        self._on_fenced = on_fenced
+        self._durations: dict[str, float] = {}
+
+    def start(self) -> None:
+        """Begin; call once."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Begin nothing more; returns when nothing runs."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """Leave off where it is, as if the process had died; returns when nothing runs."""
+        raise NotImplementedError
+
+    def _decide(self, event: ev.Event) -> ev.Command:
+        """What follows from an event."""
+        state, command = decide(self.status.state, event)
+        self.actions.options = state.options
+        with self._changed:
+            self.status.state = state
+            self._changed.notify_all()
+        return command
+
+    def _work(self, command: ev.Work) -> ev.Event:
+        """Do what was decided."""
+        began = time.perf_counter()
+        self.status.working()
+        event = self.actions.perform(command)
+        self.status.resting()
+        self._measure(event, (time.perf_counter() - began) * 1000.0)
+        return event
+
+    def _halt(self, failure: ActorFailure) -> None:
+        """Another life is in charge."""
+        _log.error("fenced", topology=self.topology, reason=failure.message)
+        self.fenced = FencedError(failure.message, hint=failure.hint, **failure.context)
+        if self._on_fenced is not None:
+            self._on_fenced(self.fenced)
+
+    def _publish(self, commit: Commit) -> None:
+        with self._changed:
+            self.published = commit
+            self._changed.notify_all()
+
+    def _measure(self, event: ev.Event, duration_ms: float) -> None:
+        """Keep what the status shows of a numbered step that has just ended."""
+        step = STEP_ENDED.get(type(event))
+        if step is None:
+            return
+        if step == ev.Step.PRIME:
+            self._durations = {}
+        name = step.name.lower()
+        self._durations[name] = self._durations.get(name, 0.0) + duration_ms
+        if isinstance(event, ev.AttemptSucceeded):
+            self.status.attempted(event.outcome)
+        state = self.status.state
+        if self._observer is not None and not isinstance(event, ev.Delivered):
+            plan = event.plan if isinstance(event, ev.PlanReady) else state.plan
+            self._observer(step, state.last.id if plan is None else plan.id)
+        if step == ev.Step.TIDY:
+            durations = {**self._durations, "total": sum(self._durations.values())}
+            self.status.committed(state.last.id, state.last.records, durations)
+
+
+STEP_ENDED: dict[type[ev.Event], ev.Step] = {
+    ev.PlanReady: ev.Step.PRIME,
+    ev.AttemptSucceeded: ev.Step.PROCESS,
+    ev.CommitCreated: ev.Step.COMMIT,
+    ev.Delivered: ev.Step.PUBLISH,
+    ev.Published: ev.Step.PUBLISH,
+    ev.Tidied: ev.Step.TIDY,
+}
+"""Which step an event ends, or a part of it."""
