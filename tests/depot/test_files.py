@@ -136,7 +136,7 @@ def test_empty_files(open_depot: Open, tmp_path: Path) -> None:
         ("a.parquet", b"no parquet"),
         ("a.csv", b"k,z\n1,2\n"),
         ("a.csv", b'k,v\n"open,2\n'),
-        ("a.jsonl.gz", gzip.compress(b'{"v":1}\n' * 1000)[:-20]),
+        ("a.jsonl.gz", gzip.compress(b'{"v":1}\n' * 1000, mtime=0)[:-20]),
         ("a.jsonl", b"x" * 5000),
     ],
 )
