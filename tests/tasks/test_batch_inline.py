@@ -136,13 +136,16 @@ def test_what_comes_of_no_rows(tmp_path):
         "last": agg.last("v"),
         "values": agg.collect_list("v"),
         "product": agg.combine(1, lambda a, b: a * b, "v"),
+        "firsts": agg.limit(2, columns=["v"]),
+        "both": agg.struct(total=agg.sum("v"), firsts=agg.limit(2, columns=["v"])),
     }
     collect(mb, "of_none", others.agg(**fields), lambda r: repr(tuple(r.asdict().values())))
     collect(mb, "filtered", rows.where(lambda r: False).agg(n=agg.count()), lambda r: str(r.n))
     collect(mb, "grouped", others.group_by("k").agg(n=agg.count()), lambda r: str(r.n))
     rows.aggregate(mb.pstate("total", int), agg.sum("v"))
     found = run(module, tmp_path, [{"k": "a", "v": 1}])
-    assert found["of_none"] == [repr((0, 0, None, None, None, None, [], 1))]
+    both = {"total": None, "firsts": []}
+    assert found["of_none"] == [repr((0, 0, None, None, None, None, [], 1, [], both))]
     assert found["filtered"] == ["0"]
     assert not found["grouped"]
 

@@ -165,6 +165,17 @@ class Aggregator(ABC):
             StateError: When a value does not fit the leaf.
         """
 
+    def nothing(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:
+        """The state of no rows at all, as one row.
+
+        That of a row of nulls, since aggregates leave nulls out; those that do not say otherwise.
+
+        Args:
+            columns: As of :meth:`lift`: one row of nulls.
+            node: The leaf's schema, the one that was bound.
+        """
+        return self.lift(columns, node)
+
     @abstractmethod
     def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:
         """One state per group.

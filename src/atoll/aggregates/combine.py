@@ -112,6 +112,12 @@ class Combine(Aggregator):
         """The value of each row."""
         return self._combiner.lift(columns, self.lifter)
 
+    def nothing(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:  # noqa: ARG002 - bound
+        """Nothing known, which is shown as the zero: the function may make more of nulls."""
+        from atoll.aggregates.kernels.segments import nulls
+
+        return [nulls(1, each) for each in self.state_types(node, ())]
+
     def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:
         """The combination of each group's values."""
         return self._combiner.reduce(states, starts)

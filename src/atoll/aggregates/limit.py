@@ -73,6 +73,12 @@ class Limit(Aggregator):
 
         return [lists.pack_rows(self._rows(columns), None, *self._bound)]
 
+    def nothing(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:  # noqa: ARG002 - bound
+        """An empty list: a row of nulls would be one of its rows."""
+        from atoll.aggregates.kernels import lists
+
+        return [lists.pack_rows([], lists.ONE_GROUP, *self._bound)]
+
     def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:
         """The first rows of each group's lists."""
         from atoll.aggregates.kernels import lists

@@ -175,6 +175,12 @@ class StructOf(Aggregator):
             state for each, field, own in self._bound(columns) for state in each.lift(own, field)
         ]
 
+    def nothing(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:  # noqa: ARG002 - bound
+        """Field by field."""
+        return [
+            state for each, field, own in self._bound(columns) for state in each.nothing(own, field)
+        ]
+
     def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:
         """Field by field."""
         parts = zip(self.fields, self._cut(states), strict=True)

@@ -95,6 +95,12 @@ def _field(declared: AggregateField, rows: pa.Schema) -> _Field:
         raise DeclarationError(
             f"{declared.name}: {error.message}", hint=error.hint, **error.context
         ) from None
+    if not node.leaf:
+        raise DeclarationError(
+            f"{declared.name}=agg.{declared.aggregator} adds entries to a "
+            f"{type(node).__name__}, and a row's column holds one value",
+            hint="aggregate into a PState, use agg.collect_list, or Spark SQL",
+        )
     return _Field(declared, node, kinds)
 
 

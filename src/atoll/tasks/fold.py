@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from atoll.aggregates.combine import Combine
 from atoll.placement.mapping import Mapping
 from atoll.tasks.packing import encoded_keys
 
@@ -53,16 +52,12 @@ def fold_rows(terminal: FoldTerminal, tables: list[pa.Table]) -> pa.Table:
 def no_rows(terminal: FoldTerminal) -> pa.Table:
     """What comes out of a fold without keys although no row came in.
 
-    It is what a row makes whose inputs are all null, since aggregates leave nulls out: a count is
-    0, a list empty, a sum null; a custom combiner gives its zero.
+    A count is 0, a list empty, a sum null; a custom combiner gives its zero.
     """
     made = []
     for each, codec in zip(terminal.fields, terminal.codecs, strict=True):
-        if isinstance(each.aggregator, Combine):
-            states = codec.decode_columns([None])
-        else:
-            inputs = [pa.nulls(1, kind) for kind in each.kinds]
-            states = each.aggregator.lift(inputs, each.node)
+        inputs = [pa.nulls(1, kind) for kind in each.kinds]
+        states = each.aggregator.nothing(inputs, each.node)
         made.append(_shown(each, codec, states))
     return _emitted(terminal, made)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EMPTY",
+    "ONE_GROUP",
     "heads_of_groups",
     "heads_of_pairs",
     "join",
@@ -36,6 +37,9 @@ __all__ = [
 
 EMPTY = b"\x90"
 """The packed empty list."""
+
+ONE_GROUP = np.zeros(1, np.int64)
+"""Where groups start when all rows are one, which may have none."""
 
 _SHORT, _SHORT_MAX = 0x90, 0x0F
 _MIDDLE, _MIDDLE_MAX = 0xDC, 0xFFFF
