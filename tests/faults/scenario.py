@@ -188,9 +188,9 @@ def tuned(segment_bytes: int = _SEGMENT_BYTES) -> Iterator[None]:
     """
     known = atoll.cluster.depots.depot_spec
     places = (atoll.cluster.cluster,)
-    before = (atoll.depot.spec._SEGMENT_BYTES_LEAST, atoll.cluster.trimming._INTERVAL_SECONDS)
+    before = (atoll.depot.spec._SEGMENT_BYTES_LEAST, atoll.cluster.trimming._INTERVAL_MS)
     atoll.depot.spec._SEGMENT_BYTES_LEAST = 1
-    atoll.cluster.trimming._INTERVAL_SECONDS = 0.0
+    atoll.cluster.trimming._INTERVAL_MS = 0
 
     def small(declared: Any) -> Any:
         return dataclasses.replace(known(declared), segment_bytes_max=segment_bytes)
@@ -203,7 +203,7 @@ def tuned(segment_bytes: int = _SEGMENT_BYTES) -> Iterator[None]:
         for place in places:
             place.depot_spec = known
         atoll.depot.spec._SEGMENT_BYTES_LEAST = before[0]
-        atoll.cluster.trimming._INTERVAL_SECONDS = before[1]
+        atoll.cluster.trimming._INTERVAL_MS = before[1]
 
 
 @contextlib.contextmanager
