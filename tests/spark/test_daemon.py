@@ -64,3 +64,34 @@ def test_with_a_thread_it_becomes_spark_s_own(tmp_path):
         check=False,
     )
     assert done.stdout.strip() == "-m pyspark.daemon pyspark.worker", done.stderr
+
+
+def test_a_worker_whose_spark_is_gone_ends_in_silence():
+    """Its answer finds nobody; Spark's own loop raises, and its daemon prints a stack trace."""
+    code = """
+import socket
+from pyspark import daemon
+from atoll.spark.daemon import _ending_in_silence
+
+def ended(worker):
+    mine, theirs = socket.socketpair()
+    theirs.sendall(len(b"wrong").to_bytes(4, "big") + b"wrong")
+    theirs.close()
+    return worker(mine, False)
+
+print(ended(_ending_in_silence(daemon.worker)))
+try:
+    ended(daemon.worker)
+except BrokenPipeError:
+    print("raised")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": ":".join(sys.path), "PYTHON_WORKER_FACTORY_SECRET": "right"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.split() == ["1", "raised"]
+    assert done.stderr == ""

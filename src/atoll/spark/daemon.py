@@ -16,9 +16,16 @@ import importlib
 import os
 import pkgutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
 
 __all__ = ["main"]
+
+_Worker = Callable[["socket.socket", bool], int]
 
 _MODULES = ("pandas", "pyspark.worker", "atoll.spark.tasks", "atoll.spark.datasource")
 """Pandas because pyarrow imports it, where it is there, for its first array."""
@@ -35,13 +42,29 @@ def main() -> None:
         for each in (*_MODULES, *_kernels()):
             importlib.import_module(each)
         if len(list(_TASKS.iterdir())) == 1:
-            from pyspark.daemon import manager
+            from pyspark import daemon
 
+            setattr(daemon, "worker", _ending_in_silence(daemon.worker))  # noqa: B010 - its name is fixed
             gc.freeze()  # else the first collection in a worker would copy all of its pages
-            manager()
+            daemon.manager()
             return
     command = [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]]
     os.execv(sys.executable, command)  # noqa: S606 - Spark's own way to start it
+
+
+def _ending_in_silence(worker: _Worker) -> _Worker:
+    """Spark's loop of one worker, without a stack trace when Spark itself is gone.
+
+    Its last answer finds nobody then: the driver was killed or has ended, or has given up the task.
+    """
+
+    def run(sock: socket.socket, authenticated: bool) -> int:  # noqa: FBT001 - as it is called
+        try:
+            return worker(sock, authenticated)
+        except (BrokenPipeError, ConnectionResetError):
+            return 1
+
+    return run
 
 
 def _kernels() -> list[str]:
