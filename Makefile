@@ -22,7 +22,7 @@ demo: $(RUN_DONE) ## Run the main job on an auction stream, live in the terminal
 	@$(BIN)/atoll demo $(ARGS)
 
 test: $(DEV_DONE) ## Run the tests (ARGS="-k name" chooses)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 soak: $(DEV_DONE) ## The fault tests with their full figures (2 hours; PART=spark or PART=test_kills.py runs a part)
 	@mkdir -p $(dir $(SOAK)) $(if $(PART),,&& rm -f $(SOAK))
