@@ -1,7 +1,7 @@
 """In which order the tests run, and how they start Java.
 
-Three processes take the tests file by file (``--dist loadfile``). The files with slow tests go first,
-so that all processes end at about the same time.
+Three processes take the tests file by file (``--dist loadfile``). The files with slow tests go
+first, so that all processes end at about the same time.
 """
 
 from __future__ import annotations

@@ -375,6 +375,8 @@ def test_branches_and_loops(cluster, partitions, vnodes, small):
 
     sums = rows.group_by("k").agg("coalesce(sum(v), 0) + 3 AS v")
     sheet.note("looped", sums.loop(body, until="v >= 20", at_most=3), "k", "v")
+    long = sums.loop(lambda s: s.with_columns(v="v + 1"), until="v >= 12", at_most=9)
+    sheet.note("long", long, "k", "v")
     left = sums.loop(lambda s: s.with_columns(v="v * 2"), until="v >= 20", at_most=1, left="emit")
     sheet.note("left", left, "k", "v")
 
@@ -388,6 +390,7 @@ def test_branches_and_loops(cluster, partitions, vnodes, small):
     assert found["rest"] == ["b 4", "c -"]
     assert found["python"] == ["a 6", "b 7", "d 30"]
     assert found["looped"] == ["a 20", "b 28", "c 24", "d 33"]
+    assert found["long"] == ["a 12", "b 14", "c 12", "d 33"]
     assert found["left"] == ["a 20", "b 28", "c 6", "d 33"]
     assert app.pstate("visits").get() == {"a": 1, "b": 1, "c": 3}
 

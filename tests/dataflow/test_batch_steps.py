@@ -152,6 +152,19 @@ def test_a_loop_is_unrolled(mb, rows):
     assert len(mb.graph.operators[-1].inputs) == 4
 
 
+def test_long_loops_of_column_steps_are_cut(mb, rows):
+    """Rows are staged after every fourth round, where Spark would compute each from the first."""
+    rows.loop(lambda s: s.with_columns(v="v + 1"), until="v > 3", at_most=9, left="emit")
+    kinds = [each for each in _kinds(mb) if each in ("WithColumns", "Materialize")]
+    assert kinds == [*["WithColumns"] * 4, "Materialize"] * 2 + ["WithColumns"]
+
+
+def test_long_loops_of_functions_are_not(mb, rows):
+    """A task computes what several steps need once, so nothing has to be staged."""
+    rows.loop(lambda s: s.where(lambda r: r.v), until=lambda r: r.v > 3, at_most=9, left="emit")
+    assert "Materialize" not in _kinds(mb)
+
+
 def test_routes_of_process(mb, rows):
     """The exchange right before a process without a key says to which vnodes rows go."""
     state, whole = mb.pstate("state", Map(str, int)), mb.pstate("whole", int)

@@ -26,6 +26,12 @@ LOOP_ROUNDS_MAX = 100
 """Each round is a part of the plan of every microbatch."""
 
 
+LOOP_ROUNDS_PER_JOB = 4
+"""Of rounds with column steps. Spark plans all that leads to a round anew for each later one, so
+that rounds in one job cost the square of their number; those with Python functions alone do not.
+"""
+
+
 def where(stream: Stream, condition: Condition, place: str, word: str = "where") -> Stream:
     """Keep the rows of which the condition holds."""
     if isinstance(condition, str):
@@ -98,7 +104,12 @@ def loop(  # each says one thing of the loop
         )
     done = []
     rest = stream
-    for _ in range(at_most):
+    operators = stream.graph.operators
+    before = len(operators)
+    for rounds in range(at_most):
+        columns = any(isinstance(each, op.ColumnOperator) for each in operators[before:])
+        if columns and rounds and rounds % LOOP_ROUNDS_PER_JOB == 0:
+            rest = _then(stream, op.Materialize((rest.operator,), place))
         ready, rest = branch(rest, (until,), place, "loop")
         done.append(ready)
         rest = _round(stream, body(rest), place)
