@@ -36,6 +36,12 @@ _PREAMBLE_INTS, _MODE = 0, 7
 """Where a serialized sketch keeps the length of its preamble, in ints, and its mode."""
 _MODE_MASK, _REGISTERS = 0b11, 2
 
+_HEAD_BYTES = 8
+_VERSION_AND_FAMILY = b"\x01\x07"
+_REGISTERS_LOG_LEAST, _REGISTERS_LOG_MAX = 4, 21
+_EIGHT_BITS = 2
+"""The library's number for registers of a byte each, in the bits above the mode."""
+
 _INTS = frozenset({"bool", "int", "date", "datetime"})
 
 
@@ -130,6 +136,12 @@ _STEPS: dict[str, Callable[[Any], Any]] = {
 
 
 def _sketch_of(state: bytes) -> Any:
+    if not _is_whole(state):
+        raise StateError(
+            "these bytes are no sketch",
+            hint="they were damaged, or written under another schema",
+            value=state[:64].hex(),
+        )
     try:
         return datasketches.hll_sketch.deserialize(state)
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
@@ -138,6 +150,33 @@ def _sketch_of(state: bytes) -> Any:
             hint="they were damaged, or written under another schema",
             value=state[:64].hex(),
         ) from error
+
+
+def _is_whole(state: bytes) -> bool:
+    """Whether the lengths that the bytes tell of are theirs.
+
+    The library believes them, and reads past the end of bytes that lie, which kills the process.
+    The layout is that of Apache DataSketches' compact HLL_8 images, serial version 1.
+    """
+    if len(state) < _HEAD_BYTES or state[1:3] != _VERSION_AND_FAMILY:
+        return False
+    preamble_ints, registers_log, list_log, mode = state[0], state[3], state[4], state[_MODE]
+    if not _REGISTERS_LOG_LEAST <= registers_log <= _REGISTERS_LOG_MAX or mode >> 2 != _EIGHT_BITS:
+        return False
+    match mode & _MODE_MASK:
+        case 0:
+            wanted, coupons, coupons_max = (2, 3), state[6], 7
+        case 1:
+            coupons = int.from_bytes(state[_HEAD_BYTES : _HEAD_BYTES + 4], "little")
+            wanted = (3, max(5, min(list_log, registers_log)))
+            coupons_max = 3 << wanted[1] >> 2  # the table is at most three quarters full
+        case 2:  # registers; none of them needs an exception with eight bits each
+            length = 4 * 10 + (1 << registers_log)
+            return preamble_ints == 10 and len(state) == length and not any(state[36:40])  # noqa: PLR2004
+        case _:
+            return False
+    fits = len(state) == 4 * (wanted[0] + coupons) and coupons <= coupons_max
+    return (preamble_ints, list_log) == wanted and fits
 
 
 def _canonical(sketch: Any, registers_log: int) -> bytes:
