@@ -41,6 +41,7 @@ WHERE = {
     "GroupByModule, as a batch block": BLOCKS,
     "paths/*": "tests/test_path.py",
     "depots/CustomPartitioning": "tests/depot/test_partitioner.py",
+    "pstates/CustomKeyPartitioner": "tests/cases/test_custom_key_partitioner.py",
     "depots/DepotPartitionAppend": "tests/cluster/test_append_to.py",
 }
 """Where the result of an example is held."""

@@ -213,11 +213,12 @@ def _check_keys(
             "to_vnode(...), partition_by(...) or to_all() right before it",
             declared=place,
         )
-    keyed = {_top_key(state) for state in partitioned}
+    keyed = {(_top_key(state), state.partition_by) for state in partitioned}
     owned = key is not None or route != "key"
     if len(keyed) > 1 or (owned and len(partitioned) < len(states)):
         raise DeclarationError(
-            f"the states {', '.join(s.name for s in states)} are not partitioned by the same type",
+            f"the states {', '.join(s.name for s in states)} are not partitioned by the same type, "
+            "or not by the same function",
             hint="a process step owns one key: use two steps, one after the other",
             declared=place,
         )

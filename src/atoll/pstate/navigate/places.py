@@ -99,23 +99,34 @@ class Places:
         prefix, vnode = self.through(place, element)
         return Place(node.value, place.position, prefix, vnode, by_key=True)
 
-    def through(self, place: Place, element: Any) -> tuple[bytes, int]:
-        """The encoded key through an element of an element-wise map or set, and its vnode."""
+    def through(self, place: Place, element: Any) -> tuple[bytes, int | None]:
+        """The encoded key through an element of an element-wise map or set, and its vnode.
+
+        None where the vnode cannot be told: what begins with the key lies in one of them.
+        """
         kind = place.node.item if isinstance(place.node, Set) else place.node.key  # type: ignore[union-attr]
         encoded = encode_element(element, kind)
-        vnode = self.spec.vnode_of(encoded) if place.vnode is None else place.vnode
+        vnode = place.vnode
+        if vnode is None and not place.prefix:
+            vnode = self.spec.vnode_of(encoded)
         return place.prefix + encoded, vnode
 
     def has(self, place: Place, element: Any) -> bool:
         """Whether an element is in an element-wise set."""
         key, vnode = self.through(place, element)
-        return self.reader.get(vnode, key) is not None
+        return self._get(vnode, key) is not None
 
     def leaf(self, place: Place) -> bytes | None:
         """The stored value of a leaf."""
         if place.known is not None:
             return place.known
-        return self.reader.get(place.vnode or 0, place.prefix or EMPTY_KEY)
+        return self._get(place.vnode, place.prefix or EMPTY_KEY)
+
+    def _get(self, vnode: int | None, key: bytes) -> bytes | None:
+        if vnode is not None:
+            return self.reader.get(vnode, key)
+        values = (self.reader.get(each, key) for each in range(self.spec.vnode_count))
+        return next((value for value in values if value is not None), None)
 
     def exists(self, place: Place) -> bool:
         """Whether there is anything at a place."""

@@ -74,7 +74,7 @@ class _OwnPlaces(Places):
         super().__init__(WrittenReader(writes), writes.spec)
         self.writes = writes
 
-    def through(self, place: Place, element: Any) -> tuple[bytes, int]:
+    def through(self, place: Place, element: Any) -> tuple[bytes, int | None]:
         key, vnode = super().through(place, element)
         if not place.prefix:
             check_vnode(self.writes, element, key)
