@@ -197,7 +197,7 @@ class Microbatch:
         self.parallelism = POLICY_DEFAULT
         """The policy with which it is first deployed."""
 
-    def pstate(
+    def pstate(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
         name: str,
         schema: Any,
@@ -206,6 +206,7 @@ class Microbatch:
         is_global: bool = False,
         private: bool = False,
         partition_by: Callable[[Any], int] | None = None,
+        track_size: bool = False,
     ) -> PStateDeclaration:
         """Declare a PState that this topology writes.
 
@@ -218,6 +219,8 @@ class Microbatch:
             partition_by: A function from top-level key to int; the key lies in the vnode of that
                 number, modulo the vnode count. It is fixed for the PState's life. None spreads
                 keys evenly.
+            track_size: Keep the number of elements of every map and set beside it, so that
+                ``size()`` and ``len`` need not count; each write does a little more.
 
         Raises:
             DeclarationError: When the schema, or something beside it, cannot be.
@@ -240,6 +243,12 @@ class Microbatch:
                 hint="only a scalar, list or struct has one; a map or set begins empty",
                 declared=place,
             )
+        if track_size and node.leaf:
+            raise DeclarationError(
+                f"PState {name!r} is one value, whose size is not tracked",
+                hint="leave track_size= out; only maps and sets are stored by element",
+                declared=place,
+            )
         if partition_by is not None:
             _check_key_partitioner(name, partition_by, place, partitioned=partitioned)
         self.graph.pstates[name] = PStateDeclaration(
@@ -254,6 +263,7 @@ class Microbatch:
             place,
             private,
             partition_by,
+            track_size,
         )
         return self.graph.pstates[name]
 

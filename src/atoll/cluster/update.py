@@ -43,6 +43,12 @@ def check_update(before: Deployment, module: Module, specs: dict[str, PStateSpec
             if name not in new.graph.pstates:
                 raise _missing("PState", name, before.module)
             _same("PState", name, "schema", _fixed(plain), _fixed(specs[name].to_json()))
+            if plain.get("track_size") and not specs[name].track_size:
+                raise DeployError(
+                    f"PState {name!r} tracks sizes, and no longer would",
+                    hint="keep track_size=True: counters that are not kept would be wrong",
+                    pstate=name,
+                )
 
 
 def check_key_partitioners(
@@ -87,8 +93,8 @@ def _look_at_keys(spec: PStateSpec, state: ReadablePState) -> None:
 
 
 def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a PState can never change: who may read it can."""
-    return {name: value for name, value in spec.items() if name != "private"}
+    """What of a PState can never change: who may read it can, and that sizes become tracked."""
+    return {k: value for k, value in spec.items() if k not in ("private", "track_size")}
 
 
 def _missing(kind: str, name: str, module: str) -> DeployError:

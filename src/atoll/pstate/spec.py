@@ -83,6 +83,7 @@ class PStateSpec:
         initial: The value of a leaf at the top that was never written.
         private: Whether only its topology reads it.
         partition_by: What says the vnode of a key.
+        track_size: Whether the sizes of its maps and sets are kept beside them.
     """
 
     module: str
@@ -95,6 +96,7 @@ class PStateSpec:
     initial: Any = None
     private: bool = False
     partition_by: PartitionBy = None
+    track_size: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what was declared; the rest is computed again."""
@@ -111,6 +113,7 @@ class PStateSpec:
                 self.initial,
                 self.private,
                 self.partition_by,
+                self.track_size,
             ),
         )
 
@@ -158,6 +161,7 @@ class PStateSpec:
         return {
             **({"private": True} if self.private else {}),
             **({} if self.partition_by is None else {"partition_by": "function"}),
+            **({"track_size": True} if self.track_size else {}),
             "module": self.module,
             "topology": self.topology,
             "name": self.name,
@@ -190,6 +194,7 @@ class PStateSpec:
                 initial,
                 bool(data.get("private")),
                 None if data.get("partition_by") is None else "function",
+                bool(data.get("track_size")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DeclarationError(
@@ -227,6 +232,7 @@ def pstate_spec(
         declared.initial,
         bool(getattr(declared, "private", False)),
         getattr(declared, "partition_by", None),
+        bool(getattr(declared, "track_size", False)),
     )
     if declared.initial is not None:
         _check_initial(spec)

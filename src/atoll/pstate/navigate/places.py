@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from atoll.codec.keys import EMPTY_KEY, decode_element, encode_element, successor
 from atoll.errors import PathError
 from atoll.pstate.navigate.ordered import SortedSet
+from atoll.pstate.sizes import SIZES_COMPLETE, counter_key, size_of
 from atoll.pstate.spec import Position, PStateSpec, child_of
 from atoll.schema import Map, Node, Scalar, Set, Struct
 
@@ -169,6 +170,17 @@ class Places:
                 yield element, place
             if count == span.limit:
                 return
+
+    def size(self, place: Place) -> int:
+        """How many elements an element-wise place has: read where it is tracked, else counted."""
+        if not self.spec.track_size or isinstance(place.node, Struct):
+            return sum(1 for _ in self.children(place))
+        return sum(self._size_in(place, vnode) for vnode in self._vnodes(place))
+
+    def _size_in(self, place: Place, vnode: int) -> int:
+        if self.reader.get(vnode, SIZES_COMPLETE) is None:
+            return sum(1 for _ in self._heads(place, vnode, _EVERYTHING))
+        return size_of(self.reader.get(vnode, counter_key(place.prefix)))
 
     def _vnodes(self, place: Place) -> Iterable[int]:
         return range(self.spec.vnode_count) if place.vnode is None else (place.vnode,)
