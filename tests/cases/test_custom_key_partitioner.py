@@ -36,7 +36,9 @@ def make_module(shape, partition_by=tens):
     mb = module.microbatch("mb", vnode_count=shape.vnodes)
     totals = mb.pstate("totals", Map(int, int), partition_by=partition_by)
     items = mb.pstate("items", Map(int, Set(str)), partition_by=partition_by)
-    nested = mb.pstate("nested", Map(int, Map(str, int)), partition_by=partition_by)
+    nested = mb.pstate(
+        "nested", Map(int, Map(str, int)), partition_by=partition_by, track_size=True
+    )
     seen = mb.pstate("seen", Set(int), partition_by=partition_by)
     latest = mb.pstate("latest", Map(int, int), partition_by=partition_by)
     strangers = mb.pstate("strangers", Map(int, int))
@@ -95,6 +97,7 @@ def test_every_way_to_write_and_read(run, shape):
         middle = {user: totals[user] for user in users if 20 <= user < 120}
         assert state["totals"].select_one(path.sorted_range(20, 120)) == middle
         assert state["seen"].select(path.all()) == users
+        assert state["nested"].select_one(path.size()) == len(users)
 
     view = app.pstate("totals").view()
     for vnode in range(shape.vnodes):

@@ -332,7 +332,8 @@ def test_ramaspace_posts(inline):
     module, mb, sent = _topology(
         "ramaspace", "to string, sender string, text string", inline.vnodes, partition_by="to"
     )
-    posts = mb.pstate("posts", Map(str, Map(int, Struct(sender=str, text=str))))
+    wall = Map(int, Struct(sender=str, text=str))
+    posts = mb.pstate("posts", Map(str, wall), track_size=True)
     sent.process(_post, key="to", states=[posts])
     app = inline.deploy(module)
     texts = [(sender, f"{letter}{n}") for n in range(8) for sender, letter in ("bx", "cy", "dz")]
