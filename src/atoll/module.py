@@ -13,7 +13,7 @@ from atoll.dataflow import operators as op
 from atoll.dataflow.declared import REJECTED_DDL, DepotDeclaration, PStateDeclaration
 from atoll.dataflow.graph import Graph
 from atoll.dataflow.stream import Stream
-from atoll.dataflow.usercode import check_columns, declared_at, placed
+from atoll.dataflow.usercode import check_columns, check_function, declared_at, placed
 from atoll.errors import DeclarationError, UsageError
 from atoll.placement.policies import POLICY_DEFAULT, parse_policy
 from atoll.schema import Map, Node, Scalar, Set, as_node
@@ -197,7 +197,7 @@ class Microbatch:
         self.parallelism = POLICY_DEFAULT
         """The policy with which it is first deployed."""
 
-    def pstate(
+    def pstate(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
         name: str,
         schema: Any,
@@ -205,6 +205,8 @@ class Microbatch:
         initial: Any = None,
         is_global: bool = False,
         private: bool = False,
+        partition_by: Callable[[Any], int] | None = None,
+        track_size: bool = False,
     ) -> PStateDeclaration:
         """Declare a PState that this topology writes.
 
@@ -214,6 +216,14 @@ class Microbatch:
             initial: The value of a scalar, list or struct that was never written.
             is_global: Keep a map or set in one vnode instead of spreading it by key.
             private: Let only this topology read it: no client, over HTTP or otherwise.
+            partition_by: A function from top-level key to int; the key lies in the vnode of that
+                number, modulo the vnode count. It is fixed for the PState's life. None spreads
+                keys evenly.
+            track_size: Keep the number of elements of every map and set beside it, so that
+                ``size()`` and ``len`` need not count; each write does a little more.
+
+        Raises:
+            DeclarationError: When the schema, or something beside it, cannot be.
         """
         place = declared_at(1)
         _checked_name(name, "PState", place)
@@ -233,6 +243,14 @@ class Microbatch:
                 hint="only a scalar, list or struct has one; a map or set begins empty",
                 declared=place,
             )
+        if track_size and node.leaf:
+            raise DeclarationError(
+                f"PState {name!r} is one value, whose size is not tracked",
+                hint="leave track_size= out; only maps and sets are stored by element",
+                declared=place,
+            )
+        if partition_by is not None:
+            _check_key_partitioner(name, partition_by, place, partitioned=partitioned)
         self.graph.pstates[name] = PStateDeclaration(
             self.module.name,
             self.name,
@@ -244,6 +262,8 @@ class Microbatch:
             self._changes,
             place,
             private,
+            partition_by,
+            track_size,
         )
         return self.graph.pstates[name]
 
@@ -365,3 +385,13 @@ def _check_partitioner(name: str, fields: Sequence[str], partition_by: object) -
             f"depot {name!r} cannot be partitioned by {partition_by!r}",
             hint="give a field's name, a function of record and partition count, or nothing",
         )
+
+
+def _check_key_partitioner(name: str, function: object, place: str, *, partitioned: bool) -> None:
+    if not partitioned:
+        raise DeclarationError(
+            f"PState {name!r} lies in one vnode, so partition_by= can say nothing",
+            hint="leave it out; only a map or set that is not global is divided by key",
+            declared=place,
+        )
+    check_function(function, 1, f"partition_by of PState {name!r}", place)

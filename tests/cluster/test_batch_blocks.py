@@ -314,29 +314,10 @@ def test_rama_batch_blocks(cluster, partitions, vnodes, small):
 THREES = pa.schema([("v1", pa.int32()), ("v2", pa.int32()), ("v3", pa.int32())])
 
 
-@shapes
-def test_a5_capture_new_values(cluster, partitions, vnodes, small):
-    """Each changed combination once per microbatch, with its final values, as rows of a join."""
-    module, mb = topology("a5", vnodes, small)
-    rows = mb.source(module.depot("rows", "k1 string, k2 string, v long", partitions=partitions))
-    state = mb.pstate("p", Map(str, Map(str, atoll.Struct(count=int, total=int))))
-    folded = rows.aggregate(state["k1"]["k2"], count=agg.count(), total=agg.sum("v"))
-    sheet = Sheet(mb)
-    sheet.note("seen", folded.changes(), "k1", "k2", "new.count", "new.total")
-    app = cluster.deploy(module)
-    first = [("a", "b", 3), ("a", "c", 2), ("d", "b", 9), ("a", "b", 4)]
-    append_at_once(app, 4, rows=[dict(zip(("k1", "k2", "v"), e, strict=True)) for e in first])
-    assert sheet.read(app)["seen"] == ["a b 2 7", "a c 1 2", "d b 1 9"]
-    second = [("a", "b", 1), ("f", "g", 11)]
-    append_at_once(app, 6, rows=[dict(zip(("k1", "k2", "v"), e, strict=True)) for e in second])
-    expected = ["a b 2 7", "a b 3 8", "a c 1 2", "d b 1 9", "f g 1 11"]
-    assert sheet.read(app)["seen"] == expected
-
-
-@shapes
-def test_a8_materialize(cluster, partitions, vnodes, small):
-    """Two later blocks read what the first computed."""
-    module, mb = topology("a8", vnodes, small)
+@one_shape
+def test_materialize(cluster, partitions, vnodes, small):
+    """Two later blocks, in SQL and by Atoll's aggregate, read what the first computed."""
+    module, mb = topology("materialized", vnodes, small)
     numbers = mb.source(module.depot("numbers", "v long", partitions=partitions))
     p1, p2 = mb.pstate("p1", int, initial=0), mb.pstate("p2", int, initial=0)
     nums = numbers.select("v AS v1", "v + 1 AS v2").materialize()

@@ -160,3 +160,22 @@ def test_process_without_emits_ends_the_stream(orders, states):
     with refused("follows a process that emits no rows"):
         ended.aggregate(states["total"], agg.count())
     orders.process(one, key="user", states=[states["by_user"]], emits="a int").select("a")
+
+
+@pytest.mark.parametrize("given", ["by_user", None, 7])
+def test_what_is_no_pstate_is_refused(orders, states, given):
+    """By every step of state, on its line; a name is the likeliest mistake."""
+    with refused(f"process takes a PState, not {given!r}", "not its name"):
+        orders.process(lambda row, state: None, key="user", states=[given])
+    with refused("states= is a list of PStates"):
+        orders.process(lambda row, state: None, key="user", states=given)
+    with refused(f"update takes a PState, not {given!r}"):
+        orders.update(given, lambda row: None, key="user")
+    with refused(f"aggregate takes a PState, not {given!r}"):
+        orders.aggregate(given, agg.count())
+    with refused(f"lookup takes a PState, not {given!r}"):
+        orders.lookup(given, "x")
+    with refused("process takes a PState"):
+        orders.process(lambda row, state: None, key="user", states=[states["by_user"]["user"]])
+    with refused("states= is a list of PStates, not 'by_user'", "states=[...]"):
+        orders.process(lambda row, state: None, key="user", states=states["by_user"])

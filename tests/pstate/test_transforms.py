@@ -207,6 +207,8 @@ def test_only_differences_are_written():
         (2, days.map_key(30).set(99)),
         (0, days.keys().term(lambda key: key)),
         (0, days.map_vals().stop().set([1])),
+        (0, days.map_vals().stop()),
+        (1, days.map_vals().if_path(path.filter("==", [9]), path.set([0]), path.stop())),
         (0, tags.all().term(lambda tag: tag)),
     ]:
         vnode.written = set()

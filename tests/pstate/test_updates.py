@@ -153,3 +153,35 @@ def test_mistakes_at_run_time_name_the_record(inline, change, says):
     (found,) = app.depot("dead").read(0, 0, 1).to_pylist()
     assert says in found["error"]
     assert app.pstate("users").get() == {}
+
+
+@pytest.mark.slow
+def test_keys_that_are_expressions(tmp_path):
+    """Spark computes the key; the function sees the row without it."""
+    module = atoll.Module("updates")
+    depot = module.depot("records", "user string, at struct<day: int, n: int>", partitions=3)
+    mb = module.microbatch("mb", vnode_count=16)
+    users, days = mb.pstate("users", Map(str, List(int))), mb.pstate("days", Map(int, int))
+
+    def append(row):
+        assert row.asdict().keys() == {"user", "at"}
+        return path.key(row.user.strip().lower()).end().set([row.at["n"]])
+
+    rows = mb.source(depot)
+    rows.update(users, append, key="lower(trim(user))")
+    rows.update(days, lambda row: path.key(row.at["day"] % 4).term(_more), key="at.day % 4")
+    rows.where("at.day = 3").update(
+        days, lambda row: path.key(100 + row.at["day"]).term(_more), key="100 + at.day"
+    )
+    with atoll.LocalCluster(tmp_path / "root") as cluster:
+        app = cluster.deploy(module)
+        app.depot("records").append(
+            [{"user": f"{'  ' * (n % 2)}U{n % 5}", "at": {"day": n % 7, "n": n}} for n in range(70)]
+        )
+        app.topology("mb").wait_processed(70)
+        found = app.pstate("users").get()
+        assert {user: sorted(ns) for user, ns in found.items()} == {
+            f"u{k}": list(range(k, 70, 5)) for k in range(5)
+        }
+        counted = {k: sum(1 for n in range(70) if n % 7 % 4 == k) for k in range(4)}
+        assert app.pstate("days").get() == {**counted, 103: 10}

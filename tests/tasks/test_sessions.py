@@ -19,6 +19,7 @@ class _Program:
 
     def __init__(self, local):
         self.local = local
+        self.pstates = {}
 
 
 class _Fresh:

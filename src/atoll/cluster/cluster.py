@@ -15,7 +15,7 @@ from atoll.cluster.catalog import BoundTopology, bind_topology
 from atoll.cluster.depots import depot_spec, described_partitioner
 from atoll.cluster.drive import Drive
 from atoll.cluster.revisions import Revision, Revisions
-from atoll.cluster.update import check_update
+from atoll.cluster.update import check_key_partitioners, check_update
 from atoll.dataflow.scheduling import fragment_specs
 from atoll.ddl import to_ddl
 from atoll.depot.depot import Depot
@@ -90,6 +90,7 @@ class Cluster(ABC):
         before = latest_deployment(store, module.name)
         if before is not None:
             check_update(before, module, specs)
+            check_key_partitioners(self.places, before, specs)
         running = self.apps.pop(module.name, None)
         if running is not None:
             running.close()

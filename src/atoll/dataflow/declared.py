@@ -77,6 +77,10 @@ class PStateDeclaration:
     place: str = ""
     private: bool = False
     """Whether only its topology reads it."""
+    partition_by: Callable[[Any], int] | None = None
+    """From top-level key to number, which says the key's vnode; the key's CRC-32 when None."""
+    track_size: bool = False
+    """Whether the sizes of its maps and sets are kept beside them."""
 
     def __getitem__(self, part: str) -> Target:
         """The place in the state that a step writes or reads: ``pstate["user_id"]``."""

@@ -51,12 +51,20 @@ class Graph:
                 )
         self.operators.append(operator)
 
-    def check_own(self, pstate: PStateDeclaration, step: str, place: str) -> None:
-        """Refuse a PState of another topology.
+    def check_own(self, pstate: object, step: str, place: str) -> None:
+        """Refuse what is no PState, and a PState of another topology.
 
         Raises:
-            DeclarationError: With the topology that owns it.
+            DeclarationError: With the topology that owns it, or with what was given instead.
         """
+        from atoll.dataflow.declared import PStateDeclaration
+
+        if not isinstance(pstate, PStateDeclaration):
+            raise DeclarationError(
+                f"{step} takes a PState, not {pstate!r}",
+                hint="give what pstate(...) of this topology returned, not its name",
+                declared=place,
+            )
         if self.pstates.get(pstate.name) is not pstate:
             raise DeclarationError(
                 f"{step} in topology {self.topology!r} uses the PState {pstate.name!r}, "

@@ -7,7 +7,7 @@ one projection before the step, under names of their own, so that the step itsel
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from atoll.aggregates.base import Aggregator
@@ -70,8 +70,7 @@ def aggregate(
     """Add an :class:`~atoll.dataflow.operators.Aggregate` and return what it wrote."""
     from atoll.dataflow.stream import Aggregated
 
-    target = Target(into, ()) if isinstance(into, PStateDeclaration) else into
-    stream.graph.check_own(target.pstate, "aggregate", place)
+    target = _own_target(stream, into, "aggregate", place)
     if (aggregator is None) == (not fields):
         raise DeclarationError(
             "aggregate takes one aggregate, or one per field of a struct by keyword",
@@ -91,6 +90,16 @@ def aggregate(
     if len(writes) > 1:
         return Aggregated(target, ())
     return Aggregated(writes[0].target, writes[0].key_names)
+
+
+def _own_target(stream: Stream, given: object, step: str, place: str) -> Target:
+    """The place in a PState of the stream's topology that was given: a target, or a whole PState.
+
+    Raises:
+        DeclarationError: When it is neither, or another topology's.
+    """
+    stream.graph.check_own(given.pstate if isinstance(given, Target) else given, step, place)
+    return given if isinstance(given, Target) else Target(given, ())  # type: ignore[arg-type]
 
 
 def _exploded(stream: Stream, write: Write, place: str) -> Stream:
@@ -125,8 +134,7 @@ def _add_aggregate(stream: Stream, write: Write, place: str) -> None:
 
 def lookup(stream: Stream, source: Target | PStateDeclaration, column: str, place: str) -> Stream:
     """Add a :class:`~atoll.dataflow.operators.Lookup`."""
-    target = Target(source, ()) if isinstance(source, PStateDeclaration) else source
-    stream.graph.check_own(target.pstate, "lookup", place)
+    target = _own_target(stream, source, "lookup", place)
     if not target.node.leaf:
         raise DeclarationError(
             f"{target.text} is stored element by element and cannot be looked up as one value",
@@ -144,11 +152,18 @@ def process(
     stream: Stream,
     function: Callable[..., Any],
     key: str | None,
-    states: tuple[PStateDeclaration, ...],
+    states: Sequence[PStateDeclaration],
     emitted: pa.Schema | None,
     place: str,
 ) -> Stream:
     """Add a :class:`~atoll.dataflow.operators.Process`."""
+    if isinstance(states, PStateDeclaration | str) or not isinstance(states, Sequence):
+        raise DeclarationError(
+            f"states= is a list of PStates, not {getattr(states, 'name', states)!r}",
+            hint="write states=[...] with what pstate(...) of this topology returned",
+            declared=place,
+        )
+    states = tuple(states)
     if not states:
         raise DeclarationError(
             "process without states",
@@ -198,11 +213,12 @@ def _check_keys(
             "to_vnode(...), partition_by(...) or to_all() right before it",
             declared=place,
         )
-    keyed = {_top_key(state) for state in partitioned}
+    keyed = {(_top_key(state), state.partition_by) for state in partitioned}
     owned = key is not None or route != "key"
     if len(keyed) > 1 or (owned and len(partitioned) < len(states)):
         raise DeclarationError(
-            f"the states {', '.join(s.name for s in states)} are not partitioned by the same type",
+            f"the states {', '.join(s.name for s in states)} are not partitioned by the same type, "
+            "or not by the same function",
             hint="a process step owns one key: use two steps, one after the other",
             declared=place,
         )

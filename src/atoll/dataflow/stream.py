@@ -263,7 +263,7 @@ class Stream:
         """
         place = declared_at(1)
         emitted = None if emits is None else _schema(emits, place)
-        return state_steps.process(self, function, key, tuple(states), emitted, place)
+        return state_steps.process(self, function, key, states, emitted, place)
 
     def update(
         self,

@@ -14,6 +14,7 @@ from atoll.microbatch.history import CommitHistory
 from atoll.microbatch.objects import unpack_ids
 from atoll.microbatch.progress import latest_commit
 from atoll.pstate.changefile import rebuilt
+from atoll.pstate.sizes import EVERYTHING_END
 from atoll.pstate.stores import module_stores
 from atoll.pstate.view import PStateView
 
@@ -42,7 +43,7 @@ def check_stores(
             except AtollError:
                 continue  # the log itself is damaged: told already
             view = PStateView(stores, pstate, len(unpack_ids(part.touched)), history)
-            if dict(view.scan(vnode)) != expected:
+            if dict(view.scan(vnode, high=EVERYTHING_END)) != expected:
                 report.damage(
                     str(folder),
                     "the vnode store differs from the committed log",

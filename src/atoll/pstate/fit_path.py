@@ -87,7 +87,8 @@ def _fit(path: Path, shape: _Shape, outside: bool, *, ends: bool) -> tuple[Path,
     return Path(tuple(steps)), shape
 
 
-_BRANCHES = ("multi_path", "if_path")
+_BRANCHES = ("multi_path", "if_path", "stop")
+"""What a writing path may end in besides a term: where it goes on, or that it goes nowhere."""
 
 
 def _check_end(step: Step, where: _Where) -> None:

@@ -163,8 +163,9 @@ class MapHandle(Handle, MutableMapping[Any, Any]):
         return self.range_keys()
 
     def __len__(self) -> int:
-        """How many keys there are in this vnode: walks over all of them."""
-        return sum(1 for _ in self)
+        """How many keys there are in this vnode: walks over all of them, unless it is tracked."""
+        known = self._writes.size(self._prefix)
+        return sum(1 for _ in self) if known is None else known
 
     def __bool__(self) -> bool:
         """Whether there is any key."""
@@ -263,8 +264,9 @@ class SetHandle(Handle):
         return self.range()
 
     def __len__(self) -> int:
-        """How many elements there are: walks over all of them."""
-        return sum(1 for _ in self)
+        """How many elements there are: walks over all of them, unless it is tracked."""
+        known = self._writes.size(self._prefix)
+        return sum(1 for _ in self) if known is None else known
 
     def __bool__(self) -> bool:
         """Whether there is any element."""

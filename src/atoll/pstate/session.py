@@ -23,9 +23,11 @@ from atoll.pstate.environment import Environment, EnvironmentCache
 from atoll.pstate.history import Prior
 from atoll.pstate.opening import Opening, VnodeHistory, open_for_attempt
 from atoll.pstate.reverse_log import encode_reverse_log
+from atoll.pstate.sizes import DATA_END, with_sizes
 from atoll.pstate.store_file import store_error
 from atoll.pstate.transaction import StoreTransaction
 from atoll.pstate.writing import Patience, WriterLock
+from atoll.schema import Node
 
 __all__ = ["Changes", "Triple", "VnodeSession"]
 
@@ -75,6 +77,8 @@ class VnodeSession:
         """Open the store for the attempt; see :func:`~atoll.pstate.opening.open_for_attempt`."""
         self.vnode = history.vnode
         self.attempt = attempt
+        self.sized: Node | None = None
+        """The PState's schema, when the sizes of its collections are kept with every write."""
         self._environments = environments
         self._path = path
         self._history = history
@@ -106,16 +110,19 @@ class VnodeSession:
     def scan(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """(key, value) of a range in key order: low included, high excluded, None unbounded.
+        """(key, value) of a range in key order: low included, high excluded, None: all data.
 
         Entries that are written while the scan runs may or may not be seen.
         """
-        return self._store.entries.scan(Bounds(low, high, reverse))
+        return self._store.entries.scan(Bounds(low, DATA_END if high is None else high, reverse))
 
     # -- writing ------------------------------------------------------------------------------
 
     def put(self, key: bytes, value: bytes) -> None:
         """Set one entry."""
+        if self.sized is not None:
+            self.put_many([key], [value])
+            return
         self._spread()
         if key not in self._olds:
             self._olds[key] = self._store.entries.get(key)
@@ -127,6 +134,9 @@ class VnodeSession:
 
     def delete(self, key: bytes) -> None:
         """Remove one entry; an absent one is left so."""
+        if self.sized is not None:
+            self.put_many([key], [None])
+            return
         self._spread()
         if key not in self._olds:
             old = self._store.entries.get(key)
@@ -158,6 +168,8 @@ class VnodeSession:
             return
         if olds is None:
             olds = self.get_many(keys)
+        if self.sized is not None:
+            keys, values, olds = with_sizes(self.sized, self, keys, values, olds)
         if self._batch is None and not self._news:
             self._batch = (keys, values, olds)
         else:
@@ -196,11 +208,11 @@ class VnodeSession:
             olds = [befores[key] for key in keys]
             news = self.get_many(keys)
         triples = zip(keys, olds, news, strict=True)
-        return [triple for triple in triples if triple[1] != triple[2]]
+        return [each for each in triples if each[1] != each[2] and each[0] < DATA_END]
 
     def dump(self) -> tuple[list[bytes], list[bytes]]:
         """All keys, sorted, and their values, as this session sees them: for a checkpoint."""
-        pairs = list(self.scan())
+        pairs = list(self._store.entries.scan(Bounds()))
         return [key for key, _ in pairs], [value for _, value in pairs]
 
     def commit(self, microbatches_kept: int | None = None) -> Changes:

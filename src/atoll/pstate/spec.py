@@ -9,20 +9,31 @@ struct fields on the way to it.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from atoll.codec.values import LeafCodec, leaf_codec
 from atoll.errors import DeclarationError, StateError
-from atoll.placement.vnodes import check_vnode_count, vnode_of
+from atoll.placement.vnodes import check_vnode_count, vnode_by, vnode_of
 from atoll.schema import Map, Node, Set, Struct, from_json, to_json
 
-__all__ = ["DeclaredPState", "PStateSpec", "Position", "child_of", "leaves", "pstate_spec"]
+__all__ = [
+    "DeclaredPState",
+    "PStateSpec",
+    "PartitionBy",
+    "Position",
+    "child_of",
+    "leaves",
+    "pstate_spec",
+]
 
 Position = tuple[str, ...]
 """The names of the struct fields on the way to a leaf."""
+
+PartitionBy = Callable[[Any], int] | Literal["function"] | None
+"""What says a key's vnode: the user's function, one that is not known here, or the CRC-32."""
 
 
 class DeclaredPState(Protocol):
@@ -71,6 +82,8 @@ class PStateSpec:
         codecs: The codec of each leaf, by position. A set's elements have none.
         initial: The value of a leaf at the top that was never written.
         private: Whether only its topology reads it.
+        partition_by: What says the vnode of a key.
+        track_size: Whether the sizes of its maps and sets are kept beside them.
     """
 
     module: str
@@ -82,6 +95,8 @@ class PStateSpec:
     codecs: Mapping[Position, LeafCodec] = field(repr=False)
     initial: Any = None
     private: bool = False
+    partition_by: PartitionBy = None
+    track_size: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what was declared; the rest is computed again."""
@@ -97,6 +112,8 @@ class PStateSpec:
                 dict(self.codecs),
                 self.initial,
                 self.private,
+                self.partition_by,
+                self.track_size,
             ),
         )
 
@@ -122,15 +139,29 @@ class PStateSpec:
             )
         return next(iter(self.codecs.values()), None)
 
-    def vnode_of(self, element: bytes) -> int:
-        """The vnode of every entry whose key begins with this encoded element."""
-        return vnode_of(element, self.vnode_count) if self.vnode_count > 1 else 0
+    def vnode_of(self, element: bytes) -> int | None:
+        """The vnode of every entry whose key begins with this encoded element.
+
+        None where only the module's code can say it: the deployment object holds no functions.
+
+        Raises:
+            UserCodeError: When the PState's own function raises.
+        """
+        if self.vnode_count == 1:
+            return 0
+        if self.partition_by is None:
+            return vnode_of(element, self.vnode_count)
+        if self.partition_by == "function":
+            return None
+        return vnode_by(self.partition_by, element, self.vnode_count)
 
     def to_json(self) -> dict[str, Any]:
         """The spec as plain data, for the deployment object; :meth:`from_json` reads it."""
         initial = self.initial_bytes
         return {
             **({"private": True} if self.private else {}),
+            **({} if self.partition_by is None else {"partition_by": "function"}),
+            **({"track_size": True} if self.track_size else {}),
             "module": self.module,
             "topology": self.topology,
             "name": self.name,
@@ -162,6 +193,8 @@ class PStateSpec:
                 codecs,
                 initial,
                 bool(data.get("private")),
+                None if data.get("partition_by") is None else "function",
+                bool(data.get("track_size")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DeclarationError(
@@ -198,6 +231,8 @@ def pstate_spec(
         known,
         declared.initial,
         bool(getattr(declared, "private", False)),
+        getattr(declared, "partition_by", None),
+        bool(getattr(declared, "track_size", False)),
     )
     if declared.initial is not None:
         _check_initial(spec)

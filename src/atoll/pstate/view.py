@@ -29,6 +29,7 @@ from atoll.pstate.history import History
 from atoll.pstate.opening import VnodeHistory, settle
 from atoll.pstate.overlay import UNTOUCHED, Overlay, _Untouched
 from atoll.pstate.session import DAMAGE
+from atoll.pstate.sizes import DATA_END
 from atoll.pstate.stores import VnodeStores
 from atoll.pstate.transaction import HEADER_KEY, StoreTransaction
 
@@ -159,11 +160,11 @@ class VnodeView:
 
         Args:
             low: The first key, included; None for the beginning.
-            high: The last key, excluded; None for the end.
+            high: The last key, excluded; None for the end of the data.
             reverse: Whether to go from the end to the beginning.
             limit: How many entries at most.
         """
-        bounds = Bounds(low, high, reverse)
+        bounds = Bounds(low, DATA_END if high is None else high, reverse)
         after: bytes | None = None
         left = limit
         while left is None or left > 0:

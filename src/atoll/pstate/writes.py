@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from atoll.codec.keys import successor
+from atoll.pstate.sizes import SIZES_COMPLETE, counter_key, size_of
 from atoll.pstate.spec import PStateSpec
 
 __all__ = ["Session", "Writes"]
@@ -105,6 +106,15 @@ class Writes:
         """Entries in key order; flushes first."""
         self.flush()
         return self.session.scan(low, high, reverse=reverse)
+
+    def size(self, prefix: bytes) -> int | None:
+        """How many elements the map or set at a prefix has; None where it must be counted."""
+        if not self.spec.track_size:
+            return None
+        self.flush()
+        if self.session.get(SIZES_COMPLETE) is None:
+            return None
+        return size_of(self.session.get(counter_key(prefix)))
 
     def clear(self, prefix: bytes) -> None:
         """Remove everything under a prefix."""

@@ -67,11 +67,12 @@ def _load(digest: str, data: bytes) -> Program:
 
 def _user_modules(graph: Graph) -> Iterator[ModuleType]:
     """The modules of the user's functions that a worker may be unable to import."""
-    for operator in graph.operators:
-        for function in _functions(operator):
-            module = sys.modules.get(getattr(function, "__module__", None) or "")
-            if module is not None and not _installed(module):
-                yield module
+    partitioners = [each.partition_by for each in graph.pstates.values() if each.partition_by]
+    functions = [each for operator in graph.operators for each in _functions(operator)]
+    for function in (*partitioners, *functions):
+        module = sys.modules.get(getattr(function, "__module__", None) or "")
+        if module is not None and not _installed(module):
+            yield module
 
 
 def _functions(operator: Any) -> Iterator[Any]:

@@ -7,7 +7,7 @@ can be wrong about types is found here, before the first record.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -381,6 +381,8 @@ def _elements(
             )
     if isinstance(target.node, Set) and isinstance(step, op.Aggregate):
         elements.append(_key_element(next(columns), target.node.item, rows, step, skips_null=True))
+    if target.pstate.partition_by is not None:
+        elements[0] = replace(elements[0], partition_by=target.pstate.partition_by)
     return tuple(elements)
 
 
@@ -389,9 +391,9 @@ def _process_key(step: op.Process, rows: pa.Schema) -> KeyElement | None:
         return None
     if step.route == "number":
         return _key_element(step.key, Scalar("int"), rows, step)
-    node = next(state.node for state in step.states if not state.is_global)
-    kind = node.item if isinstance(node, Set) else node.key  # type: ignore[union-attr]
-    return _key_element(step.key, kind, rows, step)
+    state = next(each for each in step.states if not each.is_global)
+    kind = state.node.item if isinstance(state.node, Set) else state.node.key  # type: ignore[union-attr]
+    return replace(_key_element(step.key, kind, rows, step), partition_by=state.partition_by)
 
 
 def _key_element(

@@ -18,7 +18,7 @@ from atoll.codec.key_columns import KeyColumn, empty_keys, encode_columns
 from atoll.dataflow.grouping import group, worth_combining
 from atoll.dataflow.rows import ORIGIN_FIELD, conformed
 from atoll.errors import StateError
-from atoll.placement.vnodes import vnodes_of
+from atoll.placement.vnodes import vnodes_by, vnodes_of
 from atoll.tasks.program import (
     AggregateTerminal,
     FoldTerminal,
@@ -250,7 +250,11 @@ def _vnodes_of_arrays(
 ) -> pa.Array:
     if vnode_count == 1 or not arrays:
         return pa.array(np.zeros(count, dtype=np.uint16))
-    return pa.array(vnodes_of(encoded_keys(terminal, arrays, count), vnode_count))
+    keys = encoded_keys(terminal, arrays, count)
+    partition_by = _elements_of(terminal)[0].partition_by
+    if partition_by is not None:
+        return pa.array(vnodes_by(partition_by, keys, vnode_count))
+    return pa.array(vnodes_of(keys, vnode_count))
 
 
 def _numbered(column: pa.ChunkedArray, vnode_count: int) -> pa.Array:

@@ -59,6 +59,8 @@ class KeyElement:
     kind: Scalar
     skips_null: bool = False
     """Whether rows in which it is null are left out, where the kind has no null."""
+    partition_by: Callable[[Any], int] | None = None
+    """What says the vnode of a first element, where that is not its CRC-32."""
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ class Sessions:
             microbatches_kept=program.history_microbatches,
         )
         self.attempt = Attempt(spec.epoch, spec.id, spec.version, spec.job, token, spec.timeline)
+        self.sized = {name: each.node for name, each in program.pstates.items() if each.track_size}
         self.opened: dict[str, int] = {}
         self.logs_applied = 0
         self._open: dict[tuple[str, int], VnodeSession] = {}
@@ -53,6 +54,8 @@ class Sessions:
             for vnode in sorted(needed[pstate]):
                 priors = self.spec.priors.get(pstate, ())
                 session = self.stores.open(pstate, vnode, self.attempt, self.history, priors)
+                if (known := self.sized.get(pstate)) is not None:
+                    session.sized = known
                 kind = session.opening.kind
                 self.opened[kind] = self.opened.get(kind, 0) + 1
                 self.logs_applied += session.opening.logs

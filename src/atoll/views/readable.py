@@ -81,7 +81,11 @@ class ReadablePState:
         vnode, key = 0, EMPTY_KEY
         if keys:
             key = encode_element(keys[0], kinds[0])
-            vnode = self.spec.vnode_of(key)
+            found = self.spec.vnode_of(key)
+            if found is None:
+                value = self.select_one(StatePath().key(*keys))
+                return default if value is None else value
+            vnode = found
             if len(keys) > 1:
                 key += b"".join(map(encode_element, keys[1:], kinds[1:]))
         view = self.view()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from atoll.codec.keys import EMPTY_KEY, decode_element, encode_element, successor
 from atoll.errors import PathError
 from atoll.pstate.navigate.ordered import SortedSet
+from atoll.pstate.sizes import SIZES_COMPLETE, counter_key, size_of
 from atoll.pstate.spec import Position, PStateSpec, child_of
 from atoll.schema import Map, Node, Scalar, Set, Struct
 
@@ -99,23 +100,34 @@ class Places:
         prefix, vnode = self.through(place, element)
         return Place(node.value, place.position, prefix, vnode, by_key=True)
 
-    def through(self, place: Place, element: Any) -> tuple[bytes, int]:
-        """The encoded key through an element of an element-wise map or set, and its vnode."""
+    def through(self, place: Place, element: Any) -> tuple[bytes, int | None]:
+        """The encoded key through an element of an element-wise map or set, and its vnode.
+
+        None where the vnode cannot be told: what begins with the key lies in one of them.
+        """
         kind = place.node.item if isinstance(place.node, Set) else place.node.key  # type: ignore[union-attr]
         encoded = encode_element(element, kind)
-        vnode = self.spec.vnode_of(encoded) if place.vnode is None else place.vnode
+        vnode = place.vnode
+        if vnode is None and not place.prefix:
+            vnode = self.spec.vnode_of(encoded)
         return place.prefix + encoded, vnode
 
     def has(self, place: Place, element: Any) -> bool:
         """Whether an element is in an element-wise set."""
         key, vnode = self.through(place, element)
-        return self.reader.get(vnode, key) is not None
+        return self._get(vnode, key) is not None
 
     def leaf(self, place: Place) -> bytes | None:
         """The stored value of a leaf."""
         if place.known is not None:
             return place.known
-        return self.reader.get(place.vnode or 0, place.prefix or EMPTY_KEY)
+        return self._get(place.vnode, place.prefix or EMPTY_KEY)
+
+    def _get(self, vnode: int | None, key: bytes) -> bytes | None:
+        if vnode is not None:
+            return self.reader.get(vnode, key)
+        values = (self.reader.get(each, key) for each in range(self.spec.vnode_count))
+        return next((value for value in values if value is not None), None)
 
     def exists(self, place: Place) -> bool:
         """Whether there is anything at a place."""
@@ -158,6 +170,17 @@ class Places:
                 yield element, place
             if count == span.limit:
                 return
+
+    def size(self, place: Place) -> int:
+        """How many elements an element-wise place has: read where it is tracked, else counted."""
+        if not self.spec.track_size or isinstance(place.node, Struct):
+            return sum(1 for _ in self.children(place))
+        return sum(self._size_in(place, vnode) for vnode in self._vnodes(place))
+
+    def _size_in(self, place: Place, vnode: int) -> int:
+        if self.reader.get(vnode, SIZES_COMPLETE) is None:
+            return sum(1 for _ in self._heads(place, vnode, _EVERYTHING))
+        return size_of(self.reader.get(vnode, counter_key(place.prefix)))
 
     def _vnodes(self, place: Place) -> Iterable[int]:
         return range(self.spec.vnode_count) if place.vnode is None else (place.vnode,)

@@ -64,7 +64,7 @@ class StoredWalker(Walker):
                 span = Span(limit=1, reverse=step.name == "last")
                 yield from (self._entry(place, *each) for each in places.children(place, span))
             case "size":
-                yield sum(1 for _ in places.children(place))
+                yield places.size(place)
             case "sorted_range":
                 yield range_of(places, place, step)
             case "map_key":

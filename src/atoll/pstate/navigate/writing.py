@@ -18,6 +18,7 @@ from atoll.pstate.navigate.changing import changed, giving, path_of_list
 from atoll.pstate.navigate.places import Place, Places
 from atoll.pstate.navigate.stored import StoredWalker
 from atoll.pstate.navigate.walker import Collected, collect, default_of, passes
+from atoll.pstate.sizes import DATA_END
 from atoll.pstate.spec import Position
 from atoll.pstate.writes import Writes
 from atoll.schema import Map, Node, Set, Struct
@@ -35,7 +36,9 @@ class WrittenReader:
         self._writes = writes
 
     def get(self, vnode: int, key: bytes) -> bytes | None:  # noqa: ARG002  # the only one
-        """The value of a key."""
+        """The value of a key; the counters of sizes follow what the session has."""
+        if key >= DATA_END:
+            self._writes.flush()
         return self._writes.get(key)
 
     def scan(
@@ -74,7 +77,7 @@ class _OwnPlaces(Places):
         super().__init__(WrittenReader(writes), writes.spec)
         self.writes = writes
 
-    def through(self, place: Place, element: Any) -> tuple[bytes, int]:
+    def through(self, place: Place, element: Any) -> tuple[bytes, int | None]:
         key, vnode = super().through(place, element)
         if not place.prefix:
             check_vnode(self.writes, element, key)
