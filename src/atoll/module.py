@@ -194,6 +194,7 @@ class Microbatch:
         self.options = options
         self.place = place
         self.graph = Graph(module.name, name)
+        self.graph.vnode_count = vnode_count
         self.parallelism = POLICY_DEFAULT
         """The policy with which it is first deployed."""
 

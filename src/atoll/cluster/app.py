@@ -242,6 +242,7 @@ class App:
             vnode_counts={name: each.vnode_count for name, each in graph.pstates.items()},
             checkpoints=known_checkpoints(self.store, self.name, graph.topology, last),
             placement=placement_of(self.cluster.info(), graph.topology),
+            clocks=bound.program.clocks(),
         )
         actions = Actions(
             self.name,

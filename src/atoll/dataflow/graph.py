@@ -13,6 +13,8 @@ from atoll.errors import DeclarationError
 
 if TYPE_CHECKING:
     from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration
+    from atoll.dataflow.stream import Stream
+    from atoll.schema import Node
 
 __all__ = ["Graph"]
 
@@ -26,6 +28,8 @@ class Graph:
         self.topology = topology
         self.operators: list[op.Operator] = []
         self.pstates: dict[str, PStateDeclaration] = {}
+        self.vnode_count = 1
+        """Into how many vnodes the PStates of its own steps are divided."""
         self.dead_letter: DepotDeclaration | None = None
         """Where rows go on which a user's function raises; None: they fail the microbatch."""
 
@@ -50,6 +54,36 @@ class Graph:
                     declared=operator.place,
                 )
         self.operators.append(operator)
+
+    def add_private(self, word: str, node: Node, place: str) -> PStateDeclaration:
+        """A PState of a step's own; no user's name begins as its name does.
+
+        Args:
+            word: What it is for.
+            node: Its schema, as far as it is known.
+            place: Where the step was declared.
+        """
+        from atoll.dataflow.declared import PStateDeclaration
+
+        name = stem = f"_{self.topology}-{word}"
+        number = 1
+        while name in self.pstates:
+            number += 1
+            name = f"{stem}-{number}"
+        declared = PStateDeclaration(
+            self.module,
+            self.topology,
+            name,
+            node,
+            self.vnode_count,
+            is_global=False,
+            initial=None,
+            _streams=_no_changes,
+            place=place,
+            private=True,
+        )
+        self.pstates[name] = declared
+        return declared
 
     def check_own(self, pstate: PStateDeclaration, step: str, place: str) -> None:
         """Refuse a PState of another topology.
@@ -136,3 +170,7 @@ class Graph:
                     hint="give both sources the same start_from",
                     declared=source.place,
                 )
+
+
+def _no_changes(pstate: PStateDeclaration, *_: object) -> Stream:
+    raise AssertionError(f"nobody has {pstate.name} to ask for its changes")

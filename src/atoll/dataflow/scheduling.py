@@ -43,7 +43,7 @@ def _states(step: op.StateOperator) -> list[PStateDeclaration]:
             return [target.pstate]
         case op.Changes(pstate=pstate):
             return [pstate]
-        case op.Process(states=states):
+        case op.Process(states=states) | op.WindowAgg(states=states):
             return list(states)
     return []
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from atoll.dataflow import control, joins, state_steps
 from atoll.dataflow import operators as op
 from atoll.dataflow.grouped import Grouped, aggregated
+from atoll.dataflow.timed import Timed
 from atoll.dataflow.usercode import check_columns, check_function, declared_at, placed
 from atoll.errors import DeclarationError
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Aggregated", "Stream"]
 
 
-class Stream:
+class Stream(Timed):
     """Rows of one microbatch on their way through a topology."""
 
     __slots__ = ("graph", "operator")

@@ -102,6 +102,10 @@ class JobSpecs:
                 name: self.options.for_pstate(name).flush_paths_max for name in self.program.pstates
             },
             combine_rows_max=self.options.combiner_rows_max,
+            times=plan.times,
+            due={
+                pstate: frozenset(plan.due[pstate]) for pstate in job.clocks() if pstate in plan.due
+            },
         )
 
     def forget(self, microbatch: int) -> None:
@@ -150,7 +154,7 @@ class JobSpecs:
 
 def has_work(job: JobProgram, spec: JobSpec) -> bool:
     """Whether a job has anything to do: rows to read or make, checkpoints, changes to emit."""
-    if rows_of(spec) or spec.checkpoint_vnodes or job.fires:
+    if rows_of(spec) or spec.checkpoint_vnodes or job.fires or spec.due:
         return True
     return any(
         isinstance(each, ChangesTerminal) and spec.prior_vnodes.get(each.pstate)

@@ -29,6 +29,7 @@ from atoll.storage.places import Places
 from atoll.tasks.align import Align
 from atoll.tasks.appending import partitioner_of
 from atoll.tasks.bind_fold import fold_schema, fold_terminal
+from atoll.tasks.bind_windows import window_schema, window_specs, window_terminal
 from atoll.tasks.fitting import check_columns
 from atoll.tasks.key_types import check_key_type
 from atoll.tasks.program import (
@@ -40,6 +41,7 @@ from atoll.tasks.program import (
     KeyElement,
     LookupTerminal,
     MaterializeTerminal,
+    ObserveTerminal,
     ProcessTerminal,
     Program,
     TaskChain,
@@ -89,7 +91,12 @@ def bind(
     """
     bound = _bind_aggregates(graph, schemas)
     specs = {}
+    for step in graph.state_operators:
+        if isinstance(step, op.WindowAgg):
+            specs.update(window_specs(step, schemas[step.inputs[0]]))
     for name, declared in graph.pstates.items():
+        if name in specs:
+            continue
         with placed(declared.place):
             specs[name] = pstate_spec(declared, bound.codecs.get(name, {}))
     jobs = tuple(_job(job, cut, schemas, bound, specs) for job in cut.jobs)
@@ -131,6 +138,8 @@ def emitted_schema(step: op.StateOperator, schemas: Schemas) -> pa.Schema:
             return _distinct(pa.schema(fields), step)
         case op.Fold():
             return fold_schema(step, schemas[step.inputs[0]])
+        case op.WindowAgg():
+            return window_schema(step, schemas[step.inputs[0]])
         case op.Materialize():
             return schemas[step.inputs[0]]
     return pa.schema([])
@@ -310,8 +319,12 @@ def _terminal(
             )
         case op.Fold():
             return fold_terminal(step, common, schemas[step.inputs[0]])
+        case op.WindowAgg():
+            return window_terminal(step, common, schemas[step.inputs[0]])
         case op.Materialize():
             return MaterializeTerminal(*common, schemas[step.inputs[0]])
+        case op.Observe(name=name, column=column, delay_ms=delay_ms):
+            return ObserveTerminal(*common, name, column, delay_ms)
         case op.Changes(pstate=pstate):
             kinds = entry_keys(pstate.node, step.place)
             sole = specs[pstate.name].sole_codec()

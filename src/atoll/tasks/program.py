@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from atoll.dataflow.times import Clock, Times
 from atoll.errors import AtollError
 from atoll.placement.placement import NOWHERE, Placement
 from atoll.storage.places import Places
@@ -42,11 +43,13 @@ __all__ = [
     "KeyElement",
     "LookupTerminal",
     "MaterializeTerminal",
+    "ObserveTerminal",
     "ProcessTerminal",
     "Program",
     "Split",
     "TaskChain",
     "Terminal",
+    "WindowTerminal",
 ]
 
 
@@ -68,6 +71,11 @@ class Terminal:
     tag: int
     title: str
     place: str
+
+    @property
+    def agenda(self) -> tuple[str, Clock] | None:
+        """The PState in which it keeps what is due later, and what time that goes by."""
+        return None
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
@@ -167,6 +175,51 @@ class MaterializeTerminal(Terminal):
 
 
 @dataclass(frozen=True)
+class WindowTerminal(Terminal):
+    """Fold rows into windows of event time; a window's row comes out when it closes.
+
+    ``elements`` are the end and the start of the window, then the keys; ``emitted`` has the keys
+    first, then start and end. Entries of ``pstate`` have those elements in that order, so that
+    the windows of a vnode lie in the order in which they close. With ``sessions`` that PState
+    is only the index, and the states are in that one, by keys, start and end.
+    """
+
+    pstate: str
+    elements: tuple[KeyElement, ...]
+    fields: tuple[FoldedField, ...]
+    codec: LeafCodec
+    clock: Clock
+    lateness_ms: int
+    emitted: pa.Schema
+    sessions: str | None = None
+
+    @property
+    def agenda(self) -> tuple[str, Clock]:
+        """Its windows, by the watermark."""
+        return self.pstate, self.clock
+
+    @property
+    def pstates(self) -> tuple[str, ...]:
+        """Every PState that it writes."""
+        return (self.pstate,) if self.sessions is None else (self.pstate, self.sessions)
+
+
+@dataclass(frozen=True)
+class ObserveTerminal(Terminal):
+    """Tell the highest event time in ``column``, less a delay; without a column count the rows."""
+
+    name: str
+    column: str | None
+    delay_ms: int
+
+    def both(self, one: int | None, other: int) -> int:
+        """What two parts of the rows tell together."""
+        if one is None:
+            return other
+        return one + other if self.column is None else max(one, other)
+
+
+@dataclass(frozen=True)
 class ChangesTerminal(Terminal):
     """Emit what the microbatch changed in a PState."""
 
@@ -216,6 +269,10 @@ class JobProgram:
         """The terminal of that tag."""
         return next(each for each in self.terminals if each.tag == tag)
 
+    def clocks(self) -> dict[str, Clock]:
+        """For each PState in which a step keeps what is due later what time it goes by."""
+        return dict(each.agenda for each in self.terminals if each.agenda is not None)
+
     def emitting(self) -> dict[int, pa.Schema]:
         """The schemas of the rows that its terminals emit, by tag."""
         schemas: dict[int, pa.Schema] = {}
@@ -227,7 +284,11 @@ class JobProgram:
                     schemas[each.tag] = emitted
                 case MaterializeTerminal(rows=rows):
                     schemas[each.tag] = rows
-                case ChangesTerminal(emitted=emitted) | FoldTerminal(emitted=emitted):
+                case (
+                    ChangesTerminal(emitted=emitted)
+                    | FoldTerminal(emitted=emitted)
+                    | WindowTerminal(emitted=emitted)
+                ):
                     schemas[each.tag] = emitted
         return schemas
 
@@ -282,6 +343,10 @@ class Program:
             return self
         return replace(self, history_microbatches=microbatches)
 
+    def clocks(self) -> dict[str, Clock]:
+        """For each PState of a timed step what time it goes by."""
+        return {name: clock for job in self.jobs for name, clock in job.clocks().items()}
+
     def owned(self, pstate: str, unit: int) -> tuple[int, ...]:
         """The vnodes of a PState that a unit owns."""
         return self.placement.mappings[pstate].vnodes(unit)
@@ -329,3 +394,7 @@ class JobSpec:
     """For each PState how many entries that a function wrote may wait for the store."""
     combine_rows_max: int | None = None
     """How many rows a task collects before it folds them."""
+    times: Times = field(default_factory=Times)
+    """What time it is: fixed by the plan."""
+    due: dict[str, frozenset[int]] = field(default_factory=dict)
+    """For each private PState of a timed step the vnodes in which something is due."""

@@ -25,6 +25,7 @@ from atoll.dataflow.operators.map import Map
 from atoll.dataflow.operators.map_batches import MapBatches
 from atoll.dataflow.operators.materialize import Materialize
 from atoll.dataflow.operators.numbered import NUMBER, Numbered
+from atoll.dataflow.operators.observe import Observe
 from atoll.dataflow.operators.place_by import PlaceBy
 from atoll.dataflow.operators.present import Present
 from atoll.dataflow.operators.process import Process
@@ -35,7 +36,10 @@ from atoll.dataflow.operators.to_all import ToAll
 from atoll.dataflow.operators.to_global import ToGlobal
 from atoll.dataflow.operators.transform import Transform
 from atoll.dataflow.operators.union import Union
+from atoll.dataflow.operators.watermark import Watermark
 from atoll.dataflow.operators.where import Where
+from atoll.dataflow.operators.window import Window
+from atoll.dataflow.operators.window_agg import WindowAgg
 from atoll.dataflow.operators.with_columns import WithColumns
 
 __all__ = [
@@ -61,6 +65,7 @@ __all__ = [
     "MapBatches",
     "Materialize",
     "Numbered",
+    "Observe",
     "Operator",
     "PlaceBy",
     "Present",
@@ -74,6 +79,9 @@ __all__ = [
     "ToGlobal",
     "Transform",
     "Union",
+    "Watermark",
     "Where",
+    "Window",
+    "WindowAgg",
     "WithColumns",
 ]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.dataflow.declared import PStateDeclaration
+    from atoll.dataflow.times import Times
     from atoll.dataflow.usercode import Rejects
 
 __all__ = ["BatchOperator", "ColumnOperator", "Operator", "RootOperator", "StateOperator"]
@@ -70,6 +71,10 @@ class BatchOperator(Operator):
     @abstractmethod
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """The columns that the step emits, given those of its inputs."""
+
+    def at(self, times: Times) -> BatchOperator:
+        """The step as it is in a microbatch of that time; itself where time means nothing to it."""
+        return self
 
     @abstractmethod
     def run(
