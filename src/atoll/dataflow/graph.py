@@ -12,7 +12,7 @@ from atoll.dataflow import operators as op
 from atoll.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration
+    from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration, TickDeclaration
     from atoll.dataflow.stream import Stream
     from atoll.schema import Node
 
@@ -134,6 +134,11 @@ class Graph:
         """The depots that the topology reads, by name."""
         return {source.depot.name: source.depot for source in self.sources}
 
+    def ticks(self) -> dict[str, TickDeclaration]:
+        """The ticks that the topology reads, by name."""
+        found = [each.tick for each in self.operators if isinstance(each, op.Tick)]
+        return {tick.name: tick for tick in found}
+
     def targets(self) -> dict[str, DepotDeclaration]:
         """The depots that the topology appends to, by name."""
         return {
@@ -153,7 +158,7 @@ class Graph:
             DeclarationError: A topology without sources, or sources of one depot that start at
                 different places.
         """
-        if not self.sources:
+        if not self.sources and not self.ticks():
             raise DeclarationError(
                 f"topology {self.topology!r} has no source",
                 hint="start it with microbatch.source(depot)",

@@ -138,6 +138,8 @@ class State:
     """To the last request for another placement."""
     clocks: Mapping[str, Clock] = field(default_factory=dict)
     """For each PState of a timed step what time it goes by."""
+    ticks: Mapping[str, int] = field(default_factory=dict)
+    """For each tick that the topology reads how many milliseconds are between two."""
 
 
 @dataclass(frozen=True, slots=True)

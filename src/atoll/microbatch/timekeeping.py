@@ -11,23 +11,40 @@ from collections.abc import Mapping
 import msgspec
 
 from atoll.dataflow.times import NEVER, Clock
-from atoll.microbatch.objects import Clocks, Plan, pack_times, unpack_times
+from atoll.microbatch.objects import Clocks, Plan, Ranges, pack_times, unpack_times
 from atoll.microbatch.outcome import Outcome
 
-__all__ = ["clocks_after", "due_vnodes", "timed"]
+__all__ = ["clocks_after", "due_vnodes", "tick_ranges", "timed"]
+
+
+def tick_ranges(ticks: Mapping[str, int], progress: Mapping[str, list[int]], now_ms: int) -> Ranges:
+    """For each tick the record to read: the newest if it has not been read, never an older one.
+
+    Ticks are numbered by how often they fit into the time since 1970.
+
+    Args:
+        ticks: By name how many milliseconds are between two.
+        progress: By name the number of the last one read, or the first not to wait for.
+        now_ms: Processing time of the microbatch.
+    """
+    ranges: Ranges = {}
+    for name, every_ms in ticks.items():
+        (done,) = progress[name]
+        number = now_ms // every_ms
+        ranges[name] = [(number - 1, number) if number > done else (done, done)]
+    return ranges
 
 
 def timed(plan: Plan, last: Clocks, clocks: Mapping[str, Clock]) -> Plan:
     """The plan with what time it is, and what is due then.
 
     Args:
-        plan: Planned at the clock's time.
+        plan: Planned at a time that is not before that of the commit.
         last: What the commit before says of time.
         clocks: For each PState of a timed step what it goes by.
     """
     plan = msgspec.structs.replace(
         plan,
-        planned_at_ms=max(plan.planned_at_ms, last.now_ms),
         watermarks=last.watermarks,
         watermarks_before=last.used,
     )

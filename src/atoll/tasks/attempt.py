@@ -92,7 +92,11 @@ class JobSpecs:
             version=version,
             job=job.index,
             committed=plan.id - 1,
-            splits=join_splits(self._fetched(cut_blocks(blocks, tasks, self._firsts(plan))), files),
+            splits=self._with_ticks(
+                join_splits(self._fetched(cut_blocks(blocks, tasks, self._firsts(plan))), files),
+                plan,
+                job,
+            ),
             priors=priors,
             prior_vnodes=prior_vnodes,
             checkpoint_vnodes=due,
@@ -125,6 +129,22 @@ class JobSpecs:
             for share in shares
         )
 
+    def _with_ticks(
+        self, shares: tuple[tuple[Split, ...], ...], plan: Plan, job: JobProgram
+    ) -> tuple[tuple[Split, ...], ...]:
+        """The splits, and for the first task the ticks that the plan has."""
+        firsts = self._firsts(plan)
+        found = []
+        for number in self._roots[job.index]:
+            operator = self.operators[number]
+            if isinstance(operator, op.Tick):
+                tick = operator.tick
+                ((start, end),) = plan.ranges[tick.name]
+                if end > start:
+                    when = (start + 1, (start + 1) * tick.every_ms)
+                    found.append(Split(number, first=firsts.get(number, 0), tick=when))
+        return ((*shares[0], *found), *shares[1:]) if found else shares
+
     def _firsts(self, plan: Plan) -> dict[int, int]:
         """For each source whose rows are numbered the number of its first row."""
         begins = first_numbers(plan.ranges)
@@ -147,7 +167,7 @@ class JobSpecs:
                     if end > start
                     for ref in depot.blocks(partition, start, end)
                 ]
-            else:
+            elif isinstance(operator, op.StateOperator):
                 files[number] = [file for each in done for file in each.staged(number)]
         return blocks, files
 
@@ -165,7 +185,9 @@ def has_work(job: JobProgram, spec: JobSpec) -> bool:
 def rows_of(spec: JobSpec) -> int:
     """How many rows a job reads."""
     return sum(
-        sum(ref.take for ref in split.blocks) + sum(file.rows for file in split.files)
+        sum(ref.take for ref in split.blocks)
+        + sum(file.rows for file in split.files)
+        + (split.tick is not None)
         for share in spec.splits
         for split in share
     )

@@ -105,6 +105,9 @@ def bind(
     depots = {
         cut.number[source]: (source.depot.name, source.depot.schema) for source in graph.sources
     }
+    for each in graph.operators:
+        if isinstance(each, op.Tick):
+            depots[cut.number[each]] = (each.tick.name, each.tick.schema)
     return Program(
         graph.module,
         graph.topology,

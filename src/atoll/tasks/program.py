@@ -364,9 +364,11 @@ class Split:
     blocks: tuple[BlockRef, ...] = ()
     files: tuple[FileRef, ...] = ()
     first: int = 0
-    """The number of its first row among the microbatch's records; blocks only."""
+    """The number of its first row among the microbatch's records; not for files."""
     rows_max: int | None = None
     """How many rows to hand on at once at most; blocks only."""
+    tick: tuple[int, int] | None = None
+    """A tick's number and its time in milliseconds, instead of blocks and files."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from atoll.dataflow.operators.process import Process
 from atoll.dataflow.operators.select import Select
 from atoll.dataflow.operators.shuffle import Shuffle
 from atoll.dataflow.operators.source import Source
+from atoll.dataflow.operators.tick import Tick
 from atoll.dataflow.operators.to_all import ToAll
 from atoll.dataflow.operators.to_global import ToGlobal
 from atoll.dataflow.operators.transform import Transform
@@ -75,6 +76,7 @@ __all__ = [
     "Shuffle",
     "Source",
     "StateOperator",
+    "Tick",
     "ToAll",
     "ToGlobal",
     "Transform",
