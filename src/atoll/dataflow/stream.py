@@ -245,13 +245,15 @@ class Stream(Timed):
         """Add a column with the PState's value for each row, null where there is none."""
         return state_steps.lookup(self, target, column, declared_at(1))
 
-    def process(
+    def process(  # each is a keyword that users choose by itself
         self,
         function: Callable[..., Any],
         *,
         states: Sequence[PStateDeclaration],
         key: str | None = None,
         emits: str | None = None,
+        on_timer: Callable[..., Any] | None = None,
+        timers: Literal["processing", "event"] = "processing",
     ) -> Stream:
         """Call ``function(row, *handles)`` for each row on the actor that owns its key.
 
@@ -261,10 +263,14 @@ class Stream(Timed):
             states: PStates of this topology whose top-level key is of the key's type.
             key: A Spark SQL expression over the row; None when every state is global.
             emits: The DDL schema of the rows that it yields.
+            on_timer: Called as ``on_timer(timer, *handles, timers)`` when a timer of a key is due;
+                ``function`` then takes the :class:`~atoll.tasks.timers.Timers` last, too.
+            timers: Whether they go by the clock or by the rows' watermark.
         """
         place = declared_at(1)
         emitted = None if emits is None else _schema(emits, place)
-        return state_steps.process(self, function, key, tuple(states), emitted, place)
+        timing = None if on_timer is None else (on_timer, timers)
+        return state_steps.process(self, function, key, tuple(states), emitted, place, timing)
 
     def update(
         self,

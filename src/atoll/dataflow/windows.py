@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from atoll.aggregates.base import Aggregator
 from atoll.aggregates.count import EVERY_ROW
 from atoll.dataflow import operators as op
+from atoll.dataflow.clocks import clock_of, upstream
 from atoll.dataflow.declared import PStateDeclaration
 from atoll.dataflow.grouped import check_aggregates
 from atoll.dataflow.operators.columns import bare_column, named
@@ -22,14 +22,11 @@ from atoll.schema import Map
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from atoll.dataflow.times import Clock
-
 _Made = TypeVar("_Made")
 
 __all__ = [
     "Sessions",
     "Windowed",
-    "clock_of",
     "dropping",
     "session_window",
     "window",
@@ -46,17 +43,6 @@ def with_watermark(stream: Stream, column: str, delay: object, place: str) -> St
     marked = _then(stream, step)
     stream.graph.add(op.Observe((step,), place, step.name, step.title, name, delay_ms))
     return marked
-
-
-def clock_of(operator: op.Operator) -> Clock:
-    """The watermarks that rows have after an operator: on each way the nearest; () if none."""
-    found: set[str] = set()
-    for each in _upstream(operator):
-        if isinstance(each, op.Watermark):
-            found.add(each.name)
-        elif not each.inputs:
-            return ()
-    return tuple(sorted(found))
 
 
 def window(  # noqa: PLR0913  # each says one thing of the windows
@@ -218,19 +204,6 @@ def _private(stream: Stream, word: str, place: str) -> PStateDeclaration:
     return stream.graph.add_private(word, Map(int, int), place)
 
 
-def _upstream(operator: op.Operator) -> Iterator[op.Operator]:
-    """The operator and all above it, each once; nothing above a watermark."""
-    seen: set[op.Operator] = set()
-    waiting = [operator]
-    while waiting:
-        each = waiting.pop()
-        if each not in seen:
-            seen.add(each)
-            yield each
-            if not isinstance(each, op.Watermark):
-                waiting.extend(each.inputs)
-
-
 def _new_name(stream: Stream, column: str) -> str:
     """Which watermark it is: kept in commits, so the same after a restart and an update."""
     origins = sorted(_origins(stream.operator))
@@ -241,7 +214,7 @@ def _new_name(stream: Stream, column: str) -> str:
 def _origins(operator: op.Operator) -> set[str]:
     """The depots and PStates that the rows come from, or the watermarks that they have."""
     found: set[str] = set()
-    for each in _upstream(operator):
+    for each in upstream(operator):
         match each:
             case op.Source(depot=depot):
                 found.add(depot.name)

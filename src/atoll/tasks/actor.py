@@ -41,6 +41,7 @@ from atoll.tasks.rejects import RejectWriter
 from atoll.tasks.sessions import Sessions
 from atoll.tasks.spreading import SpreadTaker
 from atoll.tasks.staging import stage, staging_folder
+from atoll.tasks.timers import Firing
 
 if TYPE_CHECKING:
     from atoll.tasks.program import JobProgram, JobSpec, Program
@@ -145,9 +146,9 @@ class _Actor:
             match terminal:
                 case AggregateTerminal(pstate=name) | LookupTerminal(pstate=name):
                     needed[name] |= vnodes
-                case ProcessTerminal(states=names):
+                case ProcessTerminal(pstates=names, timers=timers):
                     for name in names:
-                        needed[name] |= vnodes
+                        needed[name] |= vnodes if timers is None else vnodes | self._due(timers)
                 case WindowTerminal(pstate=ends, pstates=names):
                     for name in names:
                         needed[name] |= vnodes | self._due(ends)
@@ -177,6 +178,10 @@ class _Actor:
                     terminal, rows, self.spec.times, due, sessions.get
                 )
                 self.emitted[terminal.tag] = out
+            case ProcessTerminal(timers=str(name)):
+                firing = Firing(self.spec.times.of(terminal.clock), self._due(name))
+                self._process(terminal, rows, sessions, firing)
+                self.agenda[name] = firing.agenda
             case _ if not rows:
                 return
             case FoldTerminal():
@@ -188,16 +193,26 @@ class _Actor:
             case AggregateTerminal(pstate=name):
                 aggregate.fold(terminal, rows, lambda vnode: sessions.get(name, vnode))
             case ProcessTerminal():
-                out = process.process(
-                    terminal,
-                    rows,
-                    self.program,
-                    sessions.get,
-                    self.rejecting.own,
-                    self.spec.flush_entries_max,
-                )
-                if out is not None:
-                    self.emitted[terminal.tag] = out
+                self._process(terminal, rows, sessions)
+
+    def _process(
+        self,
+        terminal: ProcessTerminal,
+        rows: list[pa.Table],
+        sessions: Sessions,
+        firing: Firing | None = None,
+    ) -> None:
+        out = process.process(
+            terminal,
+            rows,
+            self.program,
+            sessions.get,
+            self.rejecting.own,
+            self.spec.flush_entries_max,
+            firing,
+        )
+        if out is not None:
+            self.emitted[terminal.tag] = out
 
     def _due(self, pstate: str) -> set[int]:
         """The vnodes of its own in which something is due."""

@@ -310,7 +310,9 @@ def _terminal(
         case op.Process(states=states):
             rows = schemas[step.inputs[0]]
             names = tuple(state.name for state in states)
-            seen = pa.schema([field for field in rows if field.name not in step.computed])
+            hides_key = step.timers is not None and step.key in step.computed
+            hidden = set(step.computed) - ({step.key} if hides_key else set())
+            seen = pa.schema([field for field in rows if field.name not in hidden])
             return ProcessTerminal(
                 *common,
                 step.function,
@@ -319,6 +321,10 @@ def _terminal(
                 seen,
                 step.emitted,
                 step.route,
+                step.on_timer,
+                step.clock,
+                None if step.timers is None else step.timers.name,
+                hides_key,
             )
         case op.Fold():
             return fold_terminal(step, common, schemas[step.inputs[0]])

@@ -146,6 +146,22 @@ class ProcessTerminal(Terminal):
     emitted: pa.Schema | None
     route: str = "key"
     """By the key; by the ``number`` in its column; or each row to ``all`` vnodes."""
+    on_timer: Callable[..., Any] | None = None
+    clock: Clock = ()
+    timers: str | None = None
+    """The PState of its timers; None: it has none."""
+    hides_key: bool = False
+    """Whether the key's column is in ``rows`` for the timers alone."""
+
+    @property
+    def agenda(self) -> tuple[str, Clock] | None:
+        """Its timers."""
+        return None if self.timers is None else (self.timers, self.clock)
+
+    @property
+    def pstates(self) -> tuple[str, ...]:
+        """Every PState that it touches."""
+        return self.states if self.timers is None else (*self.states, self.timers)
 
 
 @dataclass(frozen=True)
