@@ -126,15 +126,10 @@ class Module:
     def tick(self, name: str, every: str | dt.timedelta) -> TickDeclaration:
         """Declare records that come by the clock: ``tick long, at timestamp``.
 
-        A tick comes whenever ``every`` has passed since 1970-01-01 (UTC). A microbatch reads the
-        newest one that has come since the last, and nothing makes up for those in between.
-
-        Args:
-            name: Unique among the module's ticks and depots.
-            every: ``"3 seconds"``, ``"1 hour"``, or a timedelta; fixed for the tick's life.
+        A microbatch reads the newest tick since the last one; nothing makes up for others.
 
         Raises:
-            DeclarationError: When the name is taken or cannot be, or the time is none.
+            DeclarationError: When the name is that of a depot or tick, or the time is none.
         """
         place = declared_at(1)
         _new_name(name, "tick", self._sources(), place, _TAKEN)

@@ -34,13 +34,13 @@ from atoll.tasks.program import (
     LookupTerminal,
     ProcessTerminal,
     Terminal,
-    WindowTerminal,
 )
 from atoll.tasks.provenance import locating
 from atoll.tasks.rejects import RejectWriter
 from atoll.tasks.sessions import Sessions
 from atoll.tasks.spreading import SpreadTaker
 from atoll.tasks.staging import stage, staging_folder
+from atoll.tasks.timed_terminals import WindowTerminal
 from atoll.tasks.timers import Firing
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from atoll.tasks.program import AggregateTerminal
 
 if TYPE_CHECKING:
     from atoll.pstate.session import VnodeSession
-    from atoll.tasks.program import WindowTerminal
+    from atoll.tasks.timed_terminals import WindowTerminal
 
 __all__ = ["fold"]
 

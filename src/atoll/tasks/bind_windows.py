@@ -17,7 +17,8 @@ from atoll.errors import DeclarationError
 from atoll.pstate.spec import Position, PStateSpec, pstate_spec
 from atoll.schema import Map, Node, Scalar, Set, Struct
 from atoll.tasks.bind_fold import bound_field, key_kind, typed_field
-from atoll.tasks.program import FoldedField, KeyElement, WindowTerminal
+from atoll.tasks.program import FoldedField, KeyElement
+from atoll.tasks.timed_terminals import WindowTerminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,12 +14,12 @@ from atoll.tasks.program import (
     ChangesTerminal,
     FoldTerminal,
     MaterializeTerminal,
-    ObserveTerminal,
 )
 from atoll.tasks.provenance import locating
 from atoll.tasks.reading import read_split
 from atoll.tasks.rejects import REJECTS, UNHEARD, RejectPacker
 from atoll.tasks.spreading import SpreadPacker
+from atoll.tasks.timed_terminals import ObserveTerminal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from atoll.dataflow.event_time import event_millis
 from atoll.tasks.exchange import Blob, fetch
-from atoll.tasks.program import ObserveTerminal
+from atoll.tasks.timed_terminals import ObserveTerminal
 
 if TYPE_CHECKING:
     from atoll.tasks.program import JobProgram

@@ -26,8 +26,8 @@ from atoll.tasks.program import (
     LookupTerminal,
     ProcessTerminal,
     Terminal,
-    WindowTerminal,
 )
+from atoll.tasks.timed_terminals import WindowTerminal
 
 if TYPE_CHECKING:
     from atoll.placement.mapping import Mapping

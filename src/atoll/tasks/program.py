@@ -43,13 +43,11 @@ __all__ = [
     "KeyElement",
     "LookupTerminal",
     "MaterializeTerminal",
-    "ObserveTerminal",
     "ProcessTerminal",
     "Program",
     "Split",
     "TaskChain",
     "Terminal",
-    "WindowTerminal",
 ]
 
 
@@ -191,51 +189,6 @@ class MaterializeTerminal(Terminal):
 
 
 @dataclass(frozen=True)
-class WindowTerminal(Terminal):
-    """Fold rows into windows of event time; a window's row comes out when it closes.
-
-    ``elements`` are the end and the start of the window, then the keys; ``emitted`` has the keys
-    first, then start and end. Entries of ``pstate`` have those elements in that order, so that
-    the windows of a vnode lie in the order in which they close. With ``sessions`` that PState
-    is only the index, and the states are in that one, by keys, start and end.
-    """
-
-    pstate: str
-    elements: tuple[KeyElement, ...]
-    fields: tuple[FoldedField, ...]
-    codec: LeafCodec
-    clock: Clock
-    lateness_ms: int
-    emitted: pa.Schema
-    sessions: str | None = None
-
-    @property
-    def agenda(self) -> tuple[str, Clock]:
-        """Its windows, by the watermark."""
-        return self.pstate, self.clock
-
-    @property
-    def pstates(self) -> tuple[str, ...]:
-        """Every PState that it writes."""
-        return (self.pstate,) if self.sessions is None else (self.pstate, self.sessions)
-
-
-@dataclass(frozen=True)
-class ObserveTerminal(Terminal):
-    """Tell the highest event time in ``column``, less a delay; without a column count the rows."""
-
-    name: str
-    column: str | None
-    delay_ms: int
-
-    def both(self, one: int | None, other: int) -> int:
-        """What two parts of the rows tell together."""
-        if one is None:
-            return other
-        return one + other if self.column is None else max(one, other)
-
-
-@dataclass(frozen=True)
 class ChangesTerminal(Terminal):
     """Emit what the microbatch changed in a PState."""
 
@@ -296,16 +249,10 @@ class JobProgram:
             match each:
                 case LookupTerminal():
                     schemas[each.tag] = each.rows.append(_value_field(each))
-                case ProcessTerminal(emitted=emitted) if emitted is not None:
-                    schemas[each.tag] = emitted
                 case MaterializeTerminal(rows=rows):
                     schemas[each.tag] = rows
-                case (
-                    ChangesTerminal(emitted=emitted)
-                    | FoldTerminal(emitted=emitted)
-                    | WindowTerminal(emitted=emitted)
-                ):
-                    schemas[each.tag] = emitted
+                case _ if getattr(each, "emitted", None) is not None:
+                    schemas[each.tag] = each.emitted  # type: ignore[attr-defined]
         return schemas
 
 

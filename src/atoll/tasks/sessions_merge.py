@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from atoll.pstate.session import VnodeSession
-    from atoll.tasks.program import WindowTerminal
+    from atoll.tasks.timed_terminals import WindowTerminal
 
 __all__ = ["merge", "state_key"]
 

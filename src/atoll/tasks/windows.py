@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from atoll.dataflow.times import Times
     from atoll.pstate.session import VnodeSession
     from atoll.schema import Scalar
-    from atoll.tasks.program import WindowTerminal
+    from atoll.tasks.timed_terminals import WindowTerminal
 
 __all__ = ["run"]
 
