@@ -93,3 +93,28 @@ def test_time_on_spark():
         assert sorted((r["who"], r["n"]) for r in read(driver, "fired")) == [("a", 2), ("b", 1)]
         assert driver.pstate("ticks").get() == {1: 1}
         assert driver.status()["time"]["dropped"] == {"session_window.at": 1}
+
+
+@pytest.mark.slow
+def test_small_microbatches_of_windows_need_no_exchange():
+    """Each actor assigns the windows for itself; the watermark is told once."""
+    module = atoll.Module("direct")
+    clicks = module.depot("clicks", "who string, at timestamp", partition_by="who", partitions=2)
+    closed = module.depot(
+        "closed", "who string, window_start timestamp, window_end timestamp, n long", partitions=1
+    )
+    mb = module.microbatch("mb", vnode_count=4)
+    rows = mb.source(clicks, start_from=start.beginning()).with_watermark("at", "0 seconds")
+    windows = rows.window("at", "10 seconds")
+    windows.aggregate_windows("who", n=agg.count()).append_to(closed)
+    with TopologyTestDriver(module, engine="spark") as driver:
+        driver.depot("clicks").append([click("a", 1), click("b", 2), click("a", 3)])
+        driver.microbatch()
+        driver.depot("clicks").append([click("a", 12), click("b", 4)])
+        driver.run_until_idle()
+        assert sorted((r["who"], r["n"]) for r in read(driver, "closed")) == [("a", 2), ("b", 2)]
+        driver.depot("clicks").append([click("a", 5)])
+        driver.microbatch()
+        assert driver.status()["time"]["dropped"] == {"window.at": 1}
+        executor = driver._loop(None).executor.executor
+        assert executor.plain[0]

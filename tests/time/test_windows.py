@@ -294,6 +294,36 @@ def test_the_lowest_watermark_of_a_union_counts():
         assert [each["n"] for each in read(driver)] == [2]
 
 
+def test_windows_of_windows_go_by_a_watermark_of_their_own():
+    """By the first one their rows would all be late."""
+    module = atoll.Module("hours")
+    clicks = module.depot("clicks", ROWS, partition_by="user", partitions=2)
+    out = module.depot("out", "window_start long, window_end long, most long", partitions=1)
+    mb = module.microbatch("mb", vnode_count=4)
+    rows = mb.source(clicks, start_from=start.beginning()).with_watermark("at", "0 seconds")
+    short = rows.window("at", "10 seconds").aggregate_windows("user", n=agg.count())
+    with pytest.raises(DeclarationError, match="needs a watermark"):
+        short.map(lambda row: {"ended": row.window_end}, emits="ended long").window(
+            "ended", "1 minute"
+        ).aggregate_windows(n=agg.count())
+    renamed = short.map(
+        lambda row: {"ended": row.window_end - 1, "n": row.n}, emits="ended long, n long"
+    )
+    minutes = renamed.with_watermark("ended", "0 seconds").window("ended", "1 minute")
+    minutes.aggregate_windows(most=agg.max("n")).append_to(out)
+    with TopologyTestDriver(module, engine="inline") as driver:
+        clicks = [row("ab"[n % 2], n) for n in range(0, 200, 3)]
+        for first in range(0, len(clicks), 7):
+            driver.depot("clicks").append(clicks[first : first + 7])
+            driver.run_until_idle()
+        assert [(r["window_end"] // 60_000, r["most"]) for r in read(driver)] == [
+            (1, 2),
+            (2, 2),
+            (3, 2),
+        ]
+        assert set(driver.status()["time"]["dropped"].values()) <= {0}
+
+
 def test_another_aggregate_is_another_state():
     """An update that would read the windows' states wrongly is refused."""
     first = module_of(

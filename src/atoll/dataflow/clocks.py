@@ -19,9 +19,16 @@ def clock_of(operator: op.Operator) -> Clock:
     for each in upstream(operator):
         if isinstance(each, op.Watermark):
             found.add(each.name)
-        elif not each.inputs:
+        elif not each.inputs or _holds_back(each):
             return ()
     return tuple(sorted(found))
+
+
+def _holds_back(operator: op.Operator) -> bool:
+    """Whether rows come out when a watermark passes, so that by that watermark they were late."""
+    if isinstance(operator, op.Process):
+        return operator.on_timer is not None and operator.clock != ()
+    return isinstance(operator, op.WindowAgg)
 
 
 def upstream(operator: op.Operator) -> Iterator[op.Operator]:

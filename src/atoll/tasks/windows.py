@@ -11,13 +11,13 @@ again. Then it is removed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from atoll.codec.key_decode import decode_columns
-from atoll.codec.keys import decode_element, encode_element
-from atoll.codec.scalars import datetime_of, microseconds_of
+from atoll.codec.keys import SIGN_BIT, TAG_DATETIME, TAG_INT
+from atoll.codec.scalars import INT64_MAX
 from atoll.dataflow.times import NEVER
 from atoll.tasks import aggregate, sessions_merge
 from atoll.tasks.packing import TIMES
@@ -25,7 +25,6 @@ from atoll.tasks.packing import TIMES
 if TYPE_CHECKING:
     from atoll.dataflow.times import Times
     from atoll.pstate.session import VnodeSession
-    from atoll.schema import Scalar
     from atoll.tasks.timed_terminals import WindowTerminal
 
 __all__ = ["run"]
@@ -121,17 +120,22 @@ class _Closing:
 
     def _after(self, millis: int) -> bytes:
         """The key after those of all windows that end at that time or earlier."""
-        return encode_element(_moment(millis + 1, self.kind), self.kind)
+        tag, scale = _TIMES[self.kind.kind]
+        number = min((millis + 1) * scale, INT64_MAX) + SIGN_BIT
+        return bytes((tag,)) + max(number, 0).to_bytes(_WIDTH)
 
 
-def _moment(millis: int, kind: Scalar) -> Any:
-    return millis if kind.kind == "int" else datetime_of(millis * 1_000)
+_TIMES = {"int": (TAG_INT, 1), "datetime": (TAG_DATETIME, 1_000)}
+"""For each kind of event time how a key says that it is one, and its units in a millisecond."""
+
+_WIDTH = 8
 
 
 def _first_end(index: VnodeSession, low: bytes | None) -> int | None:
+    """When the first window from a key on ends."""
     for key, _ in index.scan(low):
-        moment = decode_element(key, 0)[0]
-        return moment if isinstance(moment, int) else microseconds_of(moment) // 1_000
+        number = int.from_bytes(key[1 : 1 + _WIDTH]) - SIGN_BIT
+        return number if key[0] == TAG_INT else number // 1_000
     return None
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,6 +67,9 @@ class ColumnOperator(Operator):
 @dataclass(frozen=True, eq=False)
 class BatchOperator(Operator):
     """A step that Python runs on Arrow batches, within one task, row order kept."""
+
+    runs_own_code: ClassVar[bool] = False
+    """Whether it is Atoll's alone and cheap, so that nobody can tell how often a row passes it."""
 
     @abstractmethod
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from atoll.dataflow.operators.base import BatchOperator
 
@@ -22,6 +22,8 @@ class Watermark(BatchOperator):
 
     What moves it is an ``Observe`` beside the way of the rows.
     """
+
+    runs_own_code: ClassVar[bool] = True
 
     name: str
     column: str

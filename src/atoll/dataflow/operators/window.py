@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from atoll.dataflow.operators.base import BatchOperator
 from atoll.errors import DeclarationError
@@ -32,6 +32,8 @@ class Window(BatchOperator):
     a ``clock`` all are open. A ``slide_ms`` of 0 means sessions: each row has a window of its own,
     from its time on.
     """
+
+    runs_own_code: ClassVar[bool] = True
 
     column: str
     size_ms: int
