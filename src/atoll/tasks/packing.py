@@ -27,18 +27,16 @@ from atoll.tasks.program import (
     ProcessTerminal,
     Terminal,
 )
-from atoll.tasks.timed_terminals import WindowTerminal
+from atoll.tasks.session_rows import partial_sessions
+from atoll.tasks.timed_terminals import TIMES, WindowTerminal
 
 if TYPE_CHECKING:
     from atoll.placement.mapping import Mapping
     from atoll.schema import Scalar
 
-__all__ = ["TIMES", "VNODE", "Packer", "encoded_keys", "key_arrays", "unpack"]
+__all__ = ["VNODE", "Packer", "encoded_keys", "key_arrays", "unpack"]
 
 VNODE = "__vnode"
-TIMES = 2
-"""How many of the elements of a window's key say when it is: its end and its start."""
-
 _FOLDING = AggregateTerminal | FoldTerminal | WindowTerminal
 _VNODE_FIELD = pa.field(VNODE, pa.uint16())
 
@@ -224,14 +222,16 @@ def _folded(
     inputs = [[_input(rows, name) for name in each.columns] for each in terminal.fields]
     states: list[pa.Array] = []
     combines = all(each.aggregator.combines for each in terminal.fields)
+    grouping = None
     if isinstance(terminal, WindowTerminal) and terminal.sessions is not None:
-        combines = False  # whose rows are one session is known to the actor alone
-    if combines and worth_combining(keys, rows.num_rows):
+        grouping, keys = partial_sessions(keys)
+    elif combines and worth_combining(keys, rows.num_rows):
         grouping = group(keys, rows.num_rows)
-        for each, columns in zip(terminal.fields, inputs, strict=True):
-            states += each.aggregator.fold(columns, each.node, grouping.order, grouping.starts)
         first = pa.array(grouping.first_rows)
         keys = [key.take(first) for key in keys]
+    if grouping is not None:
+        for each, columns in zip(terminal.fields, inputs, strict=True):
+            states += each.aggregator.fold(columns, each.node, grouping.order, grouping.starts)
     else:
         for each, columns in zip(terminal.fields, inputs, strict=True):
             states += each.aggregator.lift(columns, each.node)

@@ -1,8 +1,8 @@
 """Merges rows into sessions: windows of one key that overlap become one.
 
-A row comes as a session of its own, from its time until the gap after it. Sessions are found by
-key: a PState holds each state by keys, start and end, and an index beside it holds end, start and
-keys, in the order in which sessions close.
+What comes is a row, from its time until the gap after it, or rows of one task that are one session
+already. Sessions are found by key: a PState holds each state by keys, start and end, and an index
+beside it holds end, start and keys, in the order in which sessions close.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.codec.keys import EMPTY_KEY, decode_element, successor
-from atoll.tasks.packing import TIMES, VNODE, encoded_keys
+from atoll.tasks.packing import VNODE, encoded_keys
+from atoll.tasks.timed_terminals import TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

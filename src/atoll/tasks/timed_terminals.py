@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from atoll.dataflow.times import Clock
     from atoll.tasks.program import FoldedField, KeyElement
 
-__all__ = ["ObserveTerminal", "WindowTerminal"]
+__all__ = ["TIMES", "ObserveTerminal", "WindowTerminal"]
+
+TIMES = 2
+"""How many of the elements of a window's key say when it is: its end and its start."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from atoll.codec.keys import SIGN_BIT, TAG_DATETIME, TAG_INT
 from atoll.codec.scalars import INT64_MAX
 from atoll.dataflow.times import NEVER
 from atoll.tasks import aggregate, sessions_merge
-from atoll.tasks.packing import TIMES
+from atoll.tasks.timed_terminals import TIMES
 
 if TYPE_CHECKING:
     from atoll.dataflow.times import Times
