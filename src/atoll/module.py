@@ -10,15 +10,23 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from atoll.dataflow import operators as op
-from atoll.dataflow.declared import REJECTED_DDL, DepotDeclaration, PStateDeclaration
+from atoll.dataflow.declared import (
+    REJECTED_DDL,
+    DepotDeclaration,
+    PStateDeclaration,
+    TickDeclaration,
+)
 from atoll.dataflow.graph import Graph
 from atoll.dataflow.stream import Stream
+from atoll.dataflow.ticks import ticking
 from atoll.dataflow.usercode import check_columns, check_function, declared_at, placed
+from atoll.durations import parse_millis
 from atoll.errors import DeclarationError, UsageError
 from atoll.placement.policies import POLICY_DEFAULT, parse_policy
 from atoll.schema import Map, Node, Scalar, Set, as_node
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Callable, Mapping, Sequence
 
     from atoll.depot.start import StartFrom
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Microbatch", "Module"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
+_TAKEN = "choose another name, or use the first one"
 _VNODE_COUNT_MAX = 32_768
 _DEPOT_PARTITIONS_MAX = 4_096
 _RESERVED = {
@@ -46,6 +55,7 @@ class Module:
         """An empty module."""
         self.name = _checked_name(name, "module", declared_at(1))
         self.depots: dict[str, DepotDeclaration] = {}
+        self.ticks: dict[str, TickDeclaration] = {}
         self.topologies: dict[str, Microbatch] = {}
 
     def depot(  # noqa: PLR0913  # each is a keyword that users choose by itself
@@ -77,7 +87,7 @@ class Module:
         from atoll.ddl import parse_ddl
 
         place = declared_at(1)
-        _new_name(name, "depot", self.depots, place, "choose another name, or use the first one")
+        _new_name(name, "depot", self._sources(), place, _TAKEN)
         with placed(place):
             parsed = parse_ddl(schema)
             check_columns(parsed.names)
@@ -106,12 +116,30 @@ class Module:
         from atoll.ddl import parse_ddl
 
         place = declared_at(1)
-        _new_name(name, "depot", self.depots, place, "choose another name, or use the first one")
+        _new_name(name, "depot", self._sources(), place, _TAKEN)
         with placed(place):
             _check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
         schema = parse_ddl(REJECTED_DDL)
         self.depots[name] = DepotDeclaration(self.name, name, schema, None, partitions)
         return self.depots[name]
+
+    def tick(self, name: str, every: str | dt.timedelta) -> TickDeclaration:
+        """Declare records that come by the clock: ``tick long, at timestamp``.
+
+        A microbatch reads the newest tick since the last one; nothing makes up for others.
+
+        Raises:
+            DeclarationError: When the name is that of a depot or tick, or the time is none.
+        """
+        place = declared_at(1)
+        _new_name(name, "tick", self._sources(), place, _TAKEN)
+        with placed(place):
+            every_ms = parse_millis(every, f"the time between two ticks of {name!r}")
+        self.ticks[name] = TickDeclaration(self.name, name, every_ms)
+        return self.ticks[name]
+
+    def _sources(self) -> dict[str, object]:
+        return {**self.depots, **self.ticks}
 
     def microbatch(
         self,
@@ -194,6 +222,7 @@ class Microbatch:
         self.options = options
         self.place = place
         self.graph = Graph(module.name, name)
+        self.graph.vnode_count = vnode_count
         self.parallelism = POLICY_DEFAULT
         """The policy with which it is first deployed."""
 
@@ -267,15 +296,19 @@ class Microbatch:
         )
         return self.graph.pstates[name]
 
-    def source(self, depot: DepotDeclaration, *, start_from: StartFrom | None = None) -> Stream:
+    def source(
+        self, depot: DepotDeclaration | TickDeclaration, *, start_from: StartFrom | None = None
+    ) -> Stream:
         """Read a depot of this module; by default only what is appended from now on.
 
         Args:
-            depot: What ``Module.depot`` returned.
+            depot: What ``Module.depot`` or ``Module.tick`` returned.
             start_from: ``atoll.start.beginning()``, ``after_timestamp(...)``, ``ago(...)``. It
                 counts only when the topology first meets the depot.
         """
         place = declared_at(1)
+        if isinstance(depot, TickDeclaration):
+            return ticking(self.graph, self.module.ticks, depot, start_from, place)
         if not isinstance(depot, DepotDeclaration):
             raise DeclarationError(
                 f"source reads a depot, not {depot!r}",

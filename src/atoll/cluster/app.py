@@ -227,6 +227,7 @@ class App:
         """Prepare one topology to go on where its last commit ended."""
         graph = bound.declared.graph
         depots = {name: self._depots[name] for name in graph.depots()}
+        ticks = {name: each.every_ms for name, each in graph.ticks().items()}
         complete_rollback(self.store, self.name, graph.topology)
         last = latest_commit(self.store, self.name, graph.topology)
         settle_commit(self.store, self.name, graph.topology, last)
@@ -238,10 +239,12 @@ class App:
         state = ev.State(
             epoch=self.epoch.number,
             options=bound.options,
-            last=with_starts(last, starts, depots),
+            last=with_starts(last, starts, (*depots, *ticks)),
             vnode_counts={name: each.vnode_count for name, each in graph.pstates.items()},
             checkpoints=known_checkpoints(self.store, self.name, graph.topology, last),
             placement=placement_of(self.cluster.info(), graph.topology),
+            clocks=bound.program.clocks(),
+            ticks=ticks,
         )
         actions = Actions(
             self.name,
@@ -256,6 +259,7 @@ class App:
             deliver=Delivery(self.store, self._depots, self.name, graph.topology),
             housekeeping=self._trim,
             starts=starts,
+            ticks=tuple(ticks),
             timeline=last.timeline,
         )
         loop = self._drive.loop(

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+import msgspec
+
 from atoll.cluster.app import App
 from atoll.cluster.catalog import BoundTopology, bind_topology
 from atoll.cluster.depots import depot_spec, described_partitioner
@@ -211,6 +213,8 @@ def _deployment(
             if source.depot.name not in starts:
                 start: StartFrom = source.start_from or end()
                 starts[source.depot.name] = list(depots[source.depot.name].resolve_start(start))
+        for name, tick in graph.ticks().items():
+            starts.setdefault(name, [now_ms // tick.every_ms])
         topologies[graph.topology] = TopologyDeployment(
             each.declared.vnode_count,
             sorted(graph.depots()),
@@ -225,8 +229,9 @@ def _deployment(
             for name, each in module.depots.items()
         },
         topologies,
+        {name: each.every_ms for name, each in module.ticks.items()},
     )
 
 
 def _changed(before: Deployment, now: Deployment) -> bool:
-    return (before.depots, before.topologies) != (now.depots, now.topologies)
+    return msgspec.structs.replace(now, deployed_at_ms=before.deployed_at_ms) != before

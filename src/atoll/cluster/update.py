@@ -34,6 +34,11 @@ def check_update(before: Deployment, module: Module, specs: dict[str, PStateSpec
             raise _missing("depot", name, before.module)
         _same("depot", name, "schema", depot.ddl, to_ddl(declared.schema))
         _same("depot", name, "number of partitions", depot.partitions, declared.partitions)
+    for name, every_ms in before.ticks.items():
+        tick = module.ticks.get(name)
+        if tick is None:
+            raise _missing("tick", name, before.module)
+        _same("tick", name, "interval in milliseconds", every_ms, tick.every_ms)
     for topology_name, topology in before.topologies.items():
         new = module.topologies.get(topology_name)
         if new is None:

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
     from atoll.dataflow.stream import Stream
 
-__all__ = ["REJECTED_DDL", "DepotDeclaration", "PStateDeclaration", "Part", "Target"]
+__all__ = [
+    "REJECTED_DDL",
+    "DepotDeclaration",
+    "PStateDeclaration",
+    "Part",
+    "Target",
+    "TickDeclaration",
+]
 
 REJECTED_DDL = (
     "topology string, operator string, microbatch long, depot string, depot_partition int, "
@@ -45,6 +52,22 @@ class DepotDeclaration:
     partitions: int
     records_max: int | None = None
     age_seconds_max: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TickDeclaration:
+    """Records that come by the clock: one whenever so many milliseconds have passed since 1970."""
+
+    module: str
+    name: str
+    every_ms: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        """``tick long, at timestamp``: the tick's number, and when it was."""
+        import pyarrow as pa
+
+        return pa.schema([("tick", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])
 
 
 @dataclass(frozen=True, slots=True)

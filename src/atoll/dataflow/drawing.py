@@ -48,6 +48,8 @@ class Drawing:
             self.boxes["pstate", name] = ("pstate", name, f"PState of {graph.topology}")
             assert pstate.name == name
         for step in graph.operators:
+            if isinstance(step, op.Observe):
+                continue
             if not isinstance(step, op.Source):
                 told = f"{graph.topology}: {step.place}"
                 self.boxes[step] = ("step", _label(step), told)

@@ -12,7 +12,9 @@ from atoll.dataflow import operators as op
 from atoll.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration
+    from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration, TickDeclaration
+    from atoll.dataflow.stream import Stream
+    from atoll.schema import Node
 
 __all__ = ["Graph"]
 
@@ -26,6 +28,8 @@ class Graph:
         self.topology = topology
         self.operators: list[op.Operator] = []
         self.pstates: dict[str, PStateDeclaration] = {}
+        self.vnode_count = 1
+        """Into how many vnodes the PStates of its own steps are divided."""
         self.dead_letter: DepotDeclaration | None = None
         """Where rows go on which a user's function raises; None: they fail the microbatch."""
 
@@ -50,6 +54,36 @@ class Graph:
                     declared=operator.place,
                 )
         self.operators.append(operator)
+
+    def add_private(self, word: str, node: Node, place: str) -> PStateDeclaration:
+        """A PState of a step's own; no user's name begins as its name does.
+
+        Args:
+            word: What it is for.
+            node: Its schema, as far as it is known.
+            place: Where the step was declared.
+        """
+        from atoll.dataflow.declared import PStateDeclaration
+
+        name = stem = f"_{self.topology}-{word}"
+        number = 1
+        while name in self.pstates:
+            number += 1
+            name = f"{stem}-{number}"
+        declared = PStateDeclaration(
+            self.module,
+            self.topology,
+            name,
+            node,
+            self.vnode_count,
+            is_global=False,
+            initial=None,
+            _streams=_no_changes,
+            place=place,
+            private=True,
+        )
+        self.pstates[name] = declared
+        return declared
 
     def check_own(self, pstate: object, step: str, place: str) -> None:
         """Refuse what is no PState, and a PState of another topology.
@@ -108,6 +142,11 @@ class Graph:
         """The depots that the topology reads, by name."""
         return {source.depot.name: source.depot for source in self.sources}
 
+    def ticks(self) -> dict[str, TickDeclaration]:
+        """The ticks that the topology reads, by name."""
+        found = [each.tick for each in self.operators if isinstance(each, op.Tick)]
+        return {tick.name: tick for tick in found}
+
     def targets(self) -> dict[str, DepotDeclaration]:
         """The depots that the topology appends to, by name."""
         return {
@@ -127,7 +166,7 @@ class Graph:
             DeclarationError: A topology without sources, or sources of one depot that start at
                 different places.
         """
-        if not self.sources:
+        if not self.sources and not self.ticks():
             raise DeclarationError(
                 f"topology {self.topology!r} has no source",
                 hint="start it with microbatch.source(depot)",
@@ -144,3 +183,7 @@ class Graph:
                     hint="give both sources the same start_from",
                     declared=source.place,
                 )
+
+
+def _no_changes(pstate: PStateDeclaration, *_: object) -> Stream:
+    raise AssertionError(f"nobody has {pstate.name} to ask for its changes")

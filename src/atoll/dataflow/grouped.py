@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from atoll.dataflow.stream import Stream
 
-__all__ = ["Grouped", "aggregated"]
+__all__ = ["Grouped", "aggregated", "check_aggregates"]
 
 
 class Grouped:
@@ -97,6 +97,15 @@ def _check(expressions: tuple[str, ...], aggregates: Mapping[str, Aggregator], p
                 hint='an aggregate of atoll.agg needs a name: agg(total=agg.sum("v"))',
                 declared=place,
             )
+    check_aggregates(aggregates, place)
+
+
+def check_aggregates(aggregates: Mapping[str, Aggregator], place: str) -> None:
+    """Hold that these are aggregates whose results can be columns.
+
+    Raises:
+        DeclarationError: When one is not.
+    """
     for name, aggregator in aggregates.items():
         if not isinstance(aggregator, Aggregator):
             raise DeclarationError(

@@ -43,8 +43,8 @@ def _states(step: op.StateOperator) -> list[PStateDeclaration]:
             return [target.pstate]
         case op.Changes(pstate=pstate):
             return [pstate]
-        case op.Process(states=states):
-            return list(states)
+        case op.Process() | op.WindowAgg():
+            return list(step.writes)
     return []
 
 

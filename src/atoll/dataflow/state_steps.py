@@ -17,6 +17,7 @@ from atoll.dataflow import operators as op
 from atoll.dataflow.compound import Write, writes_of
 from atoll.dataflow.declared import PStateDeclaration, Target
 from atoll.dataflow.operators.columns import bare_column
+from atoll.dataflow.timers import with_timers
 from atoll.dataflow.usercode import check_function
 from atoll.errors import DeclarationError, PathError
 from atoll.path import Path
@@ -148,15 +149,19 @@ def lookup(stream: Stream, source: Target | PStateDeclaration, column: str, plac
     return _without(found, projection, place)
 
 
-def process(
+def process(  # noqa: PLR0913  # each says one thing of the step
     stream: Stream,
     function: Callable[..., Any],
     key: str | None,
     states: Sequence[PStateDeclaration],
     emitted: pa.Schema | None,
     place: str,
+    timing: tuple[Callable[..., Any], str] | None = None,
 ) -> Stream:
-    """Add a :class:`~atoll.dataflow.operators.Process`."""
+    """Add a :class:`~atoll.dataflow.operators.Process`.
+
+    ``timing`` is what runs when a timer is due, and whether timers go by event time.
+    """
     if isinstance(states, PStateDeclaration | str) or not isinstance(states, Sequence):
         raise DeclarationError(
             f"states= is a list of PStates, not {getattr(states, 'name', states)!r}",
@@ -172,7 +177,8 @@ def process(
         )
     word = getattr(function, "step_word", "process")
     if word == "process":
-        check_function(function, 1 + len(states), word, place)
+        handed = len(states) + (timing is not None)
+        check_function(function, 1 + handed, word, place)
     for state in states:
         stream.graph.check_own(state, word, place)
     route, source = _route(stream, key, states)
@@ -185,6 +191,8 @@ def process(
     made = (column,) if isinstance(source, op.PlaceBy) and source.drops and column else ()
     computed = (*projection.computed, *made)
     step = op.Process((before,), place, function, column, states, emitted, computed, route)
+    if timing is not None:
+        step = with_timers(stream, step, *timing)
     return _after(stream, step)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from atoll.dataflow import control, joins, state_steps
 from atoll.dataflow import operators as op
 from atoll.dataflow.grouped import Grouped, aggregated
+from atoll.dataflow.timed import Timed
 from atoll.dataflow.usercode import check_columns, check_function, declared_at, placed
 from atoll.errors import DeclarationError
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Aggregated", "Stream"]
 
 
-class Stream:
+class Stream(Timed):
     """Rows of one microbatch on their way through a topology."""
 
     __slots__ = ("graph", "operator")
@@ -244,13 +245,15 @@ class Stream:
         """Add a column with the PState's value for each row, null where there is none."""
         return state_steps.lookup(self, target, column, declared_at(1))
 
-    def process(
+    def process(  # each is a keyword that users choose by itself
         self,
         function: Callable[..., Any],
         *,
         states: Sequence[PStateDeclaration],
         key: str | None = None,
         emits: str | None = None,
+        on_timer: Callable[..., Any] | None = None,
+        timers: Literal["processing", "event"] = "processing",
     ) -> Stream:
         """Call ``function(row, *handles)`` for each row on the actor that owns its key.
 
@@ -260,10 +263,14 @@ class Stream:
             states: PStates of this topology whose top-level key is of the key's type.
             key: A Spark SQL expression over the row; None when every state is global.
             emits: The DDL schema of the rows that it yields.
+            on_timer: Called as ``on_timer(timer, *handles, timers)`` when a timer of a key is due;
+                ``function`` then takes the :class:`~atoll.tasks.timers.Timers` last, too.
+            timers: Whether they go by the clock or by the rows' watermark.
         """
         place = declared_at(1)
         emitted = None if emits is None else _schema(emits, place)
-        return state_steps.process(self, function, key, states, emitted, place)
+        timing = None if on_timer is None else (on_timer, timers)
+        return state_steps.process(self, function, key, states, emitted, place, timing)
 
     def update(
         self,

@@ -123,6 +123,12 @@ class _Check:
                 cost = "the topology cannot go on until it is deleted or restored"
             self.report.damage(name, _said(error), cost)
             return
+        if commit is not None and commit.clocks.used != plan.watermarks:
+            self.report.damage(
+                name,
+                "the commit of its number went by other watermarks",
+                "windows may have closed too early or too late",
+            )
         if commit is not None and commit.ranges != plan.ranges:
             self.report.damage(
                 name,

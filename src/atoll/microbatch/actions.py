@@ -7,7 +7,7 @@ against any store; ``loop`` adds the thread and the waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -60,6 +60,7 @@ class Actions:
         publish: Moves this process's view to a commit.
         housekeeping: Called as part of step 5.
         starts: For each depot the offsets from which the topology began to read it.
+        ticks: The names of the ticks that it reads.
         timeline: The timeline followed.
         littered: Whether an attempt may have left files that no commit names: one of this life
             that failed, or the last one of the life before.
@@ -78,13 +79,15 @@ class Actions:
     publish: Callable[[Commit], None] | None = None
     housekeeping: Callable[[], None] | None = None
     starts: Mapping[str, list[int]] = field(default_factory=dict)
+    ticks: Collection[str] = ()
     timeline: int = 0
     littered: bool = True
 
     def __post_init__(self) -> None:
         """Follow rollbacks, whoever makes them."""
+        sources = (*self.depots, *self.ticks)
         self._follower = Follower(
-            self.store, self.module, self.topology, self.timeline, self.starts, self.depots
+            self.store, self.module, self.topology, self.timeline, self.starts, sources
         )
 
     def perform(self, command: ev.Work) -> ev.Event:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from atoll.microbatch.objects import Commit, Plan, PStateCommit, pack_ids, unpack_ids
 from atoll.microbatch.outcome import Outcome
+from atoll.microbatch.timekeeping import clocks_after
 
 if TYPE_CHECKING:
     from atoll.microbatch.events import State
@@ -38,6 +39,7 @@ def build_commit(state: State, outcome: Outcome, now_ms: int) -> Commit:
         appends=[rows for job in outcome.jobs for each in job.manifests for rows in each.appends],
         timeline=state.last.timeline,
         horizon=max(state.last.readable_from, plan.id - state.options.history_microbatches),
+        clocks=clocks_after(state.last.clocks, plan, outcome, state.vnode_counts),
     )
 
 

@@ -28,6 +28,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from atoll.microbatch import planning
 from atoll.microbatch.backoff import delay_ms, is_environmental
 from atoll.microbatch.commit import build_commit
@@ -73,6 +75,7 @@ from atoll.microbatch.events import (
 from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.outcome import ActorFailure, failure_of
 from atoll.microbatch.rollback import refusal, rolled_back
+from atoll.microbatch.timekeeping import tick_ranges, timed
 
 __all__ = ["decide"]
 
@@ -203,16 +206,21 @@ def _wake(state: State, event: Wake) -> tuple[State, Command]:
         return replace(state, condition=Condition.FAILED, failure=failure_of(lost)), Wait(None)
     limit = state.options.records_max(event.ends)
     ranges = planning.choose_ranges(state.last.ends(), event.starts, event.ends, limit)
+    now_ms = max(event.now_ms, state.last.clocks.now_ms)
+    ranges |= tick_ranges(state.ticks, state.last.ends(), now_ms)
     asked = state.asked
     stale = state.checkpoints.stale(state.last) if asked.came > asked.answered else {}
     if asked.came > asked.answered and not stale:  # whoever asked has what it asked for
         state = replace(state, asked=Asked(asked.came, asked.came, asked.came, state.last.id))
-    idle = all(start == end for each in ranges.values() for start, end in each)
-    if idle and not stale and state.placing is None:
-        return state, Wait(state.options.empty_sleep_millis)
-    due = stale or state.checkpoints.due(state.last, state.options.checkpoint_commits)
     follows = state.last
-    plan = Plan(follows.id + 1, state.epoch, event.now_ms, ranges, due, follows.timeline)
+    plan = Plan(follows.id + 1, state.epoch, now_ms, ranges, stale, follows.timeline)
+    plan = timed(plan, follows.clocks, state.clocks)
+    idle = all(start == end for each in ranges.values() for start, end in each)
+    if idle and not stale and not plan.due and state.placing is None:
+        return state, Wait(state.options.empty_sleep_millis)
+    if not stale:
+        due = state.checkpoints.due(follows, state.options.checkpoint_commits)
+        plan = msgspec.structs.replace(plan, checkpoint_vnodes=due)
     return replace(state, step=Step.PRIME, version=0), CreatePlan(plan)
 
 

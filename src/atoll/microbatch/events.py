@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from atoll.dataflow.times import Clock
 from atoll.microbatch.checkpoints import Checkpoints
 from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.options import Options
@@ -134,6 +136,10 @@ class State:
     placing: Placing | None = None
     placed: Answer = Answer()
     """To the last request for another placement."""
+    clocks: Mapping[str, Clock] = field(default_factory=dict)
+    """For each PState of a timed step what time it goes by."""
+    ticks: Mapping[str, int] = field(default_factory=dict)
+    """For each tick that the topology reads how many milliseconds are between two."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import zlib
 from array import array
+from collections.abc import Iterable
 
 import msgspec
 
+from atoll.dataflow.times import Times
 from atoll.pstate.history import FileRef
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "AppendedRows",
     "Branch",
     "CheckpointFile",
+    "Clocks",
     "Commit",
     "LogFile",
     "PStateCommit",
@@ -30,7 +33,9 @@ __all__ = [
     "decode_plan",
     "encode",
     "pack_ids",
+    "pack_times",
     "unpack_ids",
+    "unpack_times",
 ]
 
 Ranges = dict[str, list[tuple[int, int]]]
@@ -48,6 +53,17 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For each PState the vnodes whose whole state this microbatch also writes to a checkpoint."""
     timeline: int = 0
     """The timeline that the microbatch belongs to."""
+    watermarks: dict[str, int] = {}
+    """How far event time is in this microbatch, in milliseconds, by watermark."""
+    watermarks_before: dict[str, int] = {}
+    """How far it was in the microbatch before."""
+    due: dict[str, list[int]] = {}
+    """For each PState of a timed step the vnodes in which something is due."""
+
+    @property
+    def times(self) -> Times:
+        """What time it is in every attempt."""
+        return Times(self.planned_at_ms, self.watermarks, self.watermarks_before)
 
     @property
     def records(self) -> int:
@@ -107,6 +123,21 @@ class Branch(msgspec.Struct, frozen=True):
     horizon: int
 
 
+class Clocks(msgspec.Struct, frozen=True):
+    """What a commit says of time."""
+
+    now_ms: int = 0
+    """Processing time of the microbatch: it never goes back."""
+    watermarks: dict[str, int] = {}
+    """How far event time is for the next microbatch."""
+    used: dict[str, int] = {}
+    """How far it was in this one."""
+    dropped: dict[str, int] = {}
+    """For each step that drops rows without an open window how many, over the topology's life."""
+    agenda: dict[str, bytes] = {}
+    """For each PState of a timed step, by vnode, when something is due (:func:`pack_times`)."""
+
+
 class Commit(msgspec.Struct, frozen=True):
     """That microbatch ``id`` took effect, and where its effect lies."""
 
@@ -131,6 +162,8 @@ class Commit(msgspec.Struct, frozen=True):
     """The lowest commit as of which the state can still be read; -1 in commits of old versions."""
     closing: Branch | None = None
     """Given in a mark: no microbatch, but the end of its timeline, where a rollback stands."""
+    clocks: Clocks = Clocks()
+    """How far time is."""
 
     @property
     def readable_from(self) -> int:
@@ -172,3 +205,13 @@ def pack_ids(ids: list[int]) -> bytes:
 def unpack_ids(data: bytes) -> list[int]:
     """Read what :func:`pack_ids` wrote."""
     return array("Q", zlib.decompress(data)).tolist()
+
+
+def pack_times(times: Iterable[int]) -> bytes:
+    """Milliseconds by vnode, compressed; :data:`~atoll.dataflow.times.NEVER` where none is."""
+    return zlib.compress(array("q", times).tobytes(), level=1)
+
+
+def unpack_times(data: bytes) -> list[int]:
+    """Read what :func:`pack_times` wrote."""
+    return array("q", zlib.decompress(data)).tolist()

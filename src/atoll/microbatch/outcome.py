@@ -7,6 +7,7 @@ tokens; the manifest that Spark returned says which of them are part of the atte
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 
 import msgspec
 
@@ -72,6 +73,12 @@ class Manifest(msgspec.Struct, frozen=True):
     rows: int = 0
     timings_ms: dict[str, float] = {}
     failure: ActorFailure | None = None
+    watermarks: dict[str, int] = {}
+    """How far each watermark would be by the rows of this attempt alone."""
+    dropped: dict[str, int] = {}
+    """How many rows were dropped because they lie in no open window, by step."""
+    agenda: dict[str, dict[int, int]] = {}
+    """For each PState of a timed step, for each vnode that it looked at, when it is due next."""
 
 
 class JobOutcome(msgspec.Struct, frozen=True):
@@ -136,6 +143,33 @@ class Outcome(msgspec.Struct, frozen=True):
             for pstate, sizes in manifest.vnode_bytes.items()
             for vnode, size in sizes.items()
         }
+
+    def watermarks(self) -> dict[str, int]:
+        """How far each watermark would be by the rows of this attempt alone."""
+        found: dict[str, int] = {}
+        for manifest in self._manifests():
+            for name, millis in manifest.watermarks.items():
+                found[name] = max(millis, found.get(name, millis))
+        return found
+
+    def dropped(self) -> dict[str, int]:
+        """How many rows were dropped because they lie in no open window, by step."""
+        found: dict[str, int] = {}
+        for manifest in self._manifests():
+            for name, count in manifest.dropped.items():
+                found[name] = found.get(name, 0) + count
+        return found
+
+    def agenda(self, pstate: str) -> dict[int, int]:
+        """When something is due next, for each vnode that a timed step looked at."""
+        return {
+            vnode: millis
+            for manifest in self._manifests()
+            for vnode, millis in manifest.agenda.get(pstate, {}).items()
+        }
+
+    def _manifests(self) -> Iterator[Manifest]:
+        return (manifest for job in self.jobs for manifest in job.manifests)
 
     def slowest_ms(self) -> dict[str, float]:
         """For each part of the actors' work the longest that one of them took, jobs added up."""

@@ -126,6 +126,11 @@ class Status:
                 ]
                 for depot, depot_ends in ends.items()
             },
+            "time": {
+                "now_ms": published.clocks.now_ms,
+                "watermarks": dict(published.clocks.watermarks),
+                "dropped": dict(published.clocks.dropped),
+            },
             "records_per_second": round(self.records_per_second(), 1),
             "durations_ms": {name: round(ms, 2) for name, ms in self.durations_ms.items()},
             "opened": dict(self.opened),

@@ -10,6 +10,8 @@ atoll_microbatch_version                 gauge      module, topology
 atoll_topology_state                     gauge      module, topology, state (1 for the present one)
 atoll_topology_processed_records_total   counter    module, topology
 atoll_topology_records_per_second        gauge      module, topology
+atoll_watermark_timestamp_seconds        gauge      module, topology, watermark
+atoll_window_dropped_rows_total          counter    module, topology, window
 atoll_step_duration_seconds              gauge      module, topology, step (the last microbatch's)
 atoll_vnode_openings_total               counter    module, topology, found
 atoll_logs_applied_total                 counter    module, topology
@@ -154,6 +156,16 @@ class _Families:
         self.processed = CounterMetricFamily(
             "atoll_topology_processed_records", "Records committed.", labels=topology
         )
+        self.watermark = GaugeMetricFamily(
+            "atoll_watermark_timestamp_seconds",
+            "How far event time is, by watermark.",
+            labels=(*topology, "watermark"),
+        )
+        self.dropped = CounterMetricFamily(
+            "atoll_window_dropped_rows",
+            "Rows dropped because they lie in no open window of event time.",
+            labels=(*topology, "window"),
+        )
         self.rate = GaugeMetricFamily(
             "atoll_topology_records_per_second", "Records committed lately.", labels=topology
         )
@@ -200,6 +212,11 @@ class _Families:
         self.state.add_metric((*labels, str(status.get("state"))), 1)
         self.processed.add_metric(labels, status.get("processed") or 0)
         self.rate.add_metric(labels, status.get("records_per_second") or 0.0)
+        time_of = status.get("time") or {}
+        for name, millis in (time_of.get("watermarks") or {}).items():
+            self.watermark.add_metric((*labels, name), millis / 1000)
+        for name, count in (time_of.get("dropped") or {}).items():
+            self.dropped.add_metric((*labels, name), count)
         for step, millis in (status.get("durations_ms") or {}).items():
             self.seconds.add_metric((*labels, step), (millis or 0) / 1000)
         for found, count in (status.get("opened_total") or {}).items():
@@ -230,6 +247,8 @@ class _Families:
             self.version,
             self.state,
             self.processed,
+            self.watermark,
+            self.dropped,
             self.rate,
             self.seconds,
             self.openings,

@@ -169,7 +169,7 @@ class SparkExecutor:
         expects it once per row.
         """
         return all(
-            not chain.steps
+            all(step.runs_own_code for step in chain.steps)
             and isinstance(self.operators[chain.origin], op.RootOperator | op.StateOperator)
             for chain in job.chains
         )

@@ -133,6 +133,8 @@ class JobFrames:
                 schema = self.columns.schema(operator)
                 task = ReadTask(self.shipped, self.spec, self.number[operator], schema)
                 return self._readers().mapInArrow(task, spark_schema(schema))
+            case op.Watermark(inputs=inputs):
+                return self._frame(inputs[0])
             case op.BatchOperator(inputs=inputs):
                 return self._stepped(operator, self._frame(inputs[0]))
             case op.ColumnOperator(inputs=inputs):

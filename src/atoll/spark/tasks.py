@@ -102,7 +102,8 @@ class StepTask(_Task):
         """Rows in, rows out."""
         program, _ = self.parts()
         with telling(failure_file(program, self.spec)), locating(program, self.spec):
-            schema, steps = self.chain.origin_schema, self.chain.steps
+            schema = self.chain.origin_schema
+            steps = [step.at(self.spec.times) for step in self.chain.steps]
             if not self.reports:
                 heard = None if program.dead_letter is None else UNHEARD
                 for batch in run_steps(batches, schema, steps, heard):

@@ -22,9 +22,10 @@ from atoll.microbatch.objects import CheckpointFile, LogFile
 from atoll.microbatch.outcome import Manifest, StagedFile
 from atoll.pstate.changefile import Part, write_change_file
 from atoll.storage.local import LocalStore
-from atoll.tasks import aggregate, changes, fold, lookup, process
+from atoll.tasks import aggregate, changes, fold, lookup, process, windows
 from atoll.tasks.appending import AppendWriter
 from atoll.tasks.exchange import Blob, fetch
+from atoll.tasks.observing import ObserveTaker
 from atoll.tasks.packing import VNODE, unpack
 from atoll.tasks.program import (
     AggregateTerminal,
@@ -39,6 +40,8 @@ from atoll.tasks.rejects import RejectWriter
 from atoll.tasks.sessions import Sessions
 from atoll.tasks.spreading import SpreadTaker
 from atoll.tasks.staging import stage, staging_folder
+from atoll.tasks.timed_terminals import WindowTerminal
+from atoll.tasks.timers import Firing
 
 if TYPE_CHECKING:
     from atoll.tasks.program import JobProgram, JobSpec, Program
@@ -67,6 +70,7 @@ class _Actor:
         self.prefix = f"{spec.id:020d}-{spec.epoch}-{spec.version}-{spec.job}-{self.token}"
         self.store = LocalStore(program.root)
         self.emitted: dict[int, pa.Table] = {}
+        self.agenda: dict[str, dict[int, int]] = {}
         self.timings: dict[str, float] = {}
         self._clock = time.perf_counter()
 
@@ -74,7 +78,9 @@ class _Actor:
         appending = AppendWriter(self.program, self.spec, self.token, self.store)
         self.rejecting = RejectWriter(self.program, self.spec, self.token, self.store)
         spreading = SpreadTaker(self.job)
-        tables = _tables(spreading.take(self.rejecting.take(appending.take(blobs))))
+        observing = ObserveTaker(self.job)
+        blobs = observing.take(spreading.take(self.rejecting.take(appending.take(blobs))))
+        tables = _tables(blobs)
         self._lap("receive")
         history = CommitHistory.open(
             self.store,
@@ -123,6 +129,9 @@ class _Actor:
             vnode_bytes=vnode_bytes,
             rows=rows + sum(each.file.rows for each in appends),
             timings_ms=self.timings,
+            watermarks=observing.watermarks(),
+            dropped=observing.dropped(),
+            agenda=self.agenda,
         )
 
     def _needed(self, tables: dict[int, list[pa.Table]]) -> dict[str, set[int]]:
@@ -137,9 +146,12 @@ class _Actor:
             match terminal:
                 case AggregateTerminal(pstate=name) | LookupTerminal(pstate=name):
                     needed[name] |= vnodes
-                case ProcessTerminal(states=names):
+                case ProcessTerminal(pstates=names, timers=timers):
                     for name in names:
-                        needed[name] |= vnodes
+                        needed[name] |= vnodes if timers is None else vnodes | self._due(timers)
+                case WindowTerminal(pstate=ends, pstates=names):
+                    for name in names:
+                        needed[name] |= vnodes | self._due(ends)
                 case ChangesTerminal(pstate=name):
                     owned = set(self.program.owned(name, self.unit))
                     needed[name] |= owned & self.spec.prior_vnodes.get(name, frozenset())
@@ -160,6 +172,16 @@ class _Actor:
                 self.emitted[terminal.tag] = changes.changes(terminal, sessions.of(name))
             case FoldTerminal(fires=True) if not rows and self._first():
                 self.emitted[terminal.tag] = fold.no_rows(terminal)
+            case WindowTerminal(pstate=name):
+                due = self._due(name)
+                out, self.agenda[name] = windows.run(
+                    terminal, rows, self.spec.times, due, sessions.get
+                )
+                self.emitted[terminal.tag] = out
+            case ProcessTerminal(timers=str(name)):
+                firing = Firing(self.spec.times.of(terminal.clock), self._due(name))
+                self._process(terminal, rows, sessions, firing)
+                self.agenda[name] = firing.agenda
             case _ if not rows:
                 return
             case FoldTerminal():
@@ -171,16 +193,31 @@ class _Actor:
             case AggregateTerminal(pstate=name):
                 aggregate.fold(terminal, rows, lambda vnode: sessions.get(name, vnode))
             case ProcessTerminal():
-                out = process.process(
-                    terminal,
-                    rows,
-                    self.program,
-                    sessions.get,
-                    self.rejecting.own,
-                    self.spec.flush_entries_max,
-                )
-                if out is not None:
-                    self.emitted[terminal.tag] = out
+                self._process(terminal, rows, sessions)
+
+    def _process(
+        self,
+        terminal: ProcessTerminal,
+        rows: list[pa.Table],
+        sessions: Sessions,
+        firing: Firing | None = None,
+    ) -> None:
+        out = process.process(
+            terminal,
+            rows,
+            self.program,
+            sessions.get,
+            self.rejecting.own,
+            self.spec.flush_entries_max,
+            firing,
+        )
+        if out is not None:
+            self.emitted[terminal.tag] = out
+
+    def _due(self, pstate: str) -> set[int]:
+        """The vnodes of its own in which something is due."""
+        due = self.spec.due.get(pstate)
+        return set(due).intersection(self.program.owned(pstate, self.unit)) if due else set()
 
     def _first(self) -> bool:
         """Whether what has no key belongs to this actor."""

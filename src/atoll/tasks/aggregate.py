@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.tasks.packing import VNODE, encoded_keys
+from atoll.tasks.program import AggregateTerminal
 
 if TYPE_CHECKING:
     from atoll.pstate.session import VnodeSession
-    from atoll.tasks.program import AggregateTerminal
+    from atoll.tasks.timed_terminals import WindowTerminal
 
 __all__ = ["fold"]
 
@@ -30,8 +31,14 @@ class _Entries:
     """(vnode, start, stop) in the two above."""
 
 
-def fold(terminal: AggregateTerminal, tables: list[pa.Table], session_of: SessionOf) -> None:
-    """Merge the rows of ``tables`` (in row order) into the terminal's PState."""
+def fold(
+    terminal: AggregateTerminal | WindowTerminal, tables: list[pa.Table], session_of: SessionOf
+) -> dict[int, list[bytes]]:
+    """Merge the rows of ``tables`` (in row order) into the terminal's PState.
+
+    Returns:
+        The keys of the entries that were written, by vnode.
+    """
     entries = _entries(terminal, pa.concat_tables(tables).combine_chunks())
     olds: list[bytes | None] = []
     for vnode, start, stop in entries.slices:
@@ -39,9 +46,10 @@ def fold(terminal: AggregateTerminal, tables: list[pa.Table], session_of: Sessio
     values = _merged(terminal, olds, entries)
     for vnode, start, stop in entries.slices:
         session_of(vnode).put_many(entries.keys[start:stop], values[start:stop], olds[start:stop])
+    return {vnode: entries.keys[start:stop] for vnode, start, stop in entries.slices}
 
 
-def _entries(terminal: AggregateTerminal, table: pa.Table) -> _Entries:
+def _entries(terminal: AggregateTerminal | WindowTerminal, table: pa.Table) -> _Entries:
     vnodes = table.column(VNODE).to_numpy()
     width = len(terminal.elements)
     columns = [_only_chunk(table.column(index)) for index in range(1, table.num_columns)]
@@ -62,7 +70,9 @@ def _entries(terminal: AggregateTerminal, table: pa.Table) -> _Entries:
     return _Entries(distinct.to_bytes(), states, _slices(vnodes[starts]))
 
 
-def _by_field(terminal: AggregateTerminal, states: list[pa.Array]) -> list[list[pa.Array]]:
+def _by_field(
+    terminal: AggregateTerminal | WindowTerminal, states: list[pa.Array]
+) -> list[list[pa.Array]]:
     parts, at = [], 0
     for each in terminal.fields:
         width = each.stop - each.start
@@ -78,18 +88,20 @@ def _slices(vnodes: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 def _merged(
-    terminal: AggregateTerminal, olds: list[bytes | None], entries: _Entries
+    terminal: AggregateTerminal | WindowTerminal, olds: list[bytes | None], entries: _Entries
 ) -> Sequence[bytes | None]:
     """The entries' new values; None deletes."""
-    if terminal.deletes:
-        return [None] * len(entries.keys)
-    if terminal.codec is None:  # elements of a set: being there is all
-        if not terminal.fields:
-            return [b""] * len(entries.keys)
-        return [None if removed else b"" for removed in entries.states[0].to_pylist()]
     known = olds
-    if terminal.initial is not None:
-        known = [terminal.initial if old is None else old for old in olds]
+    if isinstance(terminal, AggregateTerminal):
+        if terminal.deletes:
+            return [None] * len(entries.keys)
+        if terminal.codec is None:  # elements of a set: being there is all
+            if not terminal.fields:
+                return [b""] * len(entries.keys)
+            return [None if removed else b"" for removed in entries.states[0].to_pylist()]
+        if terminal.initial is not None:
+            known = [terminal.initial if old is None else old for old in olds]
+    assert terminal.codec is not None
     columns = terminal.codec.decode_columns(known)
     at = 0
     for each in terminal.fields:

@@ -92,7 +92,11 @@ class JobSpecs:
             version=version,
             job=job.index,
             committed=plan.id - 1,
-            splits=join_splits(self._fetched(cut_blocks(blocks, tasks, self._firsts(plan))), files),
+            splits=self._with_ticks(
+                join_splits(self._fetched(cut_blocks(blocks, tasks, self._firsts(plan))), files),
+                plan,
+                job,
+            ),
             priors=priors,
             prior_vnodes=prior_vnodes,
             checkpoint_vnodes=due,
@@ -102,6 +106,10 @@ class JobSpecs:
                 name: self.options.for_pstate(name).flush_paths_max for name in self.program.pstates
             },
             combine_rows_max=self.options.combiner_rows_max,
+            times=plan.times,
+            due={
+                pstate: frozenset(plan.due[pstate]) for pstate in job.clocks() if pstate in plan.due
+            },
         )
 
     def forget(self, microbatch: int) -> None:
@@ -120,6 +128,22 @@ class JobSpecs:
             tuple(replace(split, rows_max=most[split.origin]) for split in share)
             for share in shares
         )
+
+    def _with_ticks(
+        self, shares: tuple[tuple[Split, ...], ...], plan: Plan, job: JobProgram
+    ) -> tuple[tuple[Split, ...], ...]:
+        """The splits, and for the first task the ticks that the plan has."""
+        firsts = self._firsts(plan)
+        found = []
+        for number in self._roots[job.index]:
+            operator = self.operators[number]
+            if isinstance(operator, op.Tick):
+                tick = operator.tick
+                ((start, end),) = plan.ranges[tick.name]
+                if end > start:
+                    when = (start + 1, (start + 1) * tick.every_ms)
+                    found.append(Split(number, first=firsts.get(number, 0), tick=when))
+        return ((*shares[0], *found), *shares[1:]) if found else shares
 
     def _firsts(self, plan: Plan) -> dict[int, int]:
         """For each source whose rows are numbered the number of its first row."""
@@ -143,14 +167,14 @@ class JobSpecs:
                     if end > start
                     for ref in depot.blocks(partition, start, end)
                 ]
-            else:
+            elif isinstance(operator, op.StateOperator):
                 files[number] = [file for each in done for file in each.staged(number)]
         return blocks, files
 
 
 def has_work(job: JobProgram, spec: JobSpec) -> bool:
     """Whether a job has anything to do: rows to read or make, checkpoints, changes to emit."""
-    if rows_of(spec) or spec.checkpoint_vnodes or job.fires:
+    if rows_of(spec) or spec.checkpoint_vnodes or job.fires or spec.due:
         return True
     return any(
         isinstance(each, ChangesTerminal) and spec.prior_vnodes.get(each.pstate)
@@ -161,7 +185,9 @@ def has_work(job: JobProgram, spec: JobSpec) -> bool:
 def rows_of(spec: JobSpec) -> int:
     """How many rows a job reads."""
     return sum(
-        sum(ref.take for ref in split.blocks) + sum(file.rows for file in split.files)
+        sum(ref.take for ref in split.blocks)
+        + sum(file.rows for file in split.files)
+        + (split.tick is not None)
         for share in spec.splits
         for split in share
     )

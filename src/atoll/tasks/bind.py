@@ -6,8 +6,8 @@ can be wrong about types is found here, before the first record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -29,15 +29,15 @@ from atoll.storage.places import Places
 from atoll.tasks.align import Align
 from atoll.tasks.appending import partitioner_of
 from atoll.tasks.bind_fold import fold_schema, fold_terminal
+from atoll.tasks.bind_keys import column_type, elements_of, process_key
+from atoll.tasks.bind_windows import window_schema, window_specs, window_terminal
 from atoll.tasks.fitting import check_columns
-from atoll.tasks.key_types import check_key_type
 from atoll.tasks.program import (
     AggregateTerminal,
     AppendTerminal,
     ChangesTerminal,
     FoldedField,
     JobProgram,
-    KeyElement,
     LookupTerminal,
     MaterializeTerminal,
     ProcessTerminal,
@@ -47,6 +47,7 @@ from atoll.tasks.program import (
 )
 from atoll.tasks.provenance import tracked_operators
 from atoll.tasks.repeats import reported_once
+from atoll.tasks.timed_terminals import ObserveTerminal
 
 if TYPE_CHECKING:
     from atoll.dataflow.operators import AggregateField
@@ -89,7 +90,12 @@ def bind(
     """
     bound = _bind_aggregates(graph, schemas)
     specs = {}
+    for step in graph.state_operators:
+        if isinstance(step, op.WindowAgg):
+            specs.update(window_specs(step, schemas[step.inputs[0]]))
     for name, declared in graph.pstates.items():
+        if name in specs:
+            continue
         with placed(declared.place):
             specs[name] = pstate_spec(declared, bound.codecs.get(name, {}))
     jobs = tuple(_job(job, cut, schemas, bound, specs) for job in cut.jobs)
@@ -98,6 +104,9 @@ def bind(
     depots = {
         cut.number[source]: (source.depot.name, source.depot.schema) for source in graph.sources
     }
+    for each in graph.operators:
+        if isinstance(each, op.Tick):
+            depots[cut.number[each]] = (each.tick.name, each.tick.schema)
     return Program(
         graph.module,
         graph.topology,
@@ -131,6 +140,8 @@ def emitted_schema(step: op.StateOperator, schemas: Schemas) -> pa.Schema:
             return _distinct(pa.schema(fields), step)
         case op.Fold():
             return fold_schema(step, schemas[step.inputs[0]])
+        case op.WindowAgg():
+            return window_schema(step, schemas[step.inputs[0]])
         case op.Materialize():
             return schemas[step.inputs[0]]
     return pa.schema([])
@@ -210,8 +221,7 @@ def _bind_field(
 
 def _input_types(step: op.Aggregate, each: AggregateField, rows: pa.Schema) -> list[pa.DataType]:
     return [
-        pa.bool_() if column is None else _column_type(rows, column, step)
-        for column in each.columns
+        pa.bool_() if column is None else column_type(rows, column, step) for column in each.columns
     ]
 
 
@@ -289,7 +299,7 @@ def _terminal(
             return _aggregate(step, common, schemas[step.inputs[0]], bound, specs)
         case op.Lookup(target=target, keys=keys, column=column):
             rows = schemas[step.inputs[0]]
-            elements = _elements(target, keys, rows, step)
+            elements = elements_of(target, keys, rows, step)
             codec = bound.codec(target)
             initial = specs[target.pstate.name].initial_bytes
             return LookupTerminal(
@@ -298,20 +308,30 @@ def _terminal(
         case op.Process(states=states):
             rows = schemas[step.inputs[0]]
             names = tuple(state.name for state in states)
-            seen = pa.schema([field for field in rows if field.name not in step.computed])
+            hides_key = step.timers is not None and step.key in step.computed
+            hidden = set(step.computed) - ({step.key} if hides_key else set())
+            seen = pa.schema([field for field in rows if field.name not in hidden])
             return ProcessTerminal(
                 *common,
                 step.function,
-                _process_key(step, rows),
+                process_key(step, rows),
                 names,
                 seen,
                 step.emitted,
                 step.route,
+                step.on_timer,
+                step.clock,
+                None if step.timers is None else step.timers.name,
+                hides_key,
             )
         case op.Fold():
             return fold_terminal(step, common, schemas[step.inputs[0]])
+        case op.WindowAgg():
+            return window_terminal(step, common, schemas[step.inputs[0]])
         case op.Materialize():
             return MaterializeTerminal(*common, schemas[step.inputs[0]])
+        case op.Observe(name=name, column=column, delay_ms=delay_ms):
+            return ObserveTerminal(*common, name, column, delay_ms)
         case op.Changes(pstate=pstate):
             kinds = entry_keys(pstate.node, step.place)
             sole = specs[pstate.name].sole_codec()
@@ -332,7 +352,7 @@ def _aggregate(
     specs: Mapping[str, PStateSpec],
 ) -> AggregateTerminal:
     target = step.target
-    elements = _elements(target, step.keys, rows, step)
+    elements = elements_of(target, step.keys, rows, step)
     if isinstance(target.node, Set) or step.deletes:
         return AggregateTerminal(
             *common, target.pstate.name, elements, _presence(step, rows), None, None, step.deletes
@@ -364,50 +384,3 @@ def _presence(step: op.Aggregate, rows: pa.Schema) -> tuple[FoldedField, ...]:
     with placed(step.place):
         each.aggregator.check(node, types)
     return (FoldedField(each.aggregator, node, each.columns, 0, width),)
-
-
-def _elements(
-    target: Target, keys: Sequence[str], rows: pa.Schema, step: op.Operator
-) -> tuple[KeyElement, ...]:
-    """The elements of the entries' keys, map keys from columns and struct fields by name."""
-    columns = iter(keys)
-    elements = []
-    for part in target.parts:
-        if part.key is None:
-            elements.append(KeyElement(None, part.text, _FIELD_NAME))
-        else:
-            elements.append(
-                _key_element(next(columns), part.key, rows, step, skips_null=part.skips_null)
-            )
-    if isinstance(target.node, Set) and isinstance(step, op.Aggregate):
-        elements.append(_key_element(next(columns), target.node.item, rows, step, skips_null=True))
-    if target.pstate.partition_by is not None:
-        elements[0] = replace(elements[0], partition_by=target.pstate.partition_by)
-    return tuple(elements)
-
-
-def _process_key(step: op.Process, rows: pa.Schema) -> KeyElement | None:
-    if step.key is None:
-        return None
-    if step.route == "number":
-        return _key_element(step.key, Scalar("int"), rows, step)
-    state = next(each for each in step.states if not each.is_global)
-    kind = state.node.item if isinstance(state.node, Set) else state.node.key  # type: ignore[union-attr]
-    return replace(_key_element(step.key, kind, rows, step), partition_by=state.partition_by)
-
-
-def _key_element(
-    column: str, kind: Scalar, rows: pa.Schema, step: op.Operator, *, skips_null: bool = False
-) -> KeyElement:
-    check_key_type(_column_type(rows, column, step), kind, column, step.place)
-    return KeyElement(column, None, kind, skips_null and not kind.optional)
-
-
-def _column_type(rows: pa.Schema, column: str, step: op.Operator) -> pa.DataType:
-    if column not in rows.names:
-        raise DeclarationError(
-            f"{step.title} uses the column {column!r}, which the rows before it do not have",
-            hint=f"they have {', '.join(rows.names)}",
-            declared=step.place,
-        )
-    return rows.field(column).type

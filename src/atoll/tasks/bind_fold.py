@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from atoll.dataflow import operators as op
     from atoll.dataflow.operators import AggregateField
 
-__all__ = ["fold_schema", "fold_terminal"]
+__all__ = ["TypedField", "bound_field", "fold_schema", "fold_terminal", "key_kind", "typed_field"]
 
 
 @dataclass(frozen=True)
-class _Field:
+class TypedField:
     """One aggregate over columns of known types."""
 
     declared: AggregateField
@@ -45,8 +45,8 @@ def fold_schema(step: op.Fold, rows: pa.Schema) -> pa.Schema:
     with placed(step.place):
         keys = [rows.field(_known(rows, name)) for name in step.keys]
         for key in keys:
-            _key_kind(key)
-        fields = [_field(each, rows) for each in step.fields]
+            key_kind(key)
+        fields = [typed_field(each, rows) for each in step.fields]
     made = [pa.field(f.declared.name, value_type(f.node)) for f in fields]
     schema = pa.schema([*(key.remove_metadata() for key in keys), *made])
     if len(set(schema.names)) < len(schema.names):
@@ -65,26 +65,38 @@ def fold_terminal(step: op.Fold, common: tuple[int, str, str], rows: pa.Schema) 
         DeclarationError: As :func:`fold_schema`.
     """
     emitted = fold_schema(step, rows)
-    packing = Packing(opaque.pack, opaque.unpack)
     folded: list[FoldedField] = []
     codecs: list[LeafCodec] = []
     start = 0
     with placed(step.place):
-        elements = tuple(KeyElement(name, None, _key_kind(rows.field(name))) for name in step.keys)
-        for each in (_field(declared, rows) for declared in step.fields):
-            aggregator = each.declared.aggregator.bind(each.node, each.kinds, packing)
+        elements = tuple(KeyElement(name, None, key_kind(rows.field(name))) for name in step.keys)
+        for each in (typed_field(declared, rows) for declared in step.fields):
             words = each.declared.aggregator.finishers(each.node, each.kinds)
             codec = leaf_codec(each.node, words)
             stop = start + len(codec.columns)
-            folded.append(
-                FoldedField(aggregator, each.node, each.declared.columns, start, stop, each.kinds)
-            )
+            folded.append(bound_field(each, start, stop))
             codecs.append(codec)
             start = stop
     return FoldTerminal(*common, elements, tuple(folded), tuple(codecs), emitted)
 
 
-def _field(declared: AggregateField, rows: pa.Schema) -> _Field:
+def bound_field(each: TypedField, start: int, stop: int) -> FoldedField:
+    """The aggregate ready to run, its state in these physical columns of a value.
+
+    Raises:
+        DeclarationError: When it does not fit the types of its inputs.
+    """
+    packing = Packing(opaque.pack, opaque.unpack)
+    aggregator = each.declared.aggregator.bind(each.node, each.kinds, packing)
+    return FoldedField(aggregator, each.node, each.declared.columns, start, stop, each.kinds)
+
+
+def typed_field(declared: AggregateField, rows: pa.Schema) -> TypedField:
+    """An aggregate, and what it makes of the types of its columns.
+
+    Raises:
+        DeclarationError: When a column is not there, or it cannot aggregate such a type.
+    """
     kinds = tuple(
         pa.bool_() if name is None else rows.field(_known(rows, name)).type
         for name in declared.columns
@@ -101,10 +113,15 @@ def _field(declared: AggregateField, rows: pa.Schema) -> _Field:
             f"{type(node).__name__}, and a row's column holds one value",
             hint="aggregate into a PState, use agg.collect_list, or Spark SQL",
         )
-    return _Field(declared, node, kinds)
+    return TypedField(declared, node, kinds)
 
 
-def _key_kind(key: pa.Field) -> Scalar:
+def key_kind(key: pa.Field) -> Scalar:
+    """What a column is as an element of a key.
+
+    Raises:
+        DeclarationError: When it cannot be one.
+    """
     from atoll.aggregates.kernels.types import node_of
 
     try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from atoll.tasks.appending import AppendPacker
 from atoll.tasks.fold import group_mapping
+from atoll.tasks.observing import ObservePacker
 from atoll.tasks.packing import Packer
 from atoll.tasks.program import (
     AppendTerminal,
@@ -18,6 +19,7 @@ from atoll.tasks.provenance import locating
 from atoll.tasks.reading import read_split
 from atoll.tasks.rejects import REJECTS, UNHEARD, RejectPacker
 from atoll.tasks.spreading import SpreadPacker
+from atoll.tasks.timed_terminals import ObserveTerminal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["feed", "feed_splits", "packers_of", "run_steps"]
 
 
-AnyPacker = Packer | AppendPacker | SpreadPacker | RejectPacker
+AnyPacker = Packer | AppendPacker | SpreadPacker | RejectPacker | ObservePacker
 
 
 def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> dict[int, AnyPacker]:
@@ -51,6 +53,9 @@ def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> dict[int, 
             unit = program.units[sequence % len(program.units)]
             tracked = program.tracks(terminal)
             packers[terminal.tag] = SpreadPacker(terminal, unit, tracked=tracked)
+            continue
+        if isinstance(terminal, ObserveTerminal):
+            packers[terminal.tag] = ObservePacker(terminal, program.units[0])
             continue
         if isinstance(terminal, FoldTerminal):
             packers[terminal.tag] = Packer(terminal, group_mapping(program.units))
@@ -96,9 +101,8 @@ def feed(
     rejects = found if isinstance(found, RejectPacker) else None
     with locating(program, spec):
         for chain in chains:
-            rows = run_steps(
-                iter(batches), chain.origin_schema, chain.steps, rejects, chain.repeated
-            )
+            steps = [step.at(spec.times) for step in chain.steps]
+            rows = run_steps(iter(batches), chain.origin_schema, steps, rejects, chain.repeated)
             for batch in rows:
                 for tag in chain.terminals:
                     packer = packers[tag]

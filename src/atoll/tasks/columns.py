@@ -33,6 +33,8 @@ def schemas_of(graph: Graph, column_step: ColumnStep) -> dict[op.Operator, pa.Sc
         match operator:
             case op.Source(depot=depot):
                 schemas[operator] = depot.schema
+            case op.Tick(tick=tick):
+                schemas[operator] = tick.schema
             case op.StateOperator():
                 schemas[operator] = emitted_schema(operator, schemas)
             case op.BatchOperator(inputs=inputs):

@@ -27,6 +27,8 @@ from atoll.tasks.program import (
     ProcessTerminal,
     Terminal,
 )
+from atoll.tasks.session_rows import partial_sessions
+from atoll.tasks.timed_terminals import TIMES, WindowTerminal
 
 if TYPE_CHECKING:
     from atoll.placement.mapping import Mapping
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["VNODE", "Packer", "encoded_keys", "key_arrays", "unpack"]
 
 VNODE = "__vnode"
+_FOLDING = AggregateTerminal | FoldTerminal | WindowTerminal
 _VNODE_FIELD = pa.field(VNODE, pa.uint16())
 
 
@@ -62,7 +65,7 @@ class Packer:
         self._rows = 0
         self._folded: list[pa.Table] = []
         self.tracked = tracked
-        kinds = AggregateTerminal | FoldTerminal | ProcessTerminal | LookupTerminal
+        kinds = _FOLDING | ProcessTerminal | LookupTerminal
         assert isinstance(terminal, kinds)
         self.terminal = terminal
         self.owners = np.asarray(mapping.units, dtype=np.int32)
@@ -73,7 +76,7 @@ class Packer:
         if batch.num_rows:
             self.batches.append(conformed(batch, tracked=self.tracked))
             self._rows += batch.num_rows
-            folds = isinstance(self.terminal, AggregateTerminal | FoldTerminal)
+            folds = isinstance(self.terminal, _FOLDING)
             if folds and self.combine_rows_max is not None and self._rows >= self.combine_rows_max:
                 self._fold()
 
@@ -107,7 +110,7 @@ class Packer:
 
     def _prepared(self, rows: pa.Table) -> pa.Table:
         match self.terminal:
-            case AggregateTerminal() | FoldTerminal():
+            case AggregateTerminal() | FoldTerminal() | WindowTerminal():
                 return _folded(self.terminal, rows, len(self.owners))
             case LookupTerminal(elements=elements, rows=schema):
                 vnodes = _vnodes(self.terminal, elements[:1], rows, len(self.owners))
@@ -164,17 +167,19 @@ def _as_kind(array: pa.Array, kind: Scalar) -> pa.Array:
     return pa.StructArray.from_arrays(members, fields=list(wanted), mask=array.is_null())
 
 
-def encoded_keys(terminal: Terminal, arrays: Sequence[pa.Array], rows: int) -> KeyColumn:
+def encoded_keys(
+    terminal: Terminal, arrays: Sequence[pa.Array], rows: int, first: int = 0
+) -> KeyColumn:
     """The keys as bytes, one per row; all the same when there are no elements.
 
-    ``arrays`` are the first of the terminal's key elements, or all.
+    ``arrays`` are those of the terminal's key elements from the ``first`` on, or the first of them.
 
     Raises:
         StateError: When a row has no key where the PState needs one.
     """
     if not arrays:
         return empty_keys(rows)
-    elements = _elements_of(terminal)[: len(arrays)]
+    elements = _elements_of(terminal)[first : first + len(arrays)]
     kinds = [element.kind for element in elements]
     try:
         return encode_columns(arrays, kinds)
@@ -193,6 +198,7 @@ def _elements_of(terminal: Terminal) -> tuple[KeyElement, ...]:
             AggregateTerminal(elements=elements)
             | LookupTerminal(elements=elements)
             | FoldTerminal(elements=elements)
+            | WindowTerminal(elements=elements)
         ):
             return elements
         case ProcessTerminal(key=key) if key is not None:
@@ -209,26 +215,35 @@ def _with_keys(terminal: Terminal, rows: pa.Table) -> pa.Table:
 
 
 def _folded(
-    terminal: AggregateTerminal | FoldTerminal, rows: pa.Table, vnode_count: int
+    terminal: AggregateTerminal | FoldTerminal | WindowTerminal, rows: pa.Table, vnode_count: int
 ) -> pa.Table:
     """Partial aggregates by key (or the lifted rows, where keys hardly repeat)."""
     keys = key_arrays(terminal.elements, rows)
     inputs = [[_input(rows, name) for name in each.columns] for each in terminal.fields]
     states: list[pa.Array] = []
     combines = all(each.aggregator.combines for each in terminal.fields)
-    if combines and worth_combining(keys, rows.num_rows):
+    grouping = None
+    if isinstance(terminal, WindowTerminal) and terminal.sessions is not None:
+        grouping, keys = partial_sessions(keys)
+    elif combines and worth_combining(keys, rows.num_rows):
         grouping = group(keys, rows.num_rows)
-        for each, columns in zip(terminal.fields, inputs, strict=True):
-            states += each.aggregator.fold(columns, each.node, grouping.order, grouping.starts)
         first = pa.array(grouping.first_rows)
         keys = [key.take(first) for key in keys]
+    if grouping is not None:
+        for each, columns in zip(terminal.fields, inputs, strict=True):
+            states += each.aggregator.fold(columns, each.node, grouping.order, grouping.starts)
     else:
         for each, columns in zip(terminal.fields, inputs, strict=True):
             states += each.aggregator.lift(columns, each.node)
     names = [f"k{index}" for index in range(len(keys))] + [f"s{i}" for i in range(len(states))]
     count = len(states[0]) if states else len(keys[0])
-    placing = keys if isinstance(terminal, FoldTerminal) else keys[:1]
-    vnodes = _vnodes_of_arrays(terminal, placing, count, vnode_count)
+    match terminal:
+        case WindowTerminal():  # all windows of a key share a vnode
+            vnodes = _vnodes_of_arrays(terminal, keys[TIMES:], count, vnode_count, TIMES)
+        case FoldTerminal():
+            vnodes = _vnodes_of_arrays(terminal, keys, count, vnode_count)
+        case _:
+            vnodes = _vnodes_of_arrays(terminal, keys[:1], count, vnode_count)
     return pa.Table.from_arrays([vnodes, *keys, *states], names=[VNODE, *names])
 
 
@@ -246,12 +261,12 @@ def _vnodes(
 
 
 def _vnodes_of_arrays(
-    terminal: Terminal, arrays: list[pa.Array], count: int, vnode_count: int
+    terminal: Terminal, arrays: list[pa.Array], count: int, vnode_count: int, first: int = 0
 ) -> pa.Array:
     if vnode_count == 1 or not arrays:
         return pa.array(np.zeros(count, dtype=np.uint16))
-    keys = encoded_keys(terminal, arrays, count)
-    partition_by = _elements_of(terminal)[0].partition_by
+    keys = encoded_keys(terminal, arrays, count, first)
+    partition_by = _elements_of(terminal)[first].partition_by
     if partition_by is not None:
         return pa.array(vnodes_by(partition_by, keys, vnode_count))
     return pa.array(vnodes_of(keys, vnode_count))

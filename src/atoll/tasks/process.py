@@ -3,6 +3,8 @@
 Rows of one vnode run in append order. What the function yields is put back into the order of the
 rows that it came from, so that the next step sees the order of the depot.
 
+Where a step has timers, those of a vnode that are due run before its rows.
+
 Where rows are set aside on which the function raises, each row runs behind a savepoint: what the
 row wrote before it raised is taken back, and what it yielded is dropped.
 """
@@ -10,7 +12,7 @@ row wrote before it raised is taken back, and what it yielded is dropped.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import lmdb
 import numpy as np
@@ -25,7 +27,8 @@ from atoll.dataflow.rows import (
 from atoll.dataflow.usercode import blame, is_rejectable
 from atoll.errors import UserCodeError
 from atoll.pstate.handles import handle_for
-from atoll.tasks.packing import VNODE
+from atoll.tasks.packing import VNODE, key_arrays
+from atoll.tasks.timers import Firing, Timers
 
 if TYPE_CHECKING:
     from atoll.dataflow.rows import Row
@@ -36,59 +39,113 @@ if TYPE_CHECKING:
 __all__ = ["process"]
 
 
-def process(
+def process(  # noqa: PLR0913  # what an actor knows of a step's surroundings
     terminal: ProcessTerminal,
     tables: list[pa.Table],
     program: Program,
     session_of: Callable[[str, int], VnodeSession],
     rejects: Rejects | None = None,
     flush_entries_max: Mapping[str, int] | None = None,
+    firing: Firing | None = None,
 ) -> pa.Table | None:
-    """Run the rows; the rows emitted, or None when the step emits none.
+    """Run the timers that are due and the rows; the rows emitted, or None when it emits none.
 
     Raises:
-        AtollError: When the function raises and there is nowhere to set the row aside.
+        AtollError: When a function raises and there is nowhere to set the row aside.
     """
-    table = pa.concat_tables(tables).combine_chunks()
-    vnodes = table.column(VNODE).to_numpy()
-    limits = [(flush_entries_max or {}).get(name) for name in terminal.states]
-    run = _Run(terminal, table.drop_columns([VNODE]), rejects)
-    order = np.argsort(vnodes, kind="stable")
-    bounds = np.flatnonzero(np.diff(vnodes[order], prepend=-1)).tolist()
-    for start, stop in zip(bounds, [*bounds[1:], len(order)], strict=True):
-        positions = order[start:stop]
-        vnode = int(vnodes[positions[0]])
-        handles = [
+    run = _Run(terminal, tables, rejects)
+    limits = [(flush_entries_max or {}).get(name) for name in terminal.pstates]
+    due = set() if firing is None else firing.due
+    for vnode in sorted({*run.positions, *due}):
+        handles: list[Any] = [
             handle_for(program.pstates[name], session_of(name, vnode), vnode)
             for name in terminal.states
         ]
-        run.vnode(positions, handles, limits)
+        if firing is not None and terminal.timers is not None:
+            session = session_of(terminal.timers, vnode)
+            timers = Timers(program.pstates[terminal.timers], session, vnode, firing.now_ms)
+            handles.append(timers)
+            if vnode in due:
+                run.timers(timers, handles)
+            run.rows_of_vnode(vnode, handles, limits)
+            firing.agenda[vnode] = timers.next_ms()
+        else:
+            run.rows_of_vnode(vnode, handles, limits)
         for handle in handles:
             handle.flush()
     return run.emitted_rows(tracked=terminal.tag in program.tracked)
 
 
-class _Run:
-    """The function over the rows of one table."""
+_Order = tuple[int, int, bytes]
+"""Timers come before rows; timers by time and key, rows by their place."""
 
-    def __init__(self, terminal: ProcessTerminal, table: pa.Table, rejects: Rejects | None) -> None:
+_TIMERS, _ROWS = 0, 1
+
+
+class _Calling(NamedTuple):
+    """A function and what it is called with."""
+
+    function: Callable[..., Any]
+    row: Row
+    order: _Order
+    place: int | None = None
+    """Of the row among the actor's; None for a timer."""
+
+
+class _Run:
+    """The functions over the rows and timers of one actor."""
+
+    def __init__(
+        self, terminal: ProcessTerminal, tables: list[pa.Table], rejects: Rejects | None
+    ) -> None:
         self.terminal = terminal
         self.rejects = rejects
+        self.emitted: list[tuple[_Order, int | None, Any]] = []
+        self.positions: dict[int, np.ndarray] = {}
+        """The rows of each vnode."""
+        self.origins = self.keys = None
+        self.rows = terminal.rows.empty_table()
+        if not tables:
+            return
+        table = pa.concat_tables(tables).combine_chunks()
+        vnodes = table.column(VNODE).to_numpy()
+        order = np.argsort(vnodes, kind="stable")
+        bounds = np.flatnonzero(np.diff(vnodes[order], prepend=-1)).tolist()
+        for start, stop in zip(bounds, [*bounds[1:], len(order)], strict=True):
+            self.positions[int(vnodes[order[start]])] = order[start:stop]
         tracked = ORIGIN in table.column_names
         self.origins = table.column(ORIGIN).combine_chunks() if tracked else None
-        self.rows = table.drop_columns([ORIGIN]) if tracked else table
-        self.emitted: list[tuple[int, Any]] = []
+        if terminal.timers is not None and terminal.key is not None:
+            self.keys = key_arrays((terminal.key,), table)[0]
+        hidden = [VNODE, *([ORIGIN] if tracked else [])]
+        if terminal.hides_key and terminal.key is not None:
+            hidden.append(str(terminal.key.column))
+        self.rows = table.drop_columns(hidden)
 
-    def vnode(
-        self, positions: np.ndarray, handles: list[Any], limits: Sequence[int | None]
-    ) -> None:
+    def timers(self, timers: Timers, handles: list[Any]) -> None:
+        """Run the timers of one vnode that are due."""
+        function = self.terminal.on_timer
+        assert function is not None
+        call = self._call if self.rejects is None else self._call_or_reject
+        for place, timer in list(timers.due()):
+            timers.belong_to(timer["key"])
+            call(_Calling(function, timer, (_TIMERS, timer["time_ms"], place)), handles)
+
+    def rows_of_vnode(self, vnode: int, handles: list[Any], limits: Sequence[int | None]) -> None:
         """Run the rows of one vnode, in order; what was written waits up to the limits."""
+        if vnode not in self.positions:
+            return
+        positions = self.positions[vnode]
         rows = self.rows.take(pa.array(positions)).combine_chunks()
         call = self._call if self.rejects is None else self._call_or_reject
+        keys = None if self.keys is None else iter(self.keys.take(pa.array(positions)).to_pylist())
         places = iter(positions.tolist())
         for batch in rows.to_batches():
             for row in rows_of(batch):
-                call(row, next(places), handles)
+                if keys is not None:
+                    handles[-1].belong_to(next(keys))
+                place = next(places)
+                call(_Calling(self.terminal.function, row, (_ROWS, place, b""), place), handles)
                 for handle, limit in zip(handles, limits, strict=True):
                     if limit is not None and handle.waiting() >= limit:
                         handle.flush()
@@ -99,37 +156,38 @@ class _Run:
             return None
         self.emitted.sort(key=lambda each: each[0])
         try:
-            batch = self._batch([row for _, row in self.emitted])
+            batch = self._batch([row for _, _, row in self.emitted])
         except UserCodeError:
             self._find_misfit()
             raise
         if tracked:
-            places = pa.array([place for place, _ in self.emitted], pa.int64())
+            places = pa.array([place for _, place, _ in self.emitted], pa.int64())
             origins = pa.nulls(len(places), pa.int64())
             if self.origins is not None:
                 origins = self.origins.take(places)
             batch = batch.append_column(ORIGIN_FIELD, origins)
         return pa.Table.from_batches([batch])
 
-    def _call(self, row: Row, place: int, handles: list[Any]) -> None:
+    def _call(self, calling: _Calling, handles: list[Any]) -> None:
         try:
-            self._collect(self.terminal.function(row, *handles), place)
+            self._collect(calling.function(calling.row, *handles), calling)
         except Exception as error:
-            blamed = blame(self.terminal, row, self._origin(place), error)
+            blamed = blame(self.terminal, calling.row, self._origin(calling.place), error)
             if blamed is error:
                 raise
             raise blamed from error
 
-    def _call_or_reject(self, row: Row, place: int, handles: list[Any]) -> None:
+    def _call_or_reject(self, calling: _Calling, handles: list[Any]) -> None:
         mark = len(self.emitted)
         for handle in handles:
             handle.savepoint()
         try:
-            self._collect(self.terminal.function(row, *handles), place)
+            self._collect(calling.function(calling.row, *handles), calling)
             if len(self.emitted) > mark:
-                self._batch([each for _, each in self.emitted[mark:]])
+                self._batch([each for _, _, each in self.emitted[mark:]])
         except Exception as error:
-            blamed = blame(self.terminal, row, self._origin(place), error)
+            origin = self._origin(calling.place)
+            blamed = blame(self.terminal, calling.row, origin, error)
             if isinstance(error, lmdb.Error) or not is_rejectable(error):
                 if blamed is error:
                     raise
@@ -140,21 +198,23 @@ class _Run:
             for handle in handles:
                 handle.roll_back()
             assert self.rejects is not None
-            self.rejects.add(self.terminal, row, self._origin(place), blamed)
+            self.rejects.add(self.terminal, calling.row, origin, blamed)
 
-    def _collect(self, out: Any, place: int) -> None:
+    def _collect(self, out: Any, calling: _Calling) -> None:
         if out is None:
             return
         if self.terminal.emitted is not None:
-            self.emitted.extend((place, each) for each in out)
+            self.emitted.extend((calling.order, calling.place, each) for each in out)
         elif hasattr(out, "__next__"):  # a generator without ``emits`` still runs to its end
             for _ in out:
                 pass
 
     def _find_misfit(self) -> None:
         """Raise for the first row of which something yielded does not fit, with the row."""
-        for place, each in self.emitted:
-            row = next(rows_of(self.rows.slice(place, 1).combine_chunks().to_batches()[0]))
+        for _, place, each in self.emitted:
+            row: Any = "a timer"
+            if place is not None:
+                row = next(rows_of(self.rows.slice(place, 1).combine_chunks().to_batches()[0]))
             try:
                 self._batch([each])
             except UserCodeError as error:
@@ -167,8 +227,8 @@ class _Run:
         assert terminal.emitted is not None
         return batch_from_rows(rows, terminal.emitted, terminal.title, terminal.place)
 
-    def _origin(self, place: int) -> int | None:
-        if self.origins is None:
+    def _origin(self, place: int | None) -> int | None:
+        if self.origins is None or place is None:
             return None
         origin: int | None = self.origins[place].as_py()
         return origin

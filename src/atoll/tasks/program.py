@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from atoll.dataflow.times import Clock, Times
 from atoll.errors import AtollError
 from atoll.placement.placement import NOWHERE, Placement
 from atoll.storage.places import Places
@@ -70,6 +71,11 @@ class Terminal:
     tag: int
     title: str
     place: str
+
+    @property
+    def agenda(self) -> tuple[str, Clock] | None:
+        """The PState in which it keeps what is due later, and what time that goes by."""
+        return None
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
@@ -140,6 +146,22 @@ class ProcessTerminal(Terminal):
     emitted: pa.Schema | None
     route: str = "key"
     """By the key; by the ``number`` in its column; or each row to ``all`` vnodes."""
+    on_timer: Callable[..., Any] | None = None
+    clock: Clock = ()
+    timers: str | None = None
+    """The PState of its timers; None: it has none."""
+    hides_key: bool = False
+    """Whether the key's column is in ``rows`` for the timers alone."""
+
+    @property
+    def agenda(self) -> tuple[str, Clock] | None:
+        """Its timers."""
+        return None if self.timers is None else (self.timers, self.clock)
+
+    @property
+    def pstates(self) -> tuple[str, ...]:
+        """Every PState that it touches."""
+        return self.states if self.timers is None else (*self.states, self.timers)
 
 
 @dataclass(frozen=True)
@@ -218,6 +240,10 @@ class JobProgram:
         """The terminal of that tag."""
         return next(each for each in self.terminals if each.tag == tag)
 
+    def clocks(self) -> dict[str, Clock]:
+        """For each PState in which a step keeps what is due later what time it goes by."""
+        return dict(each.agenda for each in self.terminals if each.agenda is not None)
+
     def emitting(self) -> dict[int, pa.Schema]:
         """The schemas of the rows that its terminals emit, by tag."""
         schemas: dict[int, pa.Schema] = {}
@@ -225,12 +251,10 @@ class JobProgram:
             match each:
                 case LookupTerminal():
                     schemas[each.tag] = each.rows.append(_value_field(each))
-                case ProcessTerminal(emitted=emitted) if emitted is not None:
-                    schemas[each.tag] = emitted
                 case MaterializeTerminal(rows=rows):
                     schemas[each.tag] = rows
-                case ChangesTerminal(emitted=emitted) | FoldTerminal(emitted=emitted):
-                    schemas[each.tag] = emitted
+                case _ if getattr(each, "emitted", None) is not None:
+                    schemas[each.tag] = each.emitted  # type: ignore[attr-defined]
         return schemas
 
 
@@ -284,6 +308,10 @@ class Program:
             return self
         return replace(self, history_microbatches=microbatches)
 
+    def clocks(self) -> dict[str, Clock]:
+        """For each PState of a timed step what time it goes by."""
+        return {name: clock for job in self.jobs for name, clock in job.clocks().items()}
+
     def owned(self, pstate: str, unit: int) -> tuple[int, ...]:
         """The vnodes of a PState that a unit owns."""
         return self.placement.mappings[pstate].vnodes(unit)
@@ -301,9 +329,11 @@ class Split:
     blocks: tuple[BlockRef, ...] = ()
     files: tuple[FileRef, ...] = ()
     first: int = 0
-    """The number of its first row among the microbatch's records; blocks only."""
+    """The number of its first row among the microbatch's records; not for files."""
     rows_max: int | None = None
     """How many rows to hand on at once at most; blocks only."""
+    tick: tuple[int, int] | None = None
+    """A tick's number and its time in milliseconds, instead of blocks and files."""
 
 
 @dataclass(frozen=True)
@@ -331,3 +361,7 @@ class JobSpec:
     """For each PState how many entries that a function wrote may wait for the store."""
     combine_rows_max: int | None = None
     """How many rows a task collects before it folds them."""
+    times: Times = field(default_factory=Times)
+    """What time it is: fixed by the plan."""
+    due: dict[str, frozenset[int]] = field(default_factory=dict)
+    """For each private PState of a timed step the vnodes in which something is due."""

@@ -33,11 +33,23 @@ def read_split(program: Program, split: Split) -> Iterator[pa.RecordBatch]:
             yield from read_staged(program.root, file)
         return
     depot, schema = program.depots[split.origin]
+    if split.tick is not None:
+        ticks = iter([_tick(split.tick, schema)])
+        yield from _numbered(ticks, split.first) if split.origin in program.tracked else ticks
+        return
     folder = depot_folder(program.root, program.module, depot)
     rows = _joined((read_block(folder, block, schema) for block in split.blocks), schema)
     if split.rows_max is not None:
         rows = _cut(rows, split.rows_max)
     yield from _numbered(rows, split.first) if split.origin in program.tracked else rows
+
+
+def _tick(tick: tuple[int, int], schema: pa.Schema) -> pa.RecordBatch:
+    """The record of a tick."""
+    number, at_ms = tick
+    columns = [pa.array([number]), pa.array([at_ms * 1_000])]
+    fitted = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(fitted, schema=schema)
 
 
 def _numbered(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:

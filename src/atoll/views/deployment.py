@@ -52,6 +52,8 @@ class Deployment(msgspec.Struct, frozen=True):
     deployed_at_ms: int
     depots: dict[str, DepotDeployment]
     topologies: dict[str, TopologyDeployment]
+    ticks: dict[str, int] = {}
+    """For each tick how many milliseconds are between two."""
 
     def topology_of(self, pstate: str) -> tuple[str, PStateSpec]:
         """The topology that owns a PState, and the PState's spec.

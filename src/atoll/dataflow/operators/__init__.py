@@ -25,17 +25,22 @@ from atoll.dataflow.operators.map import Map
 from atoll.dataflow.operators.map_batches import MapBatches
 from atoll.dataflow.operators.materialize import Materialize
 from atoll.dataflow.operators.numbered import NUMBER, Numbered
+from atoll.dataflow.operators.observe import Observe
 from atoll.dataflow.operators.place_by import PlaceBy
 from atoll.dataflow.operators.present import Present
 from atoll.dataflow.operators.process import Process
 from atoll.dataflow.operators.select import Select
 from atoll.dataflow.operators.shuffle import Shuffle
 from atoll.dataflow.operators.source import Source
+from atoll.dataflow.operators.tick import Tick
 from atoll.dataflow.operators.to_all import ToAll
 from atoll.dataflow.operators.to_global import ToGlobal
 from atoll.dataflow.operators.transform import Transform
 from atoll.dataflow.operators.union import Union
+from atoll.dataflow.operators.watermark import Watermark
 from atoll.dataflow.operators.where import Where
+from atoll.dataflow.operators.window import Window
+from atoll.dataflow.operators.window_agg import WindowAgg
 from atoll.dataflow.operators.with_columns import WithColumns
 
 __all__ = [
@@ -61,6 +66,7 @@ __all__ = [
     "MapBatches",
     "Materialize",
     "Numbered",
+    "Observe",
     "Operator",
     "PlaceBy",
     "Present",
@@ -70,10 +76,14 @@ __all__ = [
     "Shuffle",
     "Source",
     "StateOperator",
+    "Tick",
     "ToAll",
     "ToGlobal",
     "Transform",
     "Union",
+    "Watermark",
     "Where",
+    "Window",
+    "WindowAgg",
     "WithColumns",
 ]

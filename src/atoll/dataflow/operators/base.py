@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.dataflow.declared import PStateDeclaration
+    from atoll.dataflow.times import Times
     from atoll.dataflow.usercode import Rejects
 
 __all__ = ["BatchOperator", "ColumnOperator", "Operator", "RootOperator", "StateOperator"]
@@ -67,9 +68,16 @@ class ColumnOperator(Operator):
 class BatchOperator(Operator):
     """A step that Python runs on Arrow batches, within one task, row order kept."""
 
+    runs_own_code: ClassVar[bool] = False
+    """Whether it is Atoll's alone and cheap, so that nobody can tell how often a row passes it."""
+
     @abstractmethod
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """The columns that the step emits, given those of its inputs."""
+
+    def at(self, times: Times) -> BatchOperator:
+        """The step as it is in a microbatch of that time; itself where time means nothing to it."""
+        return self
 
     @abstractmethod
     def run(

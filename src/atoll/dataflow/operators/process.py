@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.dataflow.declared import PStateDeclaration
+    from atoll.dataflow.times import Clock
 
 __all__ = ["Process"]
 
@@ -37,11 +38,17 @@ class Process(StateOperator):
     """Columns made only to hold the key; the function does not see them."""
     route: Literal["key", "number", "all"] = "key"
     """By the key; by the number in the column ``key``; or each row to every vnode."""
+    on_timer: Callable[..., Any] | None = None
+    """Called when a timer is due; None: the step has no timers."""
+    clock: Clock = ()
+    """What time its timers go by."""
+    timers: PStateDeclaration | None = None
+    """Where they are kept."""
 
     @property
     def writes(self) -> tuple[PStateDeclaration, ...]:
         """The states of its own topology: it may write any of them."""
-        return self.states
+        return self.states if self.timers is None else (*self.states, self.timers)
 
     @property
     def emits(self) -> bool:

@@ -1,0 +1,115 @@
+"""The steps of a stream that go by time; :class:`~atoll.dataflow.stream.Stream` has them all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from atoll.dataflow.usercode import declared_at
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+    from atoll.dataflow.stream import Stream
+    from atoll.dataflow.windows import Windowed
+
+    Duration = str | dt.timedelta
+
+__all__ = ["Timed"]
+
+
+class Timed:
+    """Watermarks and windows of event time."""
+
+    __slots__ = ()
+
+    def with_watermark(self, column: str, delay: Duration) -> Stream:
+        """Say how late rows may come: ``with_watermark("at", "10 seconds")``.
+
+        The watermark is the highest event time of all rows so far less the delay. It never
+        falls, and the rows of a microbatch move that of the next one.
+
+        Args:
+            column: The event time: a timestamp, or a bigint of milliseconds since 1970.
+            delay: ``"10 seconds"``, ``"1 hour 30 minutes"``, or a timedelta.
+        """
+        from atoll.dataflow import windows
+
+        return windows.with_watermark(_stream(self), column, delay, declared_at(1))
+
+    @overload
+    def window(
+        self,
+        column: str,
+        duration: Duration,
+        slide: Duration | None = None,
+        *,
+        start: Duration = "0 seconds",
+        allowed_lateness: Duration | None = None,
+        split_late: Literal[False] = False,
+    ) -> Windowed: ...
+    @overload
+    def window(
+        self,
+        column: str,
+        duration: Duration,
+        slide: Duration | None = None,
+        *,
+        start: Duration = "0 seconds",
+        allowed_lateness: Duration | None = None,
+        split_late: Literal[True],
+    ) -> tuple[Windowed, Stream]: ...
+    def window(  # each is a keyword that users choose by itself
+        self,
+        column: str,
+        duration: Duration,
+        slide: Duration | None = None,
+        *,
+        start: Duration = "0 seconds",
+        allowed_lateness: Duration | None = None,
+        split_late: bool = False,
+    ) -> Windowed | tuple[Windowed, Stream]:
+        """A row per window of event time that each row lies in: ``window("at", "10 minutes")``.
+
+        Adds ``window_start`` and ``window_end`` (not included). Behind a watermark only open
+        windows count; rows that lie in none are dropped and counted, or come as a stream.
+
+        Args:
+            column: The event time.
+            duration: How long a window is.
+            slide: How far apart windows begin; as long as they are when None.
+            start: How long after midnight of 1970-01-01 (UTC) a window begins.
+            allowed_lateness: How long a window stays open after the watermark has passed its end.
+            split_late: Whether ``(windowed, late)`` comes back instead of ``windowed`` alone.
+        """
+        from atoll.dataflow import windows
+
+        place = declared_at(1)
+        made = windows.window(
+            _stream(self), column, duration, slide, start, allowed_lateness, place
+        )
+        return made if split_late else windows.dropping(*made)
+
+    def session_window(
+        self,
+        column: str,
+        gap: Duration,
+        *,
+        allowed_lateness: Duration | None = None,
+        split_late: bool = False,
+    ) -> Any:
+        """Windows that last until no row has come for ``gap``: see ``aggregate_windows``.
+
+        Gives :class:`~atoll.dataflow.windows.Sessions`, and with ``split_late`` beside them the
+        stream of the rows that come too late for any session.
+        """
+        from atoll.dataflow import windows
+
+        made = windows.session_window(_stream(self), column, gap, allowed_lateness, declared_at(1))
+        return made if split_late else windows.dropping(*made)
+
+
+def _stream(timed: Timed) -> Stream:
+    from atoll.dataflow.stream import Stream
+
+    assert isinstance(timed, Stream)
+    return timed

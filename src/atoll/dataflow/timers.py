@@ -1,0 +1,54 @@
+"""Declares the timers of a ``process`` step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from atoll.dataflow.clocks import clock_of
+from atoll.dataflow.usercode import check_function
+from atoll.errors import DeclarationError
+from atoll.schema import Map, Set
+
+if TYPE_CHECKING:
+    from atoll.dataflow import operators as op
+    from atoll.dataflow.stream import Stream
+
+__all__ = ["with_timers"]
+
+
+def with_timers(
+    stream: Stream, step: op.Process, on_timer: Callable[..., Any], by: str
+) -> op.Process:
+    """The step with timers by processing or event time.
+
+    Raises:
+        DeclarationError: When it has no key, its rows have no watermark to go by, or the function
+            cannot be called.
+    """
+    check_function(on_timer, 2 + len(step.states), "on_timer", step.place)
+    if by not in ("processing", "event"):
+        raise DeclarationError(
+            f"timers={by!r} is not known",
+            hint='timers go by "processing" time, the clock, or by "event" time, a watermark',
+            declared=step.place,
+        )
+    if step.key is None or step.route != "key":
+        raise DeclarationError(
+            "timers belong to a key, and the step has none",
+            hint='say which value of the row it is: key="user_id"',
+            declared=step.place,
+        )
+    clock = clock_of(stream.operator) if by == "event" else ()
+    if by == "event" and not clock:
+        raise DeclarationError(
+            "timers by event time need a watermark, which the rows do not have",
+            hint='put with_watermark("at", "10 seconds") before the step',
+            declared=step.place,
+        )
+    node = step.states[0].node
+    assert isinstance(node, Map | Set), "states of a step with a key have that key"
+    kind = node.key if isinstance(node, Map) else node.item
+    store = stream.graph.add_private("timers", Map(int, Map(kind, bytes)), step.place)
+    return replace(step, on_timer=on_timer, clock=clock, timers=store)
