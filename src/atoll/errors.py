@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 __all__ = [
     "AtollError",
+    "BusyError",
     "DamageError",
     "DeclarationError",
     "DeployError",
@@ -68,6 +69,12 @@ def _rebuild(
     kind: type[AtollError], message: str, hint: str | None, context: dict[str, Any]
 ) -> AtollError:
     return kind(message, hint=hint, **context)
+
+
+class BusyError(AtollError):
+    """The service holds as many of something open as it may."""
+
+    code = "E-BUSY"
 
 
 class DeclarationError(AtollError):

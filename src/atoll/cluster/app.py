@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from atoll.cluster.catalog import BoundTopology
+from atoll.cluster.commit_watch import LoopWatch
 from atoll.cluster.delivery import Delivery
 from atoll.cluster.drive import Drive
 from atoll.cluster.load_watch import LoadWatch
@@ -18,7 +20,7 @@ from atoll.cluster.sizes import vnode_bytes
 from atoll.cluster.topologies import RunningTopology, status_table
 from atoll.cluster.trimming import DepotTrimmer
 from atoll.depot.depot import Depot
-from atoll.errors import FencedError, NotFoundError
+from atoll.errors import AtollError, FencedError, NotFoundError
 from atoll.markup import table
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
@@ -35,10 +37,12 @@ from atoll.microbatch.rollback import complete_rollback
 from atoll.microbatch.stepping import Observer, Stepper
 from atoll.microbatch.tidy import drop_orphans
 from atoll.microbatch.tuning import SettingsLog
+from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of
 from atoll.tasks.sessions import state_folder
 from atoll.views.readable import ReadablePState, check_public
+from atoll.views.subscription import PAGE_ENTRIES, Subscription
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +100,7 @@ class App:
         """The options that can be changed while it runs."""
         self._trim = DepotTrimmer(store, name, self._depots, self._loops, drive.now_ms)
         self._histories: dict[str, CommitHistory] = {}
+        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
         self.fenced: FencedError | None = None
         self._fence_lock = threading.Lock()
         self._when_fenced: list[Callable[[FencedError], None]] = []
@@ -113,6 +118,34 @@ class App:
             NotFoundError: When there is none of that name, or it is private.
         """
         return check_public(_found(self._pstates, name, "PState", self.name))
+
+    def subscribe(
+        self,
+        pstate: str,
+        path: StatePath | None = None,
+        *,
+        after: str | int | None = None,
+        page_entries: int = PAGE_ENTRIES,
+    ) -> Subscription:
+        """The changes of one value of a PState, commit by commit; the value itself comes first.
+
+        Args:
+            pstate: The PState.
+            path: Leads to the value; the whole PState when None.
+            after: The position of the last change received, to go on after it.
+            page_entries: How many entries of a collection the pages of its first value hold.
+
+        Raises:
+            NotFoundError: When there is no PState of that name, or it is private.
+            PathError: When the path does not fit the schema.
+            UsageError: When ``after`` is no position.
+        """
+        readable = self.pstate(pstate)
+        loop = self._loops[readable.spec.topology]
+        watch = LoopWatch(loop, partial(self._history, loop))
+        made = Subscription(readable, path, watch, after=after, page_entries=page_entries)
+        self._subscriptions.add(made)
+        return made
 
     def dataframe(self, name: str, *, field: str | None = None) -> DataFrame:
         """A whole PState as a Spark DataFrame: columns ``key``, ``key_2``, ... and ``value``.
@@ -203,6 +236,7 @@ class App:
 
     def close(self) -> None:
         """Stop the topologies after their running microbatch, then close the depots."""
+        self._end_subscriptions()
         self.cluster.close()
         self._load_watch.close()
         for loop in self._loops.values():
@@ -212,6 +246,7 @@ class App:
 
     def kill(self) -> None:
         """End as if the process had died: what runs is cut off, and nothing is finished."""
+        self._end_subscriptions()
         self.cluster.close()
         self._load_watch.close()
         for loop in self._loops.values():
@@ -293,8 +328,13 @@ class App:
             if self.fenced is not None:
                 return
             self.fenced = reason
+        self._end_subscriptions(reason)
         for listener in self._when_fenced:
             listener(reason)
+
+    def _end_subscriptions(self, reason: AtollError | None = None) -> None:
+        for each in list(self._subscriptions):
+            each.close(reason)
 
     def _history(self, loop: Stepper) -> CommitHistory:
         """The log as of the published commit; the same object while there is no new one."""

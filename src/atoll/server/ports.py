@@ -27,7 +27,9 @@ __all__ = [
     "OptionsPort",
     "PStatePort",
     "PStateSpecPort",
+    "SubscriptionPort",
     "TopologyPort",
+    "ValueChangePort",
 ]
 
 
@@ -170,6 +172,51 @@ class PStatePort(Protocol):
         Raises:
             PathError: When it navigates to none or to several.
         """
+        ...
+
+
+class ValueChangePort(Protocol):
+    """One thing that a subscriber is told."""
+
+    @property
+    def kind(self) -> str:
+        """``snapshot``, ``change`` or ``resync``."""
+        ...
+
+    @property
+    def last(self) -> bool:
+        """Whether no further page of it follows."""
+        ...
+
+    @property
+    def position(self) -> str:
+        """Where to go on after it."""
+        ...
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        ...
+
+
+class SubscriptionPort(Protocol):
+    """Each commit's changes of one value."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+    @property
+    def position(self) -> str | None:
+        """Up to where everything is told."""
+        ...
+
+    def next(self, timeout_seconds: float | None = None) -> ValueChangePort | None:
+        """The next change; None when none came in time, or it is closed."""
+        ...
+
+    def close(self) -> None:
+        """End it, from any thread."""
         ...
 
 
@@ -327,6 +374,22 @@ class AppPort(Protocol):
 
     def pstate(self, name: str) -> PStatePort:
         """The PState of that name."""
+        ...
+
+    def subscribe(
+        self,
+        pstate: str,
+        path: Path | None = None,
+        *,
+        after: str | int | None = None,
+        page_entries: int = ...,
+    ) -> SubscriptionPort:
+        """The changes of one value of a PState, commit by commit.
+
+        Raises:
+            PathError: When the path does not fit the schema.
+            UsageError: When ``after`` is no position.
+        """
         ...
 
     def topology(self, name: str) -> TopologyPort:

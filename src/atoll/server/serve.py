@@ -100,6 +100,8 @@ def serve(application: FastAPI, listener: socket.socket) -> Iterator[ServingAddr
         yield ServingAddress(host, port)
     finally:
         server.should_exit = True
+        for subscription in list(application.state.context.subscriptions):
+            subscription.close()  # else their answers would never end
         thread.join(_STOP_SECONDS_MAX + 5)
         listener.close()
 
