@@ -21,6 +21,8 @@ __all__ = [
     "NotFoundError",
     "PathError",
     "ProducerError",
+    "QueryError",
+    "QueryTimeoutError",
     "RecordsRefusedError",
     "RescheduleError",
     "StateError",
@@ -140,6 +142,12 @@ class PathError(AtollError):
     code = "E-PATH"
 
 
+class QueryError(AtollError):
+    """A query came to an answer that it cannot give: several rows where it returns one."""
+
+    code = "E-QUERY"
+
+
 class RescheduleError(AtollError):
     """A change of where fragments run, or of the workers, that cannot be; nothing was changed.
 
@@ -189,3 +197,9 @@ class WaitTimeoutError(AtollError):
     """What was waited for did not happen within the time given."""
 
     code = "E-WAIT-TIMEOUT"
+
+
+class QueryTimeoutError(WaitTimeoutError):
+    """A query did not come to its answer within the time given."""
+
+    code = "E-QUERY-TIMEOUT"

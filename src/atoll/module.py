@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from atoll.dataflow import operators as op
 from atoll.dataflow.declared import REJECTED_DDL, DepotDeclaration, PStateDeclaration
 from atoll.dataflow.graph import Graph
+from atoll.dataflow.queries import QueryGraph, arguments_of
 from atoll.dataflow.stream import Stream
 from atoll.dataflow.usercode import check_columns, declared_at, placed
 from atoll.errors import DeclarationError, UsageError
@@ -47,6 +48,7 @@ class Module:
         self.name = _checked_name(name, "module", declared_at(1))
         self.depots: dict[str, DepotDeclaration] = {}
         self.topologies: dict[str, Microbatch] = {}
+        self.queries: dict[str, QueryGraph] = {}
 
     def depot(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
@@ -152,6 +154,25 @@ class Module:
             self._check_dead_letter(dead_letter, place)
             self.topologies[name].graph.dead_letter = dead_letter
         return self.topologies[name]
+
+    def query(self, name: str, /, **parameters: Any) -> Stream:
+        """Declare a query: the stream of one row, its arguments. It ends in ``returns(...)``.
+
+        Args:
+            name: Unique among the module's queries.
+            **parameters: The type of each: ``query("reach", url=str)``.
+
+        Raises:
+            DeclarationError: When the name is taken, or a parameter is of no such type.
+        """
+        place = declared_at(1)
+        _new_name(name, "query", self.queries, place, "choose another name")
+        nodes, schema = arguments_of(parameters, place)
+        graph = QueryGraph(self.name, name, nodes, self.pstates, place)
+        step = op.Arguments((), place, schema)
+        graph.add(step)
+        self.queries[name] = graph
+        return Stream(graph, step)
 
     def _repr_html_(self) -> str:
         """The module drawn, for a notebook."""

@@ -14,6 +14,7 @@ from atoll.cluster.delivery import Delivery
 from atoll.cluster.drive import Drive
 from atoll.cluster.load_watch import LoadWatch
 from atoll.cluster.options import ModuleOptions
+from atoll.cluster.queries import ASK_SECONDS, Queries
 from atoll.cluster.revisions import Revisions
 from atoll.cluster.scaling import Scaling
 from atoll.cluster.sizes import vnode_bytes
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
     from atoll.cluster.engines import Engine
     from atoll.storage.local import LocalStore
+    from atoll.tasks.queries.run import BoundQuery
 
 __all__ = ["App"]
 
@@ -71,6 +73,7 @@ class App:
         depots: Mapping[str, Depot],
         info: ClusterInfo,
         drive: Drive,
+        bound_queries: Mapping[str, BoundQuery] | None = None,
     ) -> None:
         """Topologies are added by the cluster, then started together."""
         self.name = name
@@ -98,6 +101,10 @@ class App:
             now_ms=drive.now_ms,
         )
         """The options that can be changed while it runs."""
+        self.queries = Queries(
+            name, bound_queries or {}, self._pstates, lambda each: self._history(self._loops[each])
+        )
+        """The queries, to list and to ask by name."""
         self._trim = DepotTrimmer(store, name, self._depots, self._loops, drive.now_ms)
         self._histories: dict[str, CommitHistory] = {}
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
@@ -146,6 +153,23 @@ class App:
         made = Subscription(readable, path, watch, after=after, page_entries=page_entries)
         self._subscriptions.add(made)
         return made
+
+    def query(self, name: str, /, *, timeout_seconds: float = ASK_SECONDS, **arguments: Any) -> Any:
+        """Ask a query of the module; all its reads see one commit of each topology.
+
+        Args:
+            name: The query.
+            timeout_seconds: How long to wait for the answer.
+            **arguments: One for each of its parameters.
+
+        Raises:
+            NotFoundError: When there is no query of that name.
+            UsageError: When an argument is missing, unknown or of another type.
+            QueryTimeoutError: When the time is over.
+            QueryError: When the query came to several rows and returns one.
+            UserCodeError: When one of its functions raises.
+        """
+        return self.queries.ask(name, arguments, timeout_seconds)
 
     def dataframe(self, name: str, *, field: str | None = None) -> DataFrame:
         """A whole PState as a Spark DataFrame: columns ``key``, ``key_2``, ... and ``value``.

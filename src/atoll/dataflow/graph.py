@@ -20,6 +20,9 @@ __all__ = ["Graph"]
 class Graph:
     """Collects a topology's operators and PStates in the order of their declaration."""
 
+    word = "topology"
+    """What it is the graph of, for messages."""
+
     def __init__(self, module: str, topology: str) -> None:
         """An empty graph."""
         self.module = module
@@ -38,9 +41,9 @@ class Graph:
         for each in operator.inputs:
             if each not in self.operators:
                 raise DeclarationError(
-                    f"{operator.title} in topology {self.topology!r} takes a stream of another "
-                    "topology",
-                    hint="begin both streams with source(...) of the same topology",
+                    f"{operator.title} in {self.word} {self.topology!r} takes a stream of another "
+                    f"{self.word}",
+                    hint=f"begin both streams in the same {self.word}",
                     declared=operator.place,
                 )
             if isinstance(each, op.StateOperator) and not each.emits:

@@ -19,6 +19,7 @@ from atoll.server.routes import (
     operations,
     options,
     pstates,
+    queries,
     subscriptions,
     topologies,
 )
@@ -26,6 +27,8 @@ from atoll.server.settings import ServerSettings
 
 __all__ = ["create_app"]
 
+_QUERIES_MAX = 32
+"""So many queries are waited for at once; the rest wait for them."""
 _CHANGES_MAX = 8
 """So many requests wait for a microbatch at once; the rest wait for them."""
 
@@ -57,6 +60,7 @@ def create_app(*apps: AppPort, settings: ServerSettings | None = None) -> FastAP
         metrics,
         stream_limiter=anyio.CapacityLimiter(chosen.stream_count_max),
         change_limiter=anyio.CapacityLimiter(_CHANGES_MAX),
+        query_limiter=anyio.CapacityLimiter(_QUERIES_MAX),
         subscriber_limiter=anyio.CapacityLimiter(chosen.subscriber_count_max),
     )
     install_problems(application)
@@ -65,6 +69,7 @@ def create_app(*apps: AppPort, settings: ServerSettings | None = None) -> FastAP
         depots,
         pstates,
         subscriptions,
+        queries,
         topologies,
         options,
         cluster,

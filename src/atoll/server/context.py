@@ -36,6 +36,8 @@ class Context:
     """Threads for streamed bodies: apart, so that slow senders never hold up the readers."""
     change_limiter: anyio.CapacityLimiter
     """Threads for changes that wait for a microbatch: apart for the same reason."""
+    query_limiter: anyio.CapacityLimiter
+    """Threads that wait for queries."""
     subscriber_limiter: anyio.CapacityLimiter
     """Threads for subscribers that wait for commits: one each."""
     subscriptions: set[SubscriptionPort] = field(default_factory=set)

@@ -27,6 +27,7 @@ __all__ = [
     "OptionsPort",
     "PStatePort",
     "PStateSpecPort",
+    "QueriesPort",
     "SubscriptionPort",
     "TopologyPort",
     "ValueChangePort",
@@ -220,6 +221,34 @@ class SubscriptionPort(Protocol):
         ...
 
 
+class QueriesPort(Protocol):
+    """A module's queries."""
+
+    def names(self) -> Sequence[str]:
+        """Their names."""
+        ...
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """What a query takes and returns, JSON-able."""
+        ...
+
+    def ask(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        timeout_seconds: float = ...,
+        *,
+        outside: bool = False,
+    ) -> Any:
+        """The answer to a query.
+
+        Raises:
+            UsageError: When an argument does not fit.
+            QueryTimeoutError: When the time is over.
+        """
+        ...
+
+
 class TopologyPort(Protocol):
     """A topology to watch, pause and resume."""
 
@@ -354,6 +383,11 @@ class AppPort(Protocol):
     @property
     def options(self) -> OptionsPort:
         """Its options."""
+        ...
+
+    @property
+    def queries(self) -> QueriesPort:
+        """Its queries."""
         ...
 
     def depots(self) -> Sequence[str]:

@@ -32,6 +32,8 @@ _STATUS: tuple[tuple[type[AtollError], HTTPStatus], ...] = (
     (errors.RecordsRefusedError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.NotFoundError, HTTPStatus.NOT_FOUND),
     (errors.PathError, HTTPStatus.BAD_REQUEST),
+    (errors.QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (errors.UserCodeError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.UsageError, HTTPStatus.BAD_REQUEST),
     (errors.DeclarationError, HTTPStatus.BAD_REQUEST),
     (errors.DepotError, HTTPStatus.CONFLICT),

@@ -51,7 +51,7 @@ from atoll.tasks.repeats import reported_once
 if TYPE_CHECKING:
     from atoll.dataflow.operators import AggregateField
 
-__all__ = ["bind", "emitted_schema"]
+__all__ = ["bind", "emitted_schema", "lookup_terminal"]
 
 Schemas = Mapping[op.Operator, pa.Schema]
 _Position = tuple[str, ...]
@@ -287,14 +287,8 @@ def _terminal(
     match step:
         case op.Aggregate():
             return _aggregate(step, common, schemas[step.inputs[0]], bound, specs)
-        case op.Lookup(target=target, keys=keys, column=column):
-            rows = schemas[step.inputs[0]]
-            elements = _elements(target, keys, rows, step)
-            codec = bound.codec(target)
-            initial = specs[target.pstate.name].initial_bytes
-            return LookupTerminal(
-                *common, target.pstate.name, elements, codec, initial, column, rows
-            )
+        case op.Lookup(target=target):
+            return lookup_terminal(step, common, schemas[step.inputs[0]], specs[target.pstate.name])
         case op.Process(states=states):
             rows = schemas[step.inputs[0]]
             names = tuple(state.name for state in states)
@@ -322,6 +316,20 @@ def _terminal(
                 *common, depot.name, depot.schema, depot.partitions, partitioner_of(depot)
             )
     raise AssertionError(f"{step} is no state step")
+
+
+def lookup_terminal(
+    step: op.Lookup, common: tuple[int, str, str], rows: pa.Schema, spec: PStateSpec
+) -> LookupTerminal:
+    """A lookup of a PState that is bound already.
+
+    Raises:
+        DeclarationError: When a key is no column of the rows, or of another type.
+    """
+    elements = _elements(step.target, step.keys, rows, step)
+    codec = spec.codec(_position(step.target))
+    name = spec.name
+    return LookupTerminal(*common, name, elements, codec, spec.initial_bytes, step.column, rows)
 
 
 def _aggregate(
