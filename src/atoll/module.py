@@ -215,6 +215,7 @@ class Microbatch:
         self.options = options
         self.place = place
         self.graph = Graph(module.name, name)
+        self.graph.queries = module.queries
         self.parallelism = POLICY_DEFAULT
         """The policy with which it is first deployed."""
 

@@ -269,6 +269,106 @@ def test_all_reads_of_a_call_see_one_commit(tmp_path):
         assert len(seen) > 1
 
 
+# Asked by topologies ------------------------------------------------------------------------------
+
+
+def asking(vnodes, partitions):
+    """Each record with how often its key and its neighbours came before its microbatch."""
+    module = atoll.Module("asking")
+    depot = module.depot("keys", "k long", partition_by="k", partitions=partitions)
+    mb = module.microbatch("mb", vnode_count=vnodes)
+    counts = mb.pstate("counts", Map(int, int))
+    seen = mb.pstate("seen", Map(int, List(int)))
+    near = mb.pstate("near", Map(int, int))
+
+    before = module.query("before", k=int)
+    before.lookup(counts["k"], "n").map(lambda row: {"n": row.n or 0}, emits="n long").returns("n")
+    around = module.query("around", k=int)
+    around.flat_map(
+        lambda row: [{"other": row.k - 1}, {"other": row.k + 1}], emits="other long"
+    ).query("before", k="other", emits="n long").where(lambda row: row.n).returns(rows="all")
+
+    source = mb.source(depot, start_from=start.beginning())
+    source.aggregate(counts["k"], agg.count())
+    source.query("before", k="k", emits="n long").map(
+        lambda row: {"k": row.k, "n": row.n}, emits="k long, n long"
+    ).aggregate(seen["k"], agg.collect_list("n"))
+    source.query("around", k="k", emits="other long, n long").aggregate(near["other"], agg.sum("n"))
+    return module
+
+
+def _ask_in_cuts(driver, dice, cuts, disturbed):
+    """Append and run in cuts; what plain Python makes of the same."""
+    counts, seen, near = Counter(), defaultdict(list), Counter()
+    for turn in range(cuts):
+        keys = [dice.randrange(6) for _ in range(dice.choice([1, 4, 9]))]
+        driver.depot("keys").append([{"k": k} for k in keys])
+        disturbed(turn)
+        for k in keys:
+            seen[k].append(counts[k])
+            for other in (k - 1, k + 1):
+                near[other] += counts[other]
+        counts.update(keys)
+    return seen, {k: n for k, n in near.items() if n}
+
+
+@pytest.mark.parametrize(("vnodes", "partitions", "seed"), [(1, 1, 1), (8, 3, 2), (64, 2, 3)])
+def test_a_topology_gets_the_same_answer_in_every_attempt(run, vnodes, partitions, seed):
+    """That of the commit before, whatever the microbatch and its failed attempts wrote."""
+    dice = random.Random(seed)
+    driver = run(asking(vnodes, partitions))
+
+    def disturbed(turn):
+        if turn % 3 == 1:
+            driver.fail_next_attempt(times=2, after_work=True)
+        if turn == 5:
+            driver.app.cluster.set_parallelism("mb", f"fixed({1 + vnodes % 2})")
+        if turn == 6:
+            driver.step()
+            driver.step()
+            driver.restart()
+        driver.microbatch()
+
+    seen, near = _ask_in_cuts(driver, dice, 9, disturbed)
+    assert driver.pstate("seen").get() == seen
+    assert {k: n for k, n in driver.pstate("near").get().items() if n} == near
+
+
+@pytest.mark.slow
+def test_a_topology_on_spark_asks_too(tmp_path):
+    """The query travels to the workers with the program."""
+    dice = random.Random(4)
+    with atoll.LocalCluster(tmp_path) as cluster:
+        app = cluster.deploy(asking(8, 2))
+
+        def disturbed(turn):
+            app.topology("mb").wait_processed(sum(app.depot("keys").end_offsets()), 300)
+
+        seen, near = _ask_in_cuts(app, dice, 3, disturbed)
+        assert app.pstate("seen").get() == seen
+        assert {k: n for k, n in app.pstate("near").get().items() if n} == near
+
+
+def test_a_topology_asks_over_its_own_state_only(tmp_path):
+    """What another topology was at may be gone when an attempt is made again."""
+    module = atoll.Module("others")
+    depot = module.depot("keys", "k long", partitions=1)
+    one = module.microbatch("one")
+    counts = one.pstate("counts", Map(int, int))
+    one.source(depot).aggregate(counts["k"], agg.count())
+    module.query("before", k=int).lookup(counts["k"], "n").returns("n")
+    module.query("through", k=int).query("before", k="k", emits="n long").returns("n")
+    two = module.microbatch("two")
+    sums = two.pstate("sums", Map(int, int))
+    asked = two.source(depot).query("through", k="k", emits="n long")
+    asked.aggregate(sums["k"], agg.sum("n"))
+    with (
+        atoll.LocalCluster(tmp_path, engine="inline") as cluster,
+        pytest.raises(DeclarationError, match="reads 'counts' of topology 'one'"),
+    ):
+        cluster.deploy(module)
+
+
 # Mistakes ----------------------------------------------------------------------------------------
 
 

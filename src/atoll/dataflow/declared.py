@@ -78,6 +78,10 @@ class PStateDeclaration:
     private: bool = False
     """Whether only its topology reads it."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what it takes to declare more: tasks declare nothing."""
+        return {**self.__dict__, "_streams": None}
+
     def __getitem__(self, part: str) -> Target:
         """The place in the state that a step writes or reads: ``pstate["user_id"]``."""
         return _deeper(Target(self, ()), part, declared_at(1))

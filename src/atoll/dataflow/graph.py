@@ -12,7 +12,10 @@ from atoll.dataflow import operators as op
 from atoll.errors import DeclarationError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration
+    from atoll.dataflow.queries import QueryGraph
 
 __all__ = ["Graph"]
 
@@ -31,6 +34,8 @@ class Graph:
         self.pstates: dict[str, PStateDeclaration] = {}
         self.dead_letter: DepotDeclaration | None = None
         """Where rows go on which a user's function raises; None: they fail the microbatch."""
+        self.queries: Mapping[str, QueryGraph] = {}
+        """The module's queries, which a step may ask."""
 
     def add(self, operator: op.Operator) -> None:
         """Append an operator; its inputs were added before it.

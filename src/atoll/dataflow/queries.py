@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from atoll.dataflow.stream import Stream
     from atoll.path import Path
 
-__all__ = ["QueryGraph", "Returned", "arguments_of", "ask", "returns", "select_from"]
+__all__ = ["QueryGraph", "Returned", "arguments_of", "ask", "asked_by", "returns", "select_from"]
 
 Many = Literal["one", "all"]
 
@@ -192,7 +192,6 @@ def ask(
     stream: Stream, query: str, arguments: Mapping[str, str], added: pa.Schema, place: str
 ) -> Stream:
     """Add an :class:`~atoll.dataflow.operators.Ask`."""
-    _only_in_queries(stream, "query", place)
     return _then(stream, op.Ask((stream.operator,), place, query, tuple(arguments.items()), added))
 
 
@@ -214,6 +213,19 @@ def returns(stream: Stream, column: str | None, rows: Many, place: str) -> None:
             declared=place,
         )
     graph.returned = Returned(stream.operator, column, rows, place)
+
+
+def asked_by(graph: Graph) -> dict[str, QueryGraph]:
+    """The queries that a topology asks, and those that these ask."""
+    found: dict[str, QueryGraph] = {}
+    waiting: list[Graph] = [graph]
+    while waiting:
+        for step in waiting.pop().operators:
+            asked = graph.queries.get(step.query) if isinstance(step, op.Ask) else None
+            if asked is not None and asked.name not in found:
+                found[asked.name] = asked
+                waiting.append(asked)
+    return found
 
 
 def _only_in_queries(stream: Stream, step: str, place: str) -> None:

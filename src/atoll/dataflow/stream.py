@@ -298,7 +298,8 @@ class Stream:
     def query(self, query: str, *, emits: str, **arguments: str) -> Stream:
         """Ask a query of the module for each row, and put the answer's columns beside it.
 
-        ``arguments`` names for each parameter the column that gives it. In queries only.
+        ``arguments`` names for each parameter the column that gives it. In a topology the query
+        reads that topology's own PStates, as of the commit before the microbatch.
         """
         place = declared_at(1)
         return queries.ask(self, query, arguments, _schema(emits, place), place)

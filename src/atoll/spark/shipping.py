@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from atoll.dataflow.queries import asked_by
+
 if TYPE_CHECKING:
     from atoll.dataflow.graph import Graph
     from atoll.tasks.program import Program
@@ -67,7 +69,8 @@ def _load(digest: str, data: bytes) -> Program:
 
 def _user_modules(graph: Graph) -> Iterator[ModuleType]:
     """The modules of the user's functions that a worker may be unable to import."""
-    for operator in graph.operators:
+    asked = [step for query in asked_by(graph).values() for step in query.operators]
+    for operator in (*graph.operators, *asked):
         for function in _functions(operator):
             module = sys.modules.get(getattr(function, "__module__", None) or "")
             if module is not None and not _installed(module):

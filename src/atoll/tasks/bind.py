@@ -63,6 +63,7 @@ _FIELD_NAME = Scalar("str")
 class _Bound:
     """The aggregates of a topology, ready to run, and the leaf codecs that they lead to."""
 
+    graph: Graph
     aggregators: dict[tuple[op.Aggregate, str | None], Aggregator]
     codecs: dict[str, dict[_Position, LeafCodec]]
 
@@ -131,6 +132,8 @@ def emitted_schema(step: op.StateOperator, schemas: Schemas) -> pa.Schema:
             return _distinct(pa.schema(fields), step)
         case op.Fold():
             return fold_schema(step, schemas[step.inputs[0]])
+        case op.Ask(added=added):
+            return _distinct(pa.schema([*schemas[step.inputs[0]], *added]), step)
         case op.Materialize():
             return schemas[step.inputs[0]]
     return pa.schema([])
@@ -183,7 +186,7 @@ def _bind_aggregates(graph: Graph, schemas: Schemas) -> _Bound:
         codec = leaf_codec(nodes[pstate, position].node, kept)
         codecs.setdefault(pstate.name, {})[position] = codec
         _check_other_writers(graph, pstate, codec)
-    return _Bound(aggregators, codecs)
+    return _Bound(graph, aggregators, codecs)
 
 
 def _bind_field(
@@ -306,6 +309,11 @@ def _terminal(
             return fold_terminal(step, common, schemas[step.inputs[0]])
         case op.Materialize():
             return MaterializeTerminal(*common, schemas[step.inputs[0]])
+        case op.Ask():
+            from atoll.tasks.queries.bind import ask_terminal
+
+            emitted = emitted_schema(step, schemas)
+            return ask_terminal(step, common, schemas[step.inputs[0]], emitted, bound.graph, specs)
         case op.Changes(pstate=pstate):
             kinds = entry_keys(pstate.node, step.place)
             sole = specs[pstate.name].sole_codec()

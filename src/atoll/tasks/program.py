@@ -8,7 +8,7 @@ with the user's functions in it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from atoll.pstate.history import FileRef, Prior
     from atoll.pstate.spec import PStateSpec
     from atoll.schema import Node, Scalar
+    from atoll.tasks.queries.run import BoundQuery
 
 __all__ = [
     "AggregateTerminal",
     "AppendTerminal",
+    "AskTerminal",
     "ChangesTerminal",
     "FoldTerminal",
     "FoldedField",
@@ -167,6 +169,18 @@ class MaterializeTerminal(Terminal):
 
 
 @dataclass(frozen=True)
+class AskTerminal(MaterializeTerminal):
+    """Put a query's answer beside each row, and stage them; any actor may."""
+
+    emitted: pa.Schema
+    query: str
+    arguments: tuple[tuple[str, str], ...]
+    added: pa.Schema
+    queries: Mapping[str, BoundQuery]
+    """It, and all that it asks."""
+
+
+@dataclass(frozen=True)
 class ChangesTerminal(Terminal):
     """Emit what the microbatch changed in a PState."""
 
@@ -224,6 +238,8 @@ class JobProgram:
                 case LookupTerminal():
                     schemas[each.tag] = each.rows.append(_value_field(each))
                 case ProcessTerminal(emitted=emitted) if emitted is not None:
+                    schemas[each.tag] = emitted
+                case AskTerminal(emitted=emitted):
                     schemas[each.tag] = emitted
                 case MaterializeTerminal(rows=rows):
                     schemas[each.tag] = rows

@@ -17,7 +17,11 @@ __all__ = ["Ask"]
 
 @dataclass(frozen=True, eq=False)
 class Ask(StateOperator):
-    """Puts the answer beside each row: a value, the columns of a row, or a row per row of it."""
+    """Puts the answer beside each row: a value, the columns of a row, or a row per row of it.
+
+    In a topology it sees that topology's state as of the commit that the microbatch follows, in
+    every attempt: what the microbatch itself writes is not seen.
+    """
 
     query: str
     arguments: tuple[tuple[str, str], ...]

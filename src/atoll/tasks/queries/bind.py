@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from atoll.dataflow import operators as op
+from atoll.dataflow.queries import asked_by
 from atoll.dataflow.usercode import check_columns, placed
 from atoll.errors import DeclarationError
 from atoll.tasks.bind import emitted_schema, lookup_terminal
 from atoll.tasks.bind_fold import fold_terminal
 from atoll.tasks.columns import python_only
+from atoll.tasks.program import AskTerminal
 from atoll.tasks.queries import columns
 from atoll.tasks.queries.reads import asking, folding, looking_up, selecting
 from atoll.tasks.queries.run import BoundQuery, BoundStep, Reading, Run
 
 if TYPE_CHECKING:
+    from atoll.dataflow.declared import PStateDeclaration
+    from atoll.dataflow.graph import Graph
     from atoll.dataflow.queries import QueryGraph
     from atoll.pstate.spec import PStateSpec
 
-__all__ = ["bind_queries"]
+__all__ = ["ask_terminal", "bind_queries"]
 
 Schemas = Mapping[op.Operator, pa.Schema]
 
@@ -35,6 +39,46 @@ def bind_queries(
         DeclarationError: When a column is missing, a type does not fit, or a query is unknown.
     """
     return {name: _Binding(graph, graphs, specs).bound() for name, graph in graphs.items()}
+
+
+def ask_terminal(
+    step: op.Ask,
+    common: tuple[int, str, str],
+    rows: pa.Schema,
+    emitted: pa.Schema,
+    graph: Graph,
+    specs: Mapping[str, PStateSpec],
+) -> AskTerminal:
+    """A step of a topology that asks a query.
+
+    Raises:
+        DeclarationError: When there is no such query, or it reads another topology's state.
+    """
+    check_asked(step, rows, graph.queries)
+    asked = asked_by(graph)
+    for query in asked.values():
+        for each in query.operators:
+            pstate = _read_by(each)
+            if pstate is not None and pstate.name not in specs:
+                raise DeclarationError(
+                    f"query {step.query!r} reads {pstate.name!r} of topology {pstate.topology!r}, "
+                    f"and topology {graph.topology!r} asks it",
+                    hint="a retry must get the same answer, and the commit that another topology "
+                    "was at may be gone by then: ask queries over the topology's own PStates",
+                    declared=step.place,
+                )
+    queries = {name: _Binding(query, graph.queries, specs).bound() for name, query in asked.items()}
+    return AskTerminal(*common, rows, emitted, step.query, step.arguments, step.added, queries)
+
+
+def _read_by(operator: op.Operator) -> PStateDeclaration | None:
+    """The PState that a step of a query reads."""
+    match operator:
+        case op.Lookup(target=target):
+            return target.pstate
+        case op.SelectFrom(pstate=pstate):
+            return pstate
+    return None
 
 
 class _Binding:
@@ -76,16 +120,7 @@ class _Binding:
             )
         arguments = graph.operators[0]
         assert isinstance(arguments, op.Arguments)
-        reads = (op.Lookup, op.SelectFrom)
-        read = [each.operator for each in steps if isinstance(each.operator, reads)]
-        names = {
-            each.pstate.name if isinstance(each, op.SelectFrom) else each.target.pstate.name
-            for each in read
-            if isinstance(each, reads)
-        }
-        return BoundQuery(
-            graph.name, graph.parameters, arguments.schema, tuple(steps), returned, frozenset(names)
-        )
+        return BoundQuery(graph.name, graph.parameters, arguments.schema, tuple(steps), returned)
 
     def _step(self, operator: op.Operator) -> tuple[pa.Schema, Run]:
         inputs = [self.schemas[each] for each in operator.inputs]
@@ -116,46 +151,47 @@ class _Binding:
                 emitted = _with(rows, operator.added)
                 return emitted, selecting(operator, self.specs[pstate.name], emitted)
             case op.Ask():
-                self._check_asked(operator, rows)
+                check_asked(operator, rows, self.graphs)
                 emitted = _with(rows, operator.added)
                 return emitted, asking(operator, emitted)
         raise AssertionError(operator)
 
-    def _check_asked(self, step: op.Ask, rows: pa.Schema) -> None:
-        """Hold that the query exists, and gets what it takes."""
-        asked = self.graphs.get(step.query)
-        if asked is None:
+
+def check_asked(step: op.Ask, rows: pa.Schema, queries: Mapping[str, QueryGraph]) -> None:
+    """Hold that the query exists, and gets what it takes."""
+    asked = queries.get(step.query)
+    if asked is None:
+        raise DeclarationError(
+            f"the module has no query {step.query!r}",
+            hint="it has " + (", ".join(queries) or "none"),
+            declared=step.place,
+        )
+    given = dict(step.arguments)
+    if set(given) != set(asked.parameters):
+        raise DeclarationError(
+            f"query {step.query!r} takes {_listed(asked.parameters)}, not {_listed(given)}",
+            hint="name for each parameter the column that gives it",
+            declared=step.place,
+        )
+    first = asked.operators[0]
+    assert isinstance(first, op.Arguments)
+    for name, column in given.items():
+        if column not in rows.names or rows.field(column).type != first.schema.field(name).type:
+            found = rows.field(column).type if column in rows.names else "missing"
             raise DeclarationError(
-                f"the module has no query {step.query!r}",
-                hint="it has " + ", ".join(self.graphs),
+                f"query {step.query!r} takes {name!r} as {first.schema.field(name).type}, and "
+                f"the column {column!r} is {found}",
+                hint=f"the rows before have {', '.join(rows.names)}",
                 declared=step.place,
             )
-        given = dict(step.arguments)
-        if set(given) != set(asked.parameters):
-            raise DeclarationError(
-                f"query {step.query!r} takes {_listed(asked.parameters)}, not {_listed(given)}",
-                hint="name for each parameter the column that gives it",
-                declared=step.place,
-            )
-        first = asked.operators[0]
-        assert isinstance(first, op.Arguments)
-        for name, column in given.items():
-            if column not in rows.names or rows.field(column).type != first.schema.field(name).type:
-                found = rows.field(column).type if column in rows.names else "missing"
-                raise DeclarationError(
-                    f"query {step.query!r} takes {name!r} as {first.schema.field(name).type}, and "
-                    f"the column {column!r} is {found}",
-                    hint=f"the rows before have {', '.join(rows.names)}",
-                    declared=step.place,
-                )
-        asked.check()
-        returned = asked.returned
-        if returned is not None and returned.column is not None and len(step.added) != 1:
-            raise DeclarationError(
-                f"query {step.query!r} returns one column, and emits= names {len(step.added)}",
-                hint='name one: emits="total long"',
-                declared=step.place,
-            )
+    asked.check()
+    returned = asked.returned
+    if returned is not None and returned.column is not None and len(step.added) != 1:
+        raise DeclarationError(
+            f"query {step.query!r} returns one column, and emits= names {len(step.added)}",
+            hint='name one: emits="total long"',
+            declared=step.place,
+        )
 
 
 def _check_names(schema: pa.Schema, step: op.Operator) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from atoll.dataflow.rows import Row, batch_from_rows, rows_of
-from atoll.dataflow.usercode import calling
+from atoll.dataflow.rows import ORIGIN, ORIGIN_FIELD, Row, batch_from_rows, rows_of
+from atoll.dataflow.usercode import Step, calling
 from atoll.errors import PathError, UserCodeError
 from atoll.path import Path
 from atoll.placement.mapping import Mapping
@@ -22,10 +22,10 @@ from atoll.tasks.queries.columns import taken
 if TYPE_CHECKING:
     from atoll.dataflow import operators as op
     from atoll.pstate.spec import PStateSpec
-    from atoll.tasks.program import FoldTerminal, LookupTerminal
+    from atoll.tasks.program import AskTerminal, FoldTerminal, LookupTerminal
     from atoll.tasks.queries.run import Reading, Run
 
-__all__ = ["asking", "folding", "looking_up", "selecting"]
+__all__ = ["answered", "asking", "folding", "looking_up", "selecting"]
 
 _UNIT = 0
 
@@ -92,28 +92,49 @@ def selecting(step: op.SelectFrom, spec: PStateSpec, emitted: pa.Schema) -> Run:
 
 def asking(step: op.Ask, emitted: pa.Schema) -> Run:
     """The answer's rows beside each row; nulls beside it when a single row is missing."""
+    question = Question(step.query, step.arguments, step.added.names)
+    return _beside(question.answers, step, step.added, emitted)
 
-    def values_of(row: Row, reading: Reading) -> Iterable[dict[str, Any]]:
-        arguments = {name: row[column] for name, column in step.arguments}
-        asked = reading.queries[step.query].returned
-        rows = reading.ask(step.query, arguments)
+
+class Question(NamedTuple):
+    """What a step asks for each row, and the columns that the answer fills."""
+
+    query: str
+    arguments: tuple[tuple[str, str], ...]
+    names: list[str]
+
+    def answers(self, row: Row, reading: Reading) -> list[dict[str, Any]]:
+        """The values of the columns, for each row of the answer."""
+        arguments = {name: row[column] for name, column in self.arguments}
+        asked = reading.queries[self.query].returned
+        rows = reading.ask(self.query, arguments)
         if not rows and asked.rows == "one":
-            return [dict.fromkeys(step.added.names)]
+            return [dict.fromkeys(self.names)]
         if asked.column is not None:
-            (name,) = step.added.names
+            (name,) = self.names
             return [{name: each[asked.column]} for each in rows]
-        return [{name: each[name] for name in step.added.names} for each in rows]
+        return [{name: each[name] for name in self.names} for each in rows]
 
-    return _beside(values_of, step, step.added, emitted)
+
+def answered(terminal: AskTerminal, rows: pa.Table, reading: Reading) -> pa.Table:
+    """The rows of a topology with the answers beside them; what says their origin stays last."""
+    question = Question(terminal.query, terminal.arguments, terminal.added.names)
+    plain = rows.select(terminal.rows.names)
+    made = _beside(question.answers, terminal, terminal.added, terminal.emitted, rows)
+    return made([plain], reading)
 
 
 def _beside(
     values_of: Callable[[Row, Reading], Iterable[dict[str, Any]]],
-    step: op.SelectFrom | op.Ask,
+    step: Step,
     added: pa.Schema,
     emitted: pa.Schema,
+    tracked: pa.Table | None = None,
 ) -> Run:
-    """For each row as many rows as it has values, the values' columns last."""
+    """For each row as many rows as it has values, the values' columns last.
+
+    Where ``tracked`` are the same rows with their origins, those come out behind.
+    """
 
     def run(tables: list[pa.Table], reading: Reading) -> pa.Table:
         parents: list[int] = []
@@ -128,7 +149,11 @@ def _beside(
                 number += 1
         columns = batch_from_rows(made, added, step.title, step.place).columns
         kept = taken(tables[0], parents).columns
-        return pa.Table.from_arrays([*kept, *columns], schema=emitted)
+        table = pa.Table.from_arrays([*kept, *columns], schema=emitted)
+        if tracked is None or ORIGIN not in tracked.column_names:
+            return table
+        origins = tracked.column(ORIGIN).take(pa.array(parents, pa.int64()))
+        return table.append_column(ORIGIN_FIELD, origins)
 
     return run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -123,8 +123,6 @@ class BoundQuery:
     steps: tuple[BoundStep, ...]
     """Those that the answer needs, each after its inputs."""
     returned: Returned
-    pstates: frozenset[str] = field(default=frozenset())
-    """What it reads itself."""
 
     def rows(self, arguments: Mapping[str, Any], reading: Reading) -> list[dict[str, Any]]:
         """The rows that are returned, of the columns that are.
