@@ -15,7 +15,7 @@ import pytest
 
 import atoll
 from atoll import List, Map, Set, Struct, path, start
-from atoll.errors import NotFoundError, PathError, UsageError
+from atoll.errors import FencedError, NotFoundError, PathError, UsageError
 from atoll.pstate.differences import applied, between, owned
 from atoll.pstate.view import PStateView
 from atoll.testing import TopologyTestDriver
@@ -437,3 +437,25 @@ def test_what_cannot_be_followed_is_refused(tmp_path):
                 subscribe("seen", after=position)
         with pytest.raises(UsageError):
             subscribe("seen", page_entries=0)
+
+
+def test_who_is_fenced_says_so(tmp_path):
+    """A subscriber of a life that another one took over is told, and can go on there."""
+
+    def count(app, n):
+        app.depot("records").append([{"user": "a", "what": "count", "day": 0, "n": n}])
+
+    with atoll.LocalCluster(tmp_path, engine="inline") as first:
+        app = first.deploy(_module(4, 1))
+        changes = app.subscribe("users", path.key("a", "count"))
+        assert changes.next(30).kind == "snapshot"
+        count(app, 1)
+        assert changes.next(30).new == 1
+        with atoll.LocalCluster(tmp_path, engine="inline") as second:
+            later = second.deploy(_module(4, 1))
+            with pytest.raises(FencedError):
+                changes.next(60)
+            again = later.subscribe("users", path.key("a", "count"), after=changes.position)
+            count(later, 2)
+            change = again.next(30)
+            assert (change.kind, change.old, change.new) == ("change", 1, 3)

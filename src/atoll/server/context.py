@@ -13,7 +13,8 @@ from fastapi import Depends, Path, Request, Response
 
 from atoll.errors import NotFoundError
 from atoll.server.metrics import Metrics
-from atoll.server.ports import AppPort, SubscriptionPort
+from atoll.server.ports import AppPort
+from atoll.server.reading_ports import SubscriptionPort
 from atoll.server.render import render_json
 from atoll.server.settings import ServerSettings
 

@@ -17,8 +17,8 @@ from starlette.types import Receive, Scope, Send
 from atoll.errors import AtollError
 from atoll.logs import get_logger
 from atoll.server.context import Context
-from atoll.server.ports import SubscriptionPort, ValueChangePort
 from atoll.server.problems import problem_for
+from atoll.server.reading_ports import SubscriptionPort, ValueChangePort
 from atoll.server.render import render_json
 
 __all__ = ["EVENT_STREAM", "EventStream", "event_text"]

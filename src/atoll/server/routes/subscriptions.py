@@ -12,7 +12,7 @@ from atoll import path as paths
 from atoll.errors import BusyError, PathError, UsageError
 from atoll.server.context import Context, ContextOf, Name
 from atoll.server.event_stream import EVENT_STREAM, EventStream
-from atoll.server.ports import SubscriptionPort, ValueChangePort
+from atoll.server.reading_ports import SubscriptionPort, ValueChangePort
 
 __all__ = ["router"]
 
