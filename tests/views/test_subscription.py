@@ -459,3 +459,62 @@ def test_who_is_fenced_says_so(tmp_path):
             count(later, 2)
             change = again.next(30)
             assert (change.kind, change.old, change.new) == ("change", 1, 3)
+
+
+@pytest.mark.parametrize("page_entries", [1, 2, 1000])
+def test_schemas_of_every_kind_at_the_top(tmp_path, page_entries):
+    """A number with an initial value, a set, a struct stored field by field, sets in a map."""
+    module = atoll.Module("kinds")
+    depot = module.depot("rows", "k string, n long, add boolean", partition_by="k", partitions=2)
+    mb = module.microbatch("mb", vnode_count=4)
+    total = mb.pstate("total", int, initial=0)
+    names = mb.pstate("names", Set(str))
+    both = mb.pstate("both", Struct(last=int, names=Set(str), by=Map(str, int)))
+    sets = mb.pstate("sets", Map(str, Set(int)))
+    source = mb.source(depot, start_from=start.beginning())
+    source.aggregate(total, atoll.agg.sum("n"))
+
+    def put(row, names, sets):
+        if row.add:
+            names.add(row.k)
+            sets[row.k].add(row.n)
+        else:
+            names.discard(row.k)
+            sets[row.k].discard(row.n)
+
+    def put_all(row, both):
+        both["last"] = row.n if row.add else None
+        if row.add:
+            both["names"].add(row.k)
+            both["by"][row.k] = row.n
+        elif row.k in both["by"]:
+            both["names"].discard(row.k)
+            del both["by"][row.k]
+
+    source.process(put, key="k", states=[names, sets])
+    source.process(put_all, states=[both])
+    dice = random.Random(page_entries)
+    with TopologyTestDriver(module, root=tmp_path, engine="inline") as driver:
+        subscribe = driver.app.subscribe
+        followed = {
+            name: subscribe(name, page_entries=page_entries)
+            for name in ("total", "names", "both", "sets")
+        }
+        values = dict.fromkeys(followed)
+        for _turn in range(25):
+            for name, changes in followed.items():
+                for change in changes.pending():
+                    values[name] = change.apply(values[name])
+                assert values[name] == driver.pstate(name).select_one(path.stay()), name
+            driver.depot("rows").append(
+                [
+                    {"k": dice.choice("abc"), "n": dice.randrange(3), "add": dice.random() < 0.6}
+                    for _ in range(dice.choice([1, 3]))
+                ]
+            )
+            driver.microbatch()
+        late = subscribe("sets", page_entries=page_entries)
+        value = None
+        for change in late.pending():
+            value = change.apply(value)
+        assert value == driver.pstate("sets").get()
