@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 __all__ = [
     "AtollError",
+    "BusyError",
     "DamageError",
     "DeclarationError",
     "DeployError",
@@ -20,6 +21,8 @@ __all__ = [
     "NotFoundError",
     "PathError",
     "ProducerError",
+    "QueryError",
+    "QueryTimeoutError",
     "RecordsRefusedError",
     "RescheduleError",
     "StateError",
@@ -68,6 +71,12 @@ def _rebuild(
     kind: type[AtollError], message: str, hint: str | None, context: dict[str, Any]
 ) -> AtollError:
     return kind(message, hint=hint, **context)
+
+
+class BusyError(AtollError):
+    """The service holds as many of something open as it may."""
+
+    code = "E-BUSY"
 
 
 class DeclarationError(AtollError):
@@ -133,6 +142,12 @@ class PathError(AtollError):
     code = "E-PATH"
 
 
+class QueryError(AtollError):
+    """A query came to an answer that it cannot give: several rows where it returns one."""
+
+    code = "E-QUERY"
+
+
 class RescheduleError(AtollError):
     """A change of where fragments run, or of the workers, that cannot be; nothing was changed.
 
@@ -182,3 +197,9 @@ class WaitTimeoutError(AtollError):
     """What was waited for did not happen within the time given."""
 
     code = "E-WAIT-TIMEOUT"
+
+
+class QueryTimeoutError(WaitTimeoutError):
+    """A query did not come to its answer within the time given."""
+
+    code = "E-QUERY-TIMEOUT"

@@ -17,6 +17,7 @@ from atoll.dataflow.declared import (
     TickDeclaration,
 )
 from atoll.dataflow.graph import Graph
+from atoll.dataflow.queries import QueryGraph, arguments_of
 from atoll.dataflow.stream import Stream
 from atoll.dataflow.ticks import ticking
 from atoll.dataflow.usercode import check_columns, check_function, declared_at, placed
@@ -57,6 +58,7 @@ class Module:
         self.depots: dict[str, DepotDeclaration] = {}
         self.ticks: dict[str, TickDeclaration] = {}
         self.topologies: dict[str, Microbatch] = {}
+        self.queries: dict[str, QueryGraph] = {}
 
     def depot(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
@@ -181,6 +183,25 @@ class Module:
             self.topologies[name].graph.dead_letter = dead_letter
         return self.topologies[name]
 
+    def query(self, name: str, /, **parameters: Any) -> Stream:
+        """Declare a query: the stream of one row, its arguments. It ends in ``returns(...)``.
+
+        Args:
+            name: Unique among the module's queries.
+            **parameters: The type of each: ``query("reach", url=str)``.
+
+        Raises:
+            DeclarationError: When the name is taken, or a parameter is of no such type.
+        """
+        place = declared_at(1)
+        _new_name(name, "query", self.queries, place, "choose another name")
+        nodes, schema = arguments_of(parameters, place)
+        graph = QueryGraph(self.name, name, nodes, self.pstates, place)
+        step = op.Arguments((), place, schema)
+        graph.add(step)
+        self.queries[name] = graph
+        return Stream(graph, step)
+
     def _repr_html_(self) -> str:
         """The module drawn, for a notebook."""
         from atoll.dataflow.drawing import draw
@@ -223,6 +244,7 @@ class Microbatch:
         self.place = place
         self.graph = Graph(module.name, name)
         self.graph.vnode_count = vnode_count
+        self.graph.queries = module.queries
         self.parallelism = POLICY_DEFAULT
         """The policy with which it is first deployed."""
 

@@ -209,6 +209,38 @@ class TestStatus:
         assert "it can be read as of [5]" in done.err
 
 
+class TestWatchAndAsk:
+    """Changes as lines, answers as JSON."""
+
+    def test_watch(self, atoll, url, app):
+        """All until the end; keys by the schema, a path, a position, so many."""
+        done = atoll("watch", "key-pairs", "pair_counts", "a", "b")
+        lines = [json.loads(line) for line in done.out.splitlines()]
+        assert (done.code, [line["kind"] for line in lines]) == (0, ["snapshot", "change"])
+        assert lines[0]["path"] == "key('a').key('b')"
+        done = atoll("watch", "key-pairs", "pair_counts", "--path", '[["keys"]]', "--count", "1")
+        assert [json.loads(line)["path"] for line in done.out.splitlines()] == ["keys()"]
+        done = atoll("watch", "key-pairs", "global_sum", "--after", "7@1")
+        assert [json.loads(line)["after"] for line in done.out.splitlines()] == ["7@1"]
+
+    def test_watch_what_cannot_be(self, atoll, url, app):
+        """The service's own words."""
+        done = atoll("watch", "key-pairs", "none")
+        assert (done.code, done.out) == (1, "")
+        assert "E-NOT-FOUND" in done.err
+        done = atoll("watch", "key-pairs", "global_sum", "a", "--path", "[]")
+        assert "stands alone" in done.err
+        done = atoll("watch", "key-pairs", "global_sum", "--path", "{")
+        assert "path is no JSON" in done.err
+
+    def test_ask(self, atoll, url, app):
+        """Values as JSON, or as texts."""
+        done = atoll("ask", "key-pairs", "echo", "n=1", "t=a=b", "--timeout", "5")
+        assert json.loads(done.out) == {"n": 1, "t": "a=b", "within": 5.0}
+        assert "E-NOT-FOUND" in atoll("ask", "key-pairs", "none").err
+        assert "write NAME=VALUE" in atoll("ask", "key-pairs", "echo", "n").err
+
+
 class TestFailures:
     """A service that is not there, is no Atoll, or breaks."""
 

@@ -150,6 +150,46 @@ class FakeTopology:
         }
 
 
+class FakeQueries:
+    """One query that answers with what it is asked."""
+
+    def names(self):
+        """Names."""
+        return ["echo"]
+
+    def describe(self, name):
+        """As documented."""
+        return {"name": name, "parameters": {}, "returns": {"column": None, "rows": "one"}}
+
+    def ask(self, name, arguments, timeout_seconds=10, *, outside=False):
+        """The arguments."""
+        if name != "echo":
+            raise NotFoundError(f"no query {name!r}")
+        return {**arguments, "within": timeout_seconds}
+
+
+class FakeSubscription:
+    """Tells a snapshot and a change, and is closed then."""
+
+    def __init__(self, pstate, path, after):
+        self.pstate, self.path, self.after = pstate, path, after
+        self.closed, self.position = False, "7"
+        self._told = iter(["snapshot", "change"] if after is None else ["change"])
+
+    def next(self, timeout_seconds=None):
+        """One after the other."""
+        kind = next(self._told, None)
+        if kind is None:
+            self.closed = True
+            return None
+        data = {"kind": kind, "path": str(self.path), "after": self.after}
+        return SimpleNamespace(kind=kind, last=True, position="7", as_dict=lambda: data)
+
+    def close(self):
+        """End."""
+        self.closed = True
+
+
 class FakeApp:
     """A module with two depots, a few PStates and a topology."""
 
@@ -174,6 +214,12 @@ class FakeApp:
             pstates=self._pstates,
             now_ms=lambda: 0,
         )
+
+        self.queries = FakeQueries()
+
+    def subscribe(self, pstate, path=None, *, after=None, page_entries=1000):
+        """Two canned changes, then the end."""
+        return FakeSubscription(self.pstate(pstate), path, after)
 
     def depots(self):
         """Names."""

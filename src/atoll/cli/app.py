@@ -23,6 +23,7 @@ import typer
 
 from atoll.cli.commands import (
     append,
+    ask,
     checkpoint,
     cluster,
     demo,
@@ -36,6 +37,7 @@ from atoll.cli.commands import (
     scale,
     status,
     version,
+    watch,
     worker,
 )
 from atoll.cli.output import print_error
@@ -57,6 +59,8 @@ for _command in (
     run,
     append,
     query,
+    watch,
+    ask,
     status,
     pause,
     resume,

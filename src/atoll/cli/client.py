@@ -6,8 +6,9 @@ context, so that a command fails with the same words wherever the mistake was fo
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
@@ -117,6 +118,37 @@ class Client:
                     raise
                 time.sleep(_RETRY_SECONDS * 2**attempt)
         return None
+
+    def events(self, *parts: str, params: Mapping[str, str]) -> Iterator[Any]:
+        """The data of each event at ``/v1/part/part/...``, as they come, until its end.
+
+        Raises:
+            AtollError: What the service answers instead, or tells in an event.
+            ServiceUnreachableError: When nothing answers, or the connection is lost.
+        """
+        import httpx
+
+        path = "/v1/" + "/".join(quote(part, safe="") for part in parts)
+        try:
+            with self._http.stream("GET", path, params=dict(params)) as response:
+                if not response.is_success:
+                    response.read()
+                    _checked(response, self.url)
+                kind = ""
+                for line in response.iter_lines():
+                    name, _, value = line.partition(": ")
+                    kind = value if name == "event" else kind
+                    if name == "data":
+                        data = json.loads(value)
+                        if kind == "problem":
+                            raise _error_of(data)
+                        yield data
+        except httpx.TransportError as error:
+            raise ServiceUnreachableError(
+                f"no service answers: {error}",
+                hint="start one, and go on from the last position received with --after",
+                url=self.url,
+            ) from None
 
     def _data(self, method: str, parts: tuple[str, ...], arguments: dict[str, Any]) -> Any:
         import httpx

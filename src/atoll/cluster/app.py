@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from atoll.cluster.catalog import BoundTopology
+from atoll.cluster.commit_watch import LoopWatch
 from atoll.cluster.delivery import Delivery
 from atoll.cluster.drive import Drive
 from atoll.cluster.load_watch import LoadWatch
 from atoll.cluster.options import ModuleOptions
+from atoll.cluster.queries import ASK_SECONDS, Queries
 from atoll.cluster.revisions import Revisions
 from atoll.cluster.scaling import Scaling
 from atoll.cluster.sizes import vnode_bytes
 from atoll.cluster.topologies import RunningTopology, status_table
 from atoll.cluster.trimming import DepotTrimmer
 from atoll.depot.depot import Depot
-from atoll.errors import FencedError, NotFoundError
+from atoll.errors import AtollError, FencedError, NotFoundError
 from atoll.markup import table
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
@@ -35,10 +38,12 @@ from atoll.microbatch.rollback import complete_rollback
 from atoll.microbatch.stepping import Observer, Stepper
 from atoll.microbatch.tidy import drop_orphans
 from atoll.microbatch.tuning import SettingsLog
+from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of
 from atoll.tasks.sessions import state_folder
 from atoll.views.readable import ReadablePState, check_public
+from atoll.views.subscription import PAGE_ENTRIES, Subscription
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +52,7 @@ if TYPE_CHECKING:
 
     from atoll.cluster.engines import Engine
     from atoll.storage.local import LocalStore
+    from atoll.tasks.queries.run import BoundQuery
 
 __all__ = ["App"]
 
@@ -67,6 +73,7 @@ class App:
         depots: Mapping[str, Depot],
         info: ClusterInfo,
         drive: Drive,
+        bound_queries: Mapping[str, BoundQuery] | None = None,
     ) -> None:
         """Topologies are added by the cluster, then started together."""
         self.name = name
@@ -94,8 +101,13 @@ class App:
             now_ms=drive.now_ms,
         )
         """The options that can be changed while it runs."""
+        self.queries = Queries(
+            name, bound_queries or {}, self._pstates, lambda each: self._history(self._loops[each])
+        )
+        """The queries, to list and to ask by name."""
         self._trim = DepotTrimmer(store, name, self._depots, self._loops, drive.now_ms)
         self._histories: dict[str, CommitHistory] = {}
+        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
         self.fenced: FencedError | None = None
         self._fence_lock = threading.Lock()
         self._when_fenced: list[Callable[[FencedError], None]] = []
@@ -113,6 +125,51 @@ class App:
             NotFoundError: When there is none of that name, or it is private.
         """
         return check_public(_found(self._pstates, name, "PState", self.name))
+
+    def subscribe(
+        self,
+        pstate: str,
+        path: StatePath | None = None,
+        *,
+        after: str | int | None = None,
+        page_entries: int = PAGE_ENTRIES,
+    ) -> Subscription:
+        """The changes of one value of a PState, commit by commit; the value itself comes first.
+
+        Args:
+            pstate: The PState.
+            path: Leads to the value; the whole PState when None.
+            after: The position of the last change received, to go on after it.
+            page_entries: How many entries of a collection the pages of its first value hold.
+
+        Raises:
+            NotFoundError: When there is no PState of that name, or it is private.
+            PathError: When the path does not fit the schema.
+            UsageError: When ``after`` is no position.
+        """
+        readable = self.pstate(pstate)
+        loop = self._loops[readable.spec.topology]
+        watch = LoopWatch(loop, partial(self._history, loop))
+        made = Subscription(readable, path, watch, after=after, page_entries=page_entries)
+        self._subscriptions.add(made)
+        return made
+
+    def query(self, name: str, /, *, timeout_seconds: float = ASK_SECONDS, **arguments: Any) -> Any:
+        """Ask a query of the module; all its reads see one commit of each topology.
+
+        Args:
+            name: The query.
+            timeout_seconds: How long to wait for the answer.
+            **arguments: One for each of its parameters.
+
+        Raises:
+            NotFoundError: When there is no query of that name.
+            UsageError: When an argument is missing, unknown or of another type.
+            QueryTimeoutError: When the time is over.
+            QueryError: When the query came to several rows and returns one.
+            UserCodeError: When one of its functions raises.
+        """
+        return self.queries.ask(name, arguments, timeout_seconds)
 
     def dataframe(self, name: str, *, field: str | None = None) -> DataFrame:
         """A whole PState as a Spark DataFrame: columns ``key``, ``key_2``, ... and ``value``.
@@ -203,6 +260,7 @@ class App:
 
     def close(self) -> None:
         """Stop the topologies after their running microbatch, then close the depots."""
+        self._end_subscriptions()
         self.cluster.close()
         self._load_watch.close()
         for loop in self._loops.values():
@@ -212,6 +270,7 @@ class App:
 
     def kill(self) -> None:
         """End as if the process had died: what runs is cut off, and nothing is finished."""
+        self._end_subscriptions()
         self.cluster.close()
         self._load_watch.close()
         for loop in self._loops.values():
@@ -297,8 +356,13 @@ class App:
             if self.fenced is not None:
                 return
             self.fenced = reason
+        self._end_subscriptions(reason)
         for listener in self._when_fenced:
             listener(reason)
+
+    def _end_subscriptions(self, reason: AtollError | None = None) -> None:
+        for each in list(self._subscriptions):
+            each.close(reason)
 
     def _history(self, loop: Stepper) -> CommitHistory:
         """The log as of the published commit; the same object while there is no new one."""

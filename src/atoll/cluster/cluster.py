@@ -28,6 +28,7 @@ from atoll.microbatch.tuning import SettingsLog
 from atoll.placement.deploying import WorkerReport, deployed
 from atoll.placement.info import ClusterInfo
 from atoll.storage.local import LocalStore
+from atoll.tasks.queries.bind import bind_queries
 from atoll.tasks.reading import depot_folder
 from atoll.views.deployment import (
     Deployment,
@@ -89,6 +90,7 @@ class Cluster(ABC):
             for topology in module.topologies.values()
         ]
         specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
+        queries = bind_queries(module.queries, specs)
         before = latest_deployment(store, module.name)
         if before is not None:
             check_update(before, module, specs)
@@ -112,6 +114,7 @@ class Cluster(ABC):
             depots=depots,
             info=info,
             drive=self._drive,
+            bound_queries=queries,
         )
         for each in bound:
             starts = deployment.topologies[each.declared.name].starts

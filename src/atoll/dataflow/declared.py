@@ -105,6 +105,10 @@ class PStateDeclaration:
     track_size: bool = False
     """Whether the sizes of its maps and sets are kept beside them."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what it takes to declare more: tasks declare nothing."""
+        return {**self.__dict__, "_streams": None}
+
     def __getitem__(self, part: str) -> Target:
         """The place in the state that a step writes or reads: ``pstate["user_id"]``."""
         return _deeper(Target(self, ()), part, declared_at(1))

@@ -12,15 +12,38 @@ from atoll.dataflow import operators as op
 from atoll.errors import DeclarationError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration, TickDeclaration
+    from atoll.dataflow.queries import QueryGraph
     from atoll.dataflow.stream import Stream
     from atoll.schema import Node
 
-__all__ = ["Graph"]
+__all__ = ["Graph", "declared_pstate"]
+
+
+def declared_pstate(pstate: object, step: str, place: str) -> PStateDeclaration:
+    """What was given to a step as a PState, when it is one.
+
+    Raises:
+        DeclarationError: With what was given instead.
+    """
+    from atoll.dataflow.declared import PStateDeclaration
+
+    if not isinstance(pstate, PStateDeclaration):
+        raise DeclarationError(
+            f"{step} takes a PState, not {pstate!r}",
+            hint="give what pstate(...) of this topology returned, not its name",
+            declared=place,
+        )
+    return pstate
 
 
 class Graph:
     """Collects a topology's operators and PStates in the order of their declaration."""
+
+    word = "topology"
+    """What it is the graph of, for messages."""
 
     def __init__(self, module: str, topology: str) -> None:
         """An empty graph."""
@@ -32,6 +55,8 @@ class Graph:
         """Into how many vnodes the PStates of its own steps are divided."""
         self.dead_letter: DepotDeclaration | None = None
         """Where rows go on which a user's function raises; None: they fail the microbatch."""
+        self.queries: Mapping[str, QueryGraph] = {}
+        """The module's queries, which a step may ask."""
 
     def add(self, operator: op.Operator) -> None:
         """Append an operator; its inputs were added before it.
@@ -42,9 +67,9 @@ class Graph:
         for each in operator.inputs:
             if each not in self.operators:
                 raise DeclarationError(
-                    f"{operator.title} in topology {self.topology!r} takes a stream of another "
-                    "topology",
-                    hint="begin both streams with source(...) of the same topology",
+                    f"{operator.title} in {self.word} {self.topology!r} takes a stream of another "
+                    f"{self.word}",
+                    hint=f"begin both streams in the same {self.word}",
                     declared=operator.place,
                 )
             if isinstance(each, op.StateOperator) and not each.emits:
@@ -91,14 +116,7 @@ class Graph:
         Raises:
             DeclarationError: With the topology that owns it, or with what was given instead.
         """
-        from atoll.dataflow.declared import PStateDeclaration
-
-        if not isinstance(pstate, PStateDeclaration):
-            raise DeclarationError(
-                f"{step} takes a PState, not {pstate!r}",
-                hint="give what pstate(...) of this topology returned, not its name",
-                declared=place,
-            )
+        pstate = declared_pstate(pstate, step, place)
         if self.pstates.get(pstate.name) is not pstate:
             raise DeclarationError(
                 f"{step} in topology {self.topology!r} uses the PState {pstate.name!r}, "

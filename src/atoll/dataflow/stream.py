@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from atoll.dataflow import control, joins, state_steps
+from atoll.dataflow import control, joins, queries, state_steps
 from atoll.dataflow import operators as op
 from atoll.dataflow.grouped import Grouped, aggregated
 from atoll.dataflow.timed import Timed
@@ -289,6 +289,34 @@ class Stream(Timed):
                 None when the state is global.
         """
         return state_steps.update(self, state, change, key, declared_at(1))
+
+    # Queries ----------------------------------------------------------------------------------
+
+    def select_from(
+        self, pstate: PStateDeclaration, function: Callable[[Row], Path], *, emits: str
+    ) -> Stream:
+        """One row per value that a path leads to: the row's columns, then those of ``emits``.
+
+        ``function`` gives the path for a row. In queries only.
+        """
+        place = declared_at(1)
+        return queries.select_from(self, pstate, function, _schema(emits, place), place)
+
+    def query(self, query: str, *, emits: str, **arguments: str) -> Stream:
+        """Ask a query of the module for each row, and put the answer's columns beside it.
+
+        ``arguments`` names for each parameter the column that gives it. In a topology the query
+        reads that topology's own PStates, as of the commit before the microbatch.
+        """
+        place = declared_at(1)
+        return queries.ask(self, query, arguments, _schema(emits, place), place)
+
+    def returns(self, column: str | None = None, *, rows: Literal["one", "all"] = "one") -> None:
+        """End a query: its caller gets the row (as a dict), or the value of one column of it.
+
+        None when there is no row. With ``rows="all"`` a list of all of them. In queries only.
+        """
+        queries.returns(self, column, rows, declared_at(1))
 
     # Ends -------------------------------------------------------------------------------------
 

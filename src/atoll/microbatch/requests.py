@@ -192,6 +192,26 @@ class Requests:
 
         self._wait(done, timeout_seconds, f"{count} processed records")
 
+    def wait_published(
+        self, known: Commit, over: Callable[[], bool], timeout_seconds: float | None
+    ) -> None:
+        """Return when readers see another commit, when it is over, or when the time is.
+
+        Args:
+            known: The commit that the caller knows.
+            over: Whether the caller waits no more; looked at after every :meth:`wake`.
+            timeout_seconds: How long to wait; None for ever.
+        """
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self.published is not known or over(), timeout=timeout_seconds
+            )
+
+    def wake(self) -> None:
+        """Let everybody who waits look again."""
+        with self._changed:
+            self._changed.notify_all()
+
     # Waiting --------------------------------------------------------------------------------------
 
     def _answered(

@@ -12,11 +12,23 @@ from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
 from atoll.server.ports import AppPort
 from atoll.server.problems import install_problems
-from atoll.server.routes import cluster, depots, modules, operations, options, pstates, topologies
+from atoll.server.routes import (
+    cluster,
+    depots,
+    modules,
+    operations,
+    options,
+    pstates,
+    queries,
+    subscriptions,
+    topologies,
+)
 from atoll.server.settings import ServerSettings
 
 __all__ = ["create_app"]
 
+_QUERIES_MAX = 32
+"""So many queries are waited for at once; the rest wait for them."""
 _CHANGES_MAX = 8
 """So many requests wait for a microbatch at once; the rest wait for them."""
 
@@ -48,9 +60,21 @@ def create_app(*apps: AppPort, settings: ServerSettings | None = None) -> FastAP
         metrics,
         stream_limiter=anyio.CapacityLimiter(chosen.stream_count_max),
         change_limiter=anyio.CapacityLimiter(_CHANGES_MAX),
+        query_limiter=anyio.CapacityLimiter(_QUERIES_MAX),
+        subscriber_limiter=anyio.CapacityLimiter(chosen.subscriber_count_max),
     )
     install_problems(application)
-    for part in (modules, depots, pstates, topologies, options, cluster, operations):
+    for part in (
+        modules,
+        depots,
+        pstates,
+        subscriptions,
+        queries,
+        topologies,
+        options,
+        cluster,
+        operations,
+    ):
         application.include_router(part.router)
     application.add_middleware(RequestMetrics, metrics=metrics)
     application.add_middleware(Guard, settings=chosen)  # added last, so it sees requests first

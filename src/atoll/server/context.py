@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -14,6 +14,7 @@ from fastapi import Depends, Path, Request, Response
 from atoll.errors import NotFoundError
 from atoll.server.metrics import Metrics
 from atoll.server.ports import AppPort
+from atoll.server.reading_ports import SubscriptionPort
 from atoll.server.render import render_json
 from atoll.server.settings import ServerSettings
 
@@ -36,6 +37,12 @@ class Context:
     """Threads for streamed bodies: apart, so that slow senders never hold up the readers."""
     change_limiter: anyio.CapacityLimiter
     """Threads for changes that wait for a microbatch: apart for the same reason."""
+    query_limiter: anyio.CapacityLimiter
+    """Threads that wait for queries."""
+    subscriber_limiter: anyio.CapacityLimiter
+    """Threads for subscribers that wait for commits: one each."""
+    subscriptions: set[SubscriptionPort] = field(default_factory=set)
+    """Those that are open."""
 
     def app(self, module: str) -> AppPort:
         """The deployed module of that name.

@@ -16,6 +16,7 @@ from atoll.placement.change import Change
 from atoll.placement.info import ClusterInfo
 from atoll.placement.reschedule import Plan
 from atoll.schema import Node
+from atoll.server.reading_ports import QueriesPort, SubscriptionPort
 
 __all__ = [
     "AppPort",
@@ -309,6 +310,11 @@ class AppPort(Protocol):
         """Its options."""
         ...
 
+    @property
+    def queries(self) -> QueriesPort:
+        """Its queries."""
+        ...
+
     def depots(self) -> Sequence[str]:
         """The names of its depots."""
         ...
@@ -327,6 +333,22 @@ class AppPort(Protocol):
 
     def pstate(self, name: str) -> PStatePort:
         """The PState of that name."""
+        ...
+
+    def subscribe(
+        self,
+        pstate: str,
+        path: Path | None = None,
+        *,
+        after: str | int | None = None,
+        page_entries: int = ...,
+    ) -> SubscriptionPort:
+        """The changes of one value of a PState, commit by commit.
+
+        Raises:
+            PathError: When the path does not fit the schema.
+            UsageError: When ``after`` is no position.
+        """
         ...
 
     def topology(self, name: str) -> TopologyPort:

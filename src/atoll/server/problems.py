@@ -22,7 +22,7 @@ from atoll.errors import AtollError
 from atoll.logs import get_logger
 from atoll.server.render import render_json
 
-__all__ = ["MEDIA_TYPE", "install_problems", "problem_of", "problem_response"]
+__all__ = ["MEDIA_TYPE", "install_problems", "problem_for", "problem_of", "problem_response"]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -32,6 +32,8 @@ _STATUS: tuple[tuple[type[AtollError], HTTPStatus], ...] = (
     (errors.RecordsRefusedError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.NotFoundError, HTTPStatus.NOT_FOUND),
     (errors.PathError, HTTPStatus.BAD_REQUEST),
+    (errors.QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (errors.UserCodeError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.UsageError, HTTPStatus.BAD_REQUEST),
     (errors.DeclarationError, HTTPStatus.BAD_REQUEST),
     (errors.DepotError, HTTPStatus.CONFLICT),
@@ -39,6 +41,7 @@ _STATUS: tuple[tuple[type[AtollError], HTTPStatus], ...] = (
     (errors.DeployError, HTTPStatus.CONFLICT),
     (errors.RescheduleError, HTTPStatus.CONFLICT),
     (errors.TopologyFailedError, HTTPStatus.CONFLICT),
+    (errors.BusyError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.FencedError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.StorageError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.WaitTimeoutError, HTTPStatus.GATEWAY_TIMEOUT),
@@ -109,14 +112,17 @@ def _status_of(error: AtollError) -> HTTPStatus:
     return HTTPStatus.INTERNAL_SERVER_ERROR
 
 
+def problem_for(error: AtollError) -> dict[str, Any]:
+    """The problem that an error is."""
+    return problem_of(_status_of(error), error.code, error.message, error.hint, error.context)
+
+
 def _on_atoll_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, AtollError)
     status = _status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("request-failed", path=request.url.path, error=str(error))
-    return problem_response(
-        problem_of(status, error.code, error.message, error.hint, error.context)
-    )
+    return problem_response(problem_for(error))
 
 
 def _on_http_error(_request: Request, error: Exception) -> Response:

@@ -100,8 +100,16 @@ def serve(application: FastAPI, listener: socket.socket) -> Iterator[ServingAddr
         yield ServingAddress(host, port)
     finally:
         server.should_exit = True
+        _end_subscriptions(application)
         thread.join(_STOP_SECONDS_MAX + 5)
         listener.close()
+
+
+def _end_subscriptions(application: object) -> None:
+    """Close the subscriptions that are open: else their answers would never end."""
+    context = getattr(getattr(application, "state", None), "context", None)
+    for subscription in list(getattr(context, "subscriptions", ())):
+        subscription.close()
 
 
 class _Server(uvicorn.Server):

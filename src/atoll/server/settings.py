@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from atoll.errors import UsageError
@@ -23,6 +24,9 @@ class ServerSettings:
         message_bytes_max: The largest single message of a streamed Arrow body.
         chunk_timeout_seconds: How long a streamed body may stay silent.
         stream_count_max: How many streamed bodies are read at once; more of them wait.
+        subscriber_count_max: How many subscriptions are open at once; more of them are refused.
+        heartbeat_seconds: How long a subscription is silent before it shows that it is there.
+        event_timeout_seconds: How long a subscriber may take to receive one event.
         refusals_max: How many refused records an answer lists; it always counts all.
     """
 
@@ -32,15 +36,22 @@ class ServerSettings:
     message_bytes_max: int = 256 << 20
     chunk_timeout_seconds: float = 30.0
     stream_count_max: int = 8
+    subscriber_count_max: int = 64
+    heartbeat_seconds: float = 15.0
+    event_timeout_seconds: float = 30.0
     refusals_max: int = 20
 
     def __post_init__(self) -> None:
         """Refuse limits that would refuse everything."""
-        for name in ("body_bytes_max", "line_bytes_max", "message_bytes_max", "stream_count_max"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be positive", hint="leave it out for the default")
-        if self.chunk_timeout_seconds <= 0:
-            raise UsageError("chunk_timeout_seconds must be positive", hint="leave it out")
+        for field in dataclasses.fields(self):
+            low = 1 if field.name.endswith("_max") and field.name != "refusals_max" else 0
+            value = getattr(self, field.name)
+            if field.name.endswith("_seconds") and value <= 0:
+                raise UsageError(f"{field.name} must be positive", hint="leave it out")
+            if field.name.endswith("_max") and value < low:
+                raise UsageError(
+                    f"{field.name} must be positive", hint="leave it out for the default"
+                )
 
     @property
     def hosts_allowed(self) -> frozenset[str]:

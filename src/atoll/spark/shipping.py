@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from atoll.dataflow.queries import asked_by
+
 if TYPE_CHECKING:
     from atoll.dataflow.graph import Graph
     from atoll.tasks.program import Program
@@ -68,7 +70,9 @@ def _load(digest: str, data: bytes) -> Program:
 def _user_modules(graph: Graph) -> Iterator[ModuleType]:
     """The modules of the user's functions that a worker may be unable to import."""
     partitioners = [each.partition_by for each in graph.pstates.values() if each.partition_by]
-    functions = [each for operator in graph.operators for each in _functions(operator)]
+    asked = [step for query in asked_by(graph).values() for step in query.operators]
+    steps = (*graph.operators, *asked)
+    functions = [each for operator in steps for each in _functions(operator)]
     for function in (*partitioners, *functions):
         module = sys.modules.get(getattr(function, "__module__", None) or "")
         if module is not None and not _installed(module):

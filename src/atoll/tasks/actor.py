@@ -9,6 +9,7 @@ before the commit object.
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from collections import defaultdict
@@ -21,6 +22,8 @@ from atoll.microbatch.history import CommitHistory
 from atoll.microbatch.objects import CheckpointFile, LogFile
 from atoll.microbatch.outcome import Manifest, StagedFile
 from atoll.pstate.changefile import Part, write_change_file
+from atoll.pstate.stores import module_stores
+from atoll.pstate.view import PStateView
 from atoll.storage.local import LocalStore
 from atoll.tasks import aggregate, changes, fold, lookup, process, windows
 from atoll.tasks.appending import AppendWriter
@@ -29,6 +32,7 @@ from atoll.tasks.observing import ObserveTaker
 from atoll.tasks.packing import VNODE, unpack
 from atoll.tasks.program import (
     AggregateTerminal,
+    AskTerminal,
     ChangesTerminal,
     FoldTerminal,
     LookupTerminal,
@@ -36,6 +40,8 @@ from atoll.tasks.program import (
     Terminal,
 )
 from atoll.tasks.provenance import locating
+from atoll.tasks.queries.reads import answered
+from atoll.tasks.queries.run import Reading
 from atoll.tasks.rejects import RejectWriter
 from atoll.tasks.sessions import Sessions
 from atoll.tasks.spreading import SpreadTaker
@@ -111,7 +117,9 @@ class _Actor:
             vnode_bytes = sessions.vnode_bytes() if shared else {}
         logs = {name: self._log(name, parts) for name, parts in changed.items() if parts}
         staged = [self._stage(tag, rows) for tag, rows in self.emitted.items() if rows.num_rows]
-        staged += [self._stage(tag, rows, at) for tag, at, rows in spreading.tables()]
+        for tag, at, taken in spreading.tables():
+            made = self._answered(tag, taken, history)
+            staged += [self._stage(tag, made, at)] if made.num_rows else []
         appends = appending.write() + self.rejecting.write()
         self._lap("log")
         rows = sum(table.num_rows for each in tables.values() for table in each)
@@ -218,6 +226,24 @@ class _Actor:
         """The vnodes of its own in which something is due."""
         due = self.spec.due.get(pstate)
         return set(due).intersection(self.program.owned(pstate, self.unit)) if due else set()
+
+    def _answered(self, tag: int, rows: pa.Table, history: CommitHistory) -> pa.Table:
+        """What a step makes of rows that any actor may take: themselves, or with answers.
+
+        No store is open then, so that who reads what others write waits for none of them.
+        """
+        terminal = self.job.terminal(tag)
+        if not isinstance(terminal, AskTerminal):
+            return rows
+        stores = module_stores(str(self.program.local), self.program.module)
+
+        def view(pstate: str) -> PStateView:
+            count = self.program.pstates[pstate].vnode_count
+            return PStateView(stores, pstate, count, history)
+
+        reading = Reading(terminal.queries, view, math.inf)
+        with locating(self.program, self.spec), terminal.blamed():
+            return answered(terminal, rows, reading)
 
     def _first(self) -> bool:
         """Whether what has no key belongs to this actor."""

@@ -6,7 +6,7 @@ can be wrong about types is found here, before the first record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,7 +52,7 @@ from atoll.tasks.timed_terminals import ObserveTerminal
 if TYPE_CHECKING:
     from atoll.dataflow.operators import AggregateField
 
-__all__ = ["bind", "emitted_schema"]
+__all__ = ["bind", "emitted_schema", "lookup_terminal"]
 
 Schemas = Mapping[op.Operator, pa.Schema]
 _Position = tuple[str, ...]
@@ -64,6 +64,7 @@ _FIELD_NAME = Scalar("str")
 class _Bound:
     """The aggregates of a topology, ready to run, and the leaf codecs that they lead to."""
 
+    graph: Graph
     aggregators: dict[tuple[op.Aggregate, str | None], Aggregator]
     codecs: dict[str, dict[_Position, LeafCodec]]
 
@@ -142,6 +143,8 @@ def emitted_schema(step: op.StateOperator, schemas: Schemas) -> pa.Schema:
             return fold_schema(step, schemas[step.inputs[0]])
         case op.WindowAgg():
             return window_schema(step, schemas[step.inputs[0]])
+        case op.Ask(added=added):
+            return _distinct(pa.schema([*schemas[step.inputs[0]], *added]), step)
         case op.Materialize():
             return schemas[step.inputs[0]]
     return pa.schema([])
@@ -194,7 +197,7 @@ def _bind_aggregates(graph: Graph, schemas: Schemas) -> _Bound:
         codec = leaf_codec(nodes[pstate, position].node, kept)
         codecs.setdefault(pstate.name, {})[position] = codec
         _check_other_writers(graph, pstate, codec)
-    return _Bound(aggregators, codecs)
+    return _Bound(graph, aggregators, codecs)
 
 
 def _bind_field(
@@ -297,41 +300,17 @@ def _terminal(
     match step:
         case op.Aggregate():
             return _aggregate(step, common, schemas[step.inputs[0]], bound, specs)
-        case op.Lookup(target=target, keys=keys, column=column):
-            rows = schemas[step.inputs[0]]
-            elements = elements_of(target, keys, rows, step)
-            codec = bound.codec(target)
-            initial = specs[target.pstate.name].initial_bytes
-            return LookupTerminal(
-                *common, target.pstate.name, elements, codec, initial, column, rows
-            )
-        case op.Process(states=states):
-            rows = schemas[step.inputs[0]]
-            names = tuple(state.name for state in states)
-            hides_key = step.timers is not None and step.key in step.computed
-            hidden = set(step.computed) - ({step.key} if hides_key else set())
-            seen = pa.schema([field for field in rows if field.name not in hidden])
-            return ProcessTerminal(
-                *common,
-                step.function,
-                process_key(step, rows),
-                names,
-                seen,
-                step.emitted,
-                step.route,
-                step.on_timer,
-                step.clock,
-                None if step.timers is None else step.timers.name,
-                hides_key,
-            )
-        case op.Fold():
-            return fold_terminal(step, common, schemas[step.inputs[0]])
-        case op.WindowAgg():
-            return window_terminal(step, common, schemas[step.inputs[0]])
-        case op.Materialize():
-            return MaterializeTerminal(*common, schemas[step.inputs[0]])
+        case op.Lookup(target=target):
+            return lookup_terminal(step, common, schemas[step.inputs[0]], specs[target.pstate.name])
+        case op.Process() | op.Fold() | op.WindowAgg() | op.Materialize():
+            return _BY_ROWS[type(step)](step, common, schemas[step.inputs[0]])
         case op.Observe(name=name, column=column, delay_ms=delay_ms):
             return ObserveTerminal(*common, name, column, delay_ms)
+        case op.Ask():
+            from atoll.tasks.queries.bind import ask_terminal
+
+            emitted = emitted_schema(step, schemas)
+            return ask_terminal(step, common, schemas[step.inputs[0]], emitted, bound.graph, specs)
         case op.Changes(pstate=pstate):
             kinds = entry_keys(pstate.node, step.place)
             sole = specs[pstate.name].sole_codec()
@@ -342,6 +321,39 @@ def _terminal(
                 *common, depot.name, depot.schema, depot.partitions, partitioner_of(depot)
             )
     raise AssertionError(f"{step} is no state step")
+
+
+def lookup_terminal(
+    step: op.Lookup, common: tuple[int, str, str], rows: pa.Schema, spec: PStateSpec
+) -> LookupTerminal:
+    """A lookup of a PState that is bound already.
+
+    Raises:
+        DeclarationError: When a key is no column of the rows, or of another type.
+    """
+    elements = elements_of(step.target, step.keys, rows, step)
+    codec = spec.codec(_position(step.target))
+    name = spec.name
+    return LookupTerminal(*common, name, elements, codec, spec.initial_bytes, step.column, rows)
+
+
+def _process(step: op.Process, common: tuple[int, str, str], rows: pa.Schema) -> ProcessTerminal:
+    hides_key = step.timers is not None and step.key in step.computed
+    hidden = set(step.computed) - ({step.key} if hides_key else set())
+    seen = pa.schema([field for field in rows if field.name not in hidden])
+    return ProcessTerminal(
+        *common,
+        step.function,
+        process_key(step, rows),
+        tuple(state.name for state in step.states),
+        seen,
+        step.emitted,
+        step.route,
+        step.on_timer,
+        step.clock,
+        None if step.timers is None else step.timers.name,
+        hides_key,
+    )
 
 
 def _aggregate(
@@ -384,3 +396,12 @@ def _presence(step: op.Aggregate, rows: pa.Schema) -> tuple[FoldedField, ...]:
     with placed(step.place):
         each.aggregator.check(node, types)
     return (FoldedField(each.aggregator, node, each.columns, 0, width),)
+
+
+_BY_ROWS: dict[type[op.StateOperator], Callable[..., Terminal]] = {
+    op.Process: _process,
+    op.Fold: fold_terminal,
+    op.WindowAgg: window_terminal,
+    op.Materialize: lambda _, common, rows: MaterializeTerminal(*common, rows),
+}
+"""For which the columns of their rows are enough."""

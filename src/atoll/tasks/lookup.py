@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,14 +12,20 @@ from atoll.dataflow.rows import ORIGIN, ORIGIN_FIELD
 from atoll.tasks.packing import VNODE, encoded_keys, key_arrays
 
 if TYPE_CHECKING:
-    from atoll.pstate.session import VnodeSession
     from atoll.tasks.program import LookupTerminal
 
 __all__ = ["look_up"]
 
 
+class Entries(Protocol):
+    """The entries of one vnode."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of each key."""
+
+
 def look_up(
-    terminal: LookupTerminal, tables: list[pa.Table], session_of: Callable[[int], VnodeSession]
+    terminal: LookupTerminal, tables: list[pa.Table], session_of: Callable[[int], Entries]
 ) -> pa.Table:
     """The rows in their order, with the column that the terminal adds."""
     table = pa.concat_tables(tables).combine_chunks()

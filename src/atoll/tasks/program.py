@@ -8,7 +8,7 @@ with the user's functions in it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from atoll.pstate.history import FileRef, Prior
     from atoll.pstate.spec import PStateSpec
     from atoll.schema import Node, Scalar
+    from atoll.tasks.queries.run import BoundQuery
 
 __all__ = [
     "AggregateTerminal",
     "AppendTerminal",
+    "AskTerminal",
     "ChangesTerminal",
     "FoldTerminal",
     "FoldedField",
@@ -188,6 +190,18 @@ class MaterializeTerminal(Terminal):
     """Stage the rows; any actor may."""
 
     rows: pa.Schema
+
+
+@dataclass(frozen=True)
+class AskTerminal(MaterializeTerminal):
+    """Put a query's answer beside each row, and stage them; any actor may."""
+
+    emitted: pa.Schema
+    query: str
+    arguments: tuple[tuple[str, str], ...]
+    added: pa.Schema
+    queries: Mapping[str, BoundQuery]
+    """It, and all that it asks."""
 
 
 @dataclass(frozen=True)

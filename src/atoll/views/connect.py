@@ -8,6 +8,9 @@ is never seen.
 from __future__ import annotations
 
 import os
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from atoll.errors import NotFoundError
@@ -15,10 +18,12 @@ from atoll.microbatch.history import CommitHistory, commit_objects
 from atoll.microbatch.objects import Commit
 from atoll.microbatch.progress import latest_commit
 from atoll.microbatch.timelines import timeline_objects
+from atoll.path import Path as StatePath
 from atoll.storage.local import LocalStore
 from atoll.storage.places import Places
 from atoll.views.deployment import Deployment, latest_deployment
 from atoll.views.readable import ReadablePState, check_public
+from atoll.views.subscription import PAGE_ENTRIES, Subscription
 
 __all__ = ["Connected", "connect"]
 
@@ -40,6 +45,10 @@ def connect(root: Path | str, module: str) -> Connected:
     return Connected(store, deployment)
 
 
+_LOOK_SECONDS = 0.05
+"""Between two looks for a commit that another process made."""
+
+
 class Connected:
     """A deployed module, read from outside its process."""
 
@@ -48,6 +57,7 @@ class Connected:
         self.store = store
         self.deployment = deployment
         self.name = deployment.module
+        self._followers: dict[str, _Follower] = {}
 
     def pstates(self) -> list[str]:
         """The names of the PStates, but for private ones."""
@@ -66,9 +76,30 @@ class Connected:
             NotFoundError: When the module has none of that name, or it is private.
         """
         topology, spec = self.deployment.topology_of(name)
-        follower = _Follower(self.store, self.name, topology)
+        follower = self._followers.get(topology)
+        if follower is None:
+            follower = self._followers[topology] = _Follower(self.store, self.name, topology)
         local = Places.of(self.store).local
         return check_public(ReadablePState(spec, self.store, local, follower.history))
+
+    def subscribe(
+        self,
+        pstate: str,
+        path: StatePath | None = None,
+        *,
+        after: str | int | None = None,
+        page_entries: int = PAGE_ENTRIES,
+    ) -> Subscription:
+        """The changes of one value of a PState, commit by commit, as ``app.subscribe`` gives them.
+
+        Raises:
+            NotFoundError: When there is no PState of that name, or it is private.
+            PathError: When the path does not fit the schema.
+            UsageError: When ``after`` is no position.
+        """
+        readable = self.pstate(pstate)
+        watch = _Watch(self._followers[readable.spec.topology])
+        return Subscription(readable, path, watch, after=after, page_entries=page_entries)
 
 
 class _Follower:
@@ -93,3 +124,25 @@ class _Follower:
         self._next = str(self.store.path(commits.name(commit.id + 1)))
         timelines = timeline_objects(self.store, self.module, self.topology)
         self._next_timeline = str(self.store.path(timelines.name(commit.timeline + 1)))
+
+
+class _Watch:
+    """Looks for commits of another process while somebody waits for one."""
+
+    def __init__(self, follower: _Follower) -> None:
+        self.head = follower.history
+        self._woken = threading.Event()
+
+    def wait(
+        self, known: CommitHistory, over: Callable[[], bool], timeout_seconds: float | None
+    ) -> None:
+        until = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while self.head() is known and not over():
+            left = _LOOK_SECONDS if until is None else min(_LOOK_SECONDS, until - time.monotonic())
+            if left <= 0:
+                return
+            self._woken.wait(left)
+            self._woken.clear()
+
+    def wake(self) -> None:
+        self._woken.set()

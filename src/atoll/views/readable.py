@@ -144,11 +144,16 @@ class ReadablePState:
     def view(self) -> PStateView:
         """The PState as of the last commit; several reads through one view see one commit."""
         history = self._history()
+        view = self.view_of(history)
+        self._current = (history, view)
+        return view
+
+    def view_of(self, history: CommitHistory) -> PStateView:
+        """The PState as of the commit of a log."""
         known = self._current
-        if known is None or known[0] is not history:
-            view = PStateView(self._stores, self.name, self.spec.vnode_count, history)
-            known = self._current = (history, view)
-        return known[1]
+        if known is not None and known[0] is history:
+            return known[1]
+        return PStateView(self._stores, self.name, self.spec.vnode_count, history)
 
     def as_of(self, microbatch: int) -> ReadablePState:
         """The PState as it was after an earlier microbatch, to read in every way.

@@ -2,6 +2,8 @@
 
 from atoll.dataflow.operators.aggregate import Aggregate, AggregateField
 from atoll.dataflow.operators.append_to import AppendTo
+from atoll.dataflow.operators.arguments import Arguments
+from atoll.dataflow.operators.ask import Ask
 from atoll.dataflow.operators.base import (
     BatchOperator,
     ColumnOperator,
@@ -30,6 +32,7 @@ from atoll.dataflow.operators.place_by import PlaceBy
 from atoll.dataflow.operators.present import Present
 from atoll.dataflow.operators.process import Process
 from atoll.dataflow.operators.select import Select
+from atoll.dataflow.operators.select_from import SelectFrom
 from atoll.dataflow.operators.shuffle import Shuffle
 from atoll.dataflow.operators.source import Source
 from atoll.dataflow.operators.tick import Tick
@@ -48,6 +51,8 @@ __all__ = [
     "Aggregate",
     "AggregateField",
     "AppendTo",
+    "Arguments",
+    "Ask",
     "BatchOperator",
     "Changes",
     "Chosen",
@@ -73,6 +78,7 @@ __all__ = [
     "Process",
     "RootOperator",
     "Select",
+    "SelectFrom",
     "Shuffle",
     "Source",
     "StateOperator",

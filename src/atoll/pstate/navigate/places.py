@@ -17,7 +17,7 @@ from atoll.pstate.sizes import SIZES_COMPLETE, counter_key, size_of
 from atoll.pstate.spec import Position, PStateSpec, child_of
 from atoll.schema import Map, Node, Scalar, Set, Struct
 
-__all__ = ["Place", "Places", "Reader", "Span"]
+__all__ = ["Builder", "Place", "Places", "Reader", "Span"]
 
 _Pair = tuple[bytes, bytes]
 _FIELD_NAME = Scalar("str")
@@ -226,7 +226,7 @@ class Places:
         low, high = _within(place)
         runs = [self.reader.scan(vnode, low, high) for vnode in self._vnodes(place)]
         entries = runs[0] if len(runs) == 1 else heapq.merge(*runs, key=operator.itemgetter(0))
-        builder = _Builder(self.spec, place)
+        builder = Builder(self.spec, place)
         found = False
         for key, value in entries:
             builder.add(key, value)
@@ -238,10 +238,11 @@ def _within(place: Place) -> tuple[bytes | None, bytes | None]:
     return (place.prefix, successor(place.prefix)) if place.prefix else (None, None)
 
 
-class _Builder:
+class Builder:
     """Builds nested dicts and sets from sorted entries."""
 
     def __init__(self, spec: PStateSpec, place: Place) -> None:
+        """Nothing was added yet."""
         self._spec = spec
         self._place = place
         self._start = len(place.prefix)

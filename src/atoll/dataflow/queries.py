@@ -1,0 +1,243 @@
+"""Query functions as a module declares them: steps from a caller's arguments to an answer.
+
+A query is a stream of one row, its arguments. Its steps are those of topologies that need no
+Spark and write nothing, and two of its own: ``select_from`` reads along paths, ``query`` asks
+another query, or itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from atoll.dataflow import operators as op
+from atoll.dataflow.declared import PStateDeclaration
+from atoll.dataflow.graph import Graph, declared_pstate
+from atoll.dataflow.usercode import check_columns, check_function, placed
+from atoll.errors import DeclarationError
+from atoll.schema import Node, as_node
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from atoll.dataflow.rows import Row
+    from atoll.dataflow.stream import Stream
+    from atoll.path import Path
+
+__all__ = ["QueryGraph", "Returned", "arguments_of", "ask", "asked_by", "returns", "select_from"]
+
+Many = Literal["one", "all"]
+
+_STEPS = (
+    op.Arguments,
+    op.BatchOperator,
+    op.Ask,
+    op.Distinct,
+    op.Explode,
+    op.Fold,
+    op.HashBy,
+    op.Join,
+    op.Lookup,
+    op.Materialize,
+    op.Select,
+    op.SelectFrom,
+    op.Shuffle,
+    op.ToGlobal,
+    op.Union,
+    op.WithColumns,
+)
+_NOTHING = "_"
+"""The column of a row without arguments: Arrow has no rows without columns."""
+_INSTEAD: dict[type[op.Operator], str] = {
+    op.Where: "give where(...) a Python function of a row",
+    op.GroupAgg: 'use the aggregates of atoll.agg: agg(total=agg.sum("v"))',
+    op.Transform: "write the step in Python: map, flat_map, map_batches",
+    op.ToAll: "a query runs in one process: leave the step out",
+    op.PlaceBy: "a query runs in one process: leave the step out",
+}
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What a query's caller gets."""
+
+    operator: op.Operator
+    column: str | None
+    """The only column that counts; None for whole rows."""
+    rows: Many
+    place: str
+
+
+class QueryGraph(Graph):
+    """The steps of one query.
+
+    Args:
+        module: The module's name.
+        name: The query's.
+        parameters: What a caller gives, by name.
+        pstates: Gives the module's PStates.
+        place: Where it was declared.
+    """
+
+    word = "query"
+
+    def __init__(
+        self,
+        module: str,
+        name: str,
+        parameters: Mapping[str, Node],
+        pstates: Callable[[], Mapping[str, PStateDeclaration]],
+        place: str,
+    ) -> None:
+        """No steps yet."""
+        super().__init__(module, name)
+        self.name = name
+        self.parameters = dict(parameters)
+        self.place = place
+        self.returned: Returned | None = None
+        self._module_pstates = pstates
+
+    def add(self, operator: op.Operator) -> None:
+        """Append a step that a query may have.
+
+        Raises:
+            DeclarationError: For one that writes, or that only Spark can run.
+        """
+        if not isinstance(operator, _STEPS):
+            raise DeclarationError(
+                f"{operator.title} is no step of a query, which runs without Spark and writes "
+                "nothing",
+                hint=_INSTEAD.get(type(operator), "write to state in a topology"),
+                declared=operator.place,
+            )
+        super().add(operator)
+
+    def check_own(self, pstate: object, step: str, place: str) -> None:
+        """Refuse a PState of another module, and a private one.
+
+        Raises:
+            DeclarationError: With the reason.
+        """
+        pstate = declared_pstate(pstate, step, place)
+        if self._module_pstates().get(pstate.name) is not pstate:
+            raise DeclarationError(
+                f"{step} in query {self.name!r} reads the PState {pstate.name!r} of module "
+                f"{pstate.module!r}",
+                hint=f"a query reads the PStates of its own module, {self.module!r}",
+                declared=place,
+            )
+        if pstate.private:
+            raise DeclarationError(
+                f"{step} in query {self.name!r} reads {pstate.name!r}, which is private to "
+                f"topology {pstate.topology!r}",
+                hint="declare the PState without private=True",
+                declared=place,
+            )
+
+    def check(self) -> None:
+        """What can only be seen once all is declared.
+
+        Raises:
+            DeclarationError: When nothing is returned.
+        """
+        if self.returned is None:
+            raise DeclarationError(
+                f"query {self.name!r} returns nothing",
+                hint='end it with returns("column"), returns() or returns(rows="all")',
+                declared=self.place,
+            )
+
+
+def arguments_of(parameters: Mapping[str, Any], place: str) -> tuple[dict[str, Node], pa.Schema]:
+    """The types of a query's parameters, and the columns of its first row."""
+    import pyarrow as pa
+
+    from atoll.codec.arrow_types import value_type
+
+    with placed(place):
+        nodes = {name: as_node(each) for name, each in parameters.items()}
+        for name, node in nodes.items():
+            if not node.leaf:
+                raise DeclarationError(
+                    f"parameter {name!r} cannot be a {type(node).__name__.lower()}",
+                    hint="use a scalar, List(...) or Struct(...) of these",
+                )
+        columns = [pa.field(name, value_type(node)) for name, node in nodes.items()]
+        schema = pa.schema(columns or [pa.field(_NOTHING, pa.bool_())])
+        check_columns(schema.names)
+    return nodes, schema
+
+
+def select_from(
+    stream: Stream,
+    pstate: PStateDeclaration,
+    function: Callable[[Row], Path],
+    added: pa.Schema,
+    place: str,
+) -> Stream:
+    """Add a :class:`~atoll.dataflow.operators.SelectFrom`."""
+    _only_in_queries(stream, "select_from", place)
+    check_function(function, 1, "select_from", place)
+    if not isinstance(pstate, PStateDeclaration):
+        raise DeclarationError(
+            f"select_from reads a PState, not {pstate!r}",
+            hint="the path goes into the function: select_from(users, lambda row: path.key(row.u))",
+            declared=place,
+        )
+    stream.graph.check_own(pstate, "select_from", place)
+    return _then(stream, op.SelectFrom((stream.operator,), place, pstate, function, added))
+
+
+def ask(
+    stream: Stream, query: str, arguments: Mapping[str, str], added: pa.Schema, place: str
+) -> Stream:
+    """Add an :class:`~atoll.dataflow.operators.Ask`."""
+    return _then(stream, op.Ask((stream.operator,), place, query, tuple(arguments.items()), added))
+
+
+def returns(stream: Stream, column: str | None, rows: Many, place: str) -> None:
+    """Say what the caller gets."""
+    _only_in_queries(stream, "returns", place)
+    graph = stream.graph
+    assert isinstance(graph, QueryGraph)
+    if graph.returned is not None:
+        raise DeclarationError(
+            f"query {graph.name!r} returns twice",
+            hint=f"it does at {graph.returned.place}; bring both together with union or join",
+            declared=place,
+        )
+    if rows not in ("one", "all"):
+        raise DeclarationError(
+            f"returns rows={rows!r} is not known",
+            hint='"one": a value or a row; "all": a list of them',
+            declared=place,
+        )
+    graph.returned = Returned(stream.operator, column, rows, place)
+
+
+def asked_by(graph: Graph) -> dict[str, QueryGraph]:
+    """The queries that a topology asks, and those that these ask."""
+    found: dict[str, QueryGraph] = {}
+    waiting: list[Graph] = [graph]
+    while waiting:
+        for step in waiting.pop().operators:
+            asked = graph.queries.get(step.query) if isinstance(step, op.Ask) else None
+            if asked is not None and asked.name not in found:
+                found[asked.name] = asked
+                waiting.append(asked)
+    return found
+
+
+def _only_in_queries(stream: Stream, step: str, place: str) -> None:
+    if not isinstance(stream.graph, QueryGraph):
+        raise DeclarationError(
+            f"{step} is a step of queries, and this is topology {stream.graph.topology!r}",
+            hint="begin with module.query(...); a topology reads state with lookup or process",
+            declared=place,
+        )
+
+
+def _then(stream: Stream, operator: op.Operator) -> Stream:
+    stream.graph.add(operator)
+    return type(stream)(stream.graph, operator)

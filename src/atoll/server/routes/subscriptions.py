@@ -1,0 +1,80 @@
+"""Subscriptions: each commit's changes of one value, as server-sent events."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Response
+
+from atoll import path as paths
+from atoll.errors import BusyError, PathError, UsageError
+from atoll.server.context import Context, ContextOf, Name
+from atoll.server.event_stream import EVENT_STREAM, EventStream
+from atoll.server.reading_ports import SubscriptionPort, ValueChangePort
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/modules/{module}/pstates", tags=["pstates"])
+
+_PATH_CHARACTERS_MAX = 10_000
+_PAGE_ENTRIES_MAX = 100_000
+
+
+@router.get(
+    "/{pstate}/subscribe",
+    response_class=Response,
+    responses={200: {"content": {EVENT_STREAM: {}}}},
+)
+async def subscribe(  # noqa: PLR0913 - each is a parameter of the request
+    context: ContextOf,
+    module: Name,
+    pstate: Name,
+    path: Annotated[str, Query(max_length=_PATH_CHARACTERS_MAX)] = "[]",
+    after: Annotated[str | None, Query(max_length=40)] = None,
+    page_entries: Annotated[int, Query(ge=1, le=_PAGE_ENTRIES_MAX)] = 1000,
+    last_event_id: Annotated[str | None, Header()] = None,
+) -> Response:
+    """The changes of the value that a path (as JSON) leads to; the value itself comes first.
+
+    With ``after``, or the header ``Last-Event-ID``, they go on from that position.
+    """
+    app = context.app(module)
+    wanted = _path_of(path)
+    if len(context.subscriptions) >= context.settings.subscriber_count_max:
+        raise BusyError(
+            f"{len(context.subscriptions)} subscriptions are open",
+            hint="close some, or let one subscriber pass changes on to others",
+        )
+    position = last_event_id or after or None
+    subscription = await context.in_thread(
+        partial(app.subscribe, pstate, wanted, after=position, page_entries=page_entries)
+    )
+    context.subscriptions.add(subscription)
+    try:
+        first = await context.in_thread(_first, subscription)
+        return EventStream(context, subscription, first)
+    except BaseException:
+        _drop(context, subscription)
+        raise
+
+
+def _first(subscription: SubscriptionPort) -> ValueChangePort | None:
+    return subscription.next(0)
+
+
+def _drop(context: Context, subscription: SubscriptionPort) -> None:
+    subscription.close()
+    context.subscriptions.discard(subscription)
+
+
+def _path_of(text: str) -> Any:
+    try:
+        return paths.from_json(json.loads(text))
+    except RecursionError:
+        raise PathError("the path is nested too deeply", hint="write it flatter") from None
+    except ValueError:
+        raise UsageError(
+            "path is no JSON", hint='write it like [["key","a"]], encoded for a URL'
+        ) from None

@@ -1,0 +1,261 @@
+"""Binds a module's queries to types: all that can be wrong is found at the deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from atoll.dataflow import operators as op
+from atoll.dataflow.queries import asked_by
+from atoll.dataflow.usercode import check_columns, placed
+from atoll.errors import DeclarationError
+from atoll.tasks.bind import emitted_schema, lookup_terminal
+from atoll.tasks.bind_fold import fold_terminal
+from atoll.tasks.columns import python_only
+from atoll.tasks.program import AskTerminal
+from atoll.tasks.queries import columns
+from atoll.tasks.queries.reads import asking, folding, looking_up, selecting
+from atoll.tasks.queries.run import BoundQuery, BoundStep, Reading, Run
+
+if TYPE_CHECKING:
+    from atoll.dataflow.declared import PStateDeclaration
+    from atoll.dataflow.graph import Graph
+    from atoll.dataflow.queries import QueryGraph
+    from atoll.pstate.spec import PStateSpec
+
+__all__ = ["ask_terminal", "bind_queries"]
+
+Schemas = Mapping[op.Operator, pa.Schema]
+
+
+def bind_queries(
+    graphs: Mapping[str, QueryGraph], specs: Mapping[str, PStateSpec]
+) -> dict[str, BoundQuery]:
+    """The queries of a module, ready to be asked.
+
+    Raises:
+        DeclarationError: When a column is missing, a type does not fit, or a query is unknown.
+    """
+    return {name: _Binding(graph, graphs, specs).bound() for name, graph in graphs.items()}
+
+
+def ask_terminal(
+    step: op.Ask,
+    common: tuple[int, str, str],
+    rows: pa.Schema,
+    emitted: pa.Schema,
+    graph: Graph,
+    specs: Mapping[str, PStateSpec],
+) -> AskTerminal:
+    """A step of a topology that asks a query.
+
+    Raises:
+        DeclarationError: When there is no such query, or it reads another topology's state.
+    """
+    check_asked(step, rows, graph.queries)
+    asked = asked_by(graph)
+    for query in asked.values():
+        for each in query.operators:
+            pstate = _read_by(each)
+            if pstate is not None and pstate.name not in specs:
+                raise DeclarationError(
+                    f"query {step.query!r} reads {pstate.name!r} of topology {pstate.topology!r}, "
+                    f"and topology {graph.topology!r} asks it",
+                    hint="a retry must get the same answer, and the commit that another topology "
+                    "was at may be gone by then: ask queries over the topology's own PStates",
+                    declared=step.place,
+                )
+    queries = {name: _Binding(query, graph.queries, specs).bound() for name, query in asked.items()}
+    return AskTerminal(*common, rows, emitted, step.query, step.arguments, step.added, queries)
+
+
+def _read_by(operator: op.Operator) -> PStateDeclaration | None:
+    """The PState that a step of a query reads."""
+    match operator:
+        case op.Lookup(target=target):
+            return target.pstate
+        case op.SelectFrom(pstate=pstate):
+            return pstate
+    return None
+
+
+class _Binding:
+    """Binds one query."""
+
+    def __init__(
+        self,
+        graph: QueryGraph,
+        graphs: Mapping[str, QueryGraph],
+        specs: Mapping[str, PStateSpec],
+    ) -> None:
+        self.graph = graph
+        self.graphs = graphs
+        self.specs = specs
+        self.schemas: dict[op.Operator, pa.Schema] = {}
+
+    def bound(self) -> BoundQuery:
+        graph = self.graph
+        graph.check()
+        returned = graph.returned
+        assert returned is not None
+        needed = _needed(returned.operator)
+        steps = []
+        for operator in graph.operators:
+            schema, run = self._step(operator)
+            self.schemas[operator] = schema
+            with placed(operator.place):
+                check_columns(schema.names)
+            _check_names(schema, operator)
+            if operator in needed:
+                steps.append(BoundStep(operator, schema, run))
+        end = self.schemas[returned.operator]
+        if returned.column is not None and returned.column not in end.names:
+            raise DeclarationError(
+                f"query {graph.name!r} returns the column {returned.column!r}, which its rows do "
+                "not have",
+                hint=f"they have {', '.join(end.names) or 'none'}",
+                declared=returned.place,
+            )
+        arguments = graph.operators[0]
+        assert isinstance(arguments, op.Arguments)
+        return BoundQuery(graph.name, graph.parameters, arguments.schema, tuple(steps), returned)
+
+    def _step(self, operator: op.Operator) -> tuple[pa.Schema, Run]:
+        inputs = [self.schemas[each] for each in operator.inputs]
+        match operator:
+            case op.Arguments(schema=schema):
+                return schema, _same
+            case op.BatchOperator():
+                return operator.schema(inputs), _batches(operator)
+            case op.StateOperator() if not isinstance(operator, op.Materialize):
+                return self._state_step(operator, inputs[0])
+            case op.ColumnOperator():
+                return _column_step(operator, inputs)
+        return inputs[0], _same
+
+    def _state_step(self, operator: op.StateOperator, rows: pa.Schema) -> tuple[pa.Schema, Run]:
+        common = (0, operator.title, operator.place)
+        match operator:
+            case op.Lookup(target=target):
+                emitted = emitted_schema(operator, self.schemas)
+                spec = self.specs[target.pstate.name]
+                return emitted, looking_up(
+                    lookup_terminal(operator, common, rows, spec), spec, emitted
+                )
+            case op.Fold():
+                terminal = fold_terminal(operator, common, rows)
+                return terminal.emitted, folding(terminal)
+            case op.SelectFrom(pstate=pstate):
+                emitted = _with(rows, operator.added)
+                return emitted, selecting(operator, self.specs[pstate.name], emitted)
+            case op.Ask():
+                check_asked(operator, rows, self.graphs)
+                emitted = _with(rows, operator.added)
+                return emitted, asking(operator, emitted)
+        raise AssertionError(operator)
+
+
+def check_asked(step: op.Ask, rows: pa.Schema, queries: Mapping[str, QueryGraph]) -> None:
+    """Hold that the query exists, and gets what it takes."""
+    asked = queries.get(step.query)
+    if asked is None:
+        raise DeclarationError(
+            f"the module has no query {step.query!r}",
+            hint="it has " + (", ".join(queries) or "none"),
+            declared=step.place,
+        )
+    given = dict(step.arguments)
+    if set(given) != set(asked.parameters):
+        raise DeclarationError(
+            f"query {step.query!r} takes {_listed(asked.parameters)}, not {_listed(given)}",
+            hint="name for each parameter the column that gives it",
+            declared=step.place,
+        )
+    first = asked.operators[0]
+    assert isinstance(first, op.Arguments)
+    for name, column in given.items():
+        if column not in rows.names or rows.field(column).type != first.schema.field(name).type:
+            found = rows.field(column).type if column in rows.names else "missing"
+            raise DeclarationError(
+                f"query {step.query!r} takes {name!r} as {first.schema.field(name).type}, and "
+                f"the column {column!r} is {found}",
+                hint=f"the rows before have {', '.join(rows.names)}",
+                declared=step.place,
+            )
+    asked.check()
+    returned = asked.returned
+    if returned is not None and returned.column is not None and len(step.added) != 1:
+        raise DeclarationError(
+            f"query {step.query!r} returns one column, and emits= names {len(step.added)}",
+            hint='name one: emits="total long"',
+            declared=step.place,
+        )
+
+
+def _check_names(schema: pa.Schema, step: op.Operator) -> None:
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twice:
+        raise DeclarationError(
+            f"{step.title} would emit two columns of one name: {twice[0]}",
+            hint='rename one before: select("k", "v AS other_v")',
+            declared=step.place,
+        )
+
+
+def _needed(end: op.Operator) -> set[op.Operator]:
+    """The steps that lead to one of them, and itself."""
+    needed: set[op.Operator] = set()
+    waiting = [end]
+    while waiting:
+        operator = waiting.pop()
+        if operator not in needed:
+            needed.add(operator)
+            waiting.extend(operator.inputs)
+    return needed
+
+
+def _same(tables: list[pa.Table], _reading: Reading) -> pa.Table:
+    return tables[0]
+
+
+def _batches(operator: op.BatchOperator) -> Run:
+    def run(tables: list[pa.Table], _reading: Reading) -> pa.Table:
+        (rows,) = tables
+        batches = operator.run(iter(rows.to_batches()), rows.schema)
+        return pa.Table.from_batches(list(batches), operator.schema([rows.schema]))
+
+    return run
+
+
+def _column_step(operator: op.ColumnOperator, inputs: list[pa.Schema]) -> tuple[pa.Schema, Run]:
+    match operator:
+        case op.Union():
+            return python_only(operator, inputs), lambda tables, _: columns.union(tables)
+        case op.Join():
+            return columns.joined_schema(operator, *inputs), (
+                lambda tables, _: columns.join(operator, *tables)
+            )
+        case op.Explode():
+            return columns.exploded_schema(operator, inputs[0]), (
+                lambda tables, _: columns.explode(operator, tables[0])
+            )
+        case op.Select() | op.WithColumns() | op.Distinct():
+            found = columns.projections(operator, inputs[0])
+            once = isinstance(operator, op.Distinct)
+
+            def run(tables: list[pa.Table], _reading: Reading) -> pa.Table:
+                rows = columns.project(found, tables[0])
+                return columns.distinct(rows) if once else rows
+
+            return columns.projected_schema(found, inputs[0]), run
+    return inputs[0], _same
+
+
+def _with(rows: pa.Schema, added: pa.Schema) -> pa.Schema:
+    return pa.schema([*rows, *added])
+
+
+def _listed(names: Mapping[str, Any]) -> str:
+    return ", ".join(names) or "nothing"
