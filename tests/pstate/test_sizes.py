@@ -267,3 +267,40 @@ def test_one_value_has_no_size_to_track():
     with pytest.raises(DeclarationError, match="is one value") as caught:
         mb.pstate("total", int, track_size=True)
     assert "test_sizes.py" in caught.value.context["declared"]
+
+
+def test_rows_that_are_set_aside_leave_no_trace(tmp_path):
+    """What a function wrote, and counted, before it raised is taken back with its counters."""
+
+    def add(row, tags):
+        mine = tags[row.user]
+        mine.add(row.item)
+        size = len(mine)
+        mine.discard("a")
+        if row.n % 3 == 0:
+            raise ValueError(f"{size} were there")
+
+    module = atoll.Module("aside")
+    dead = module.dead_letter_depot("dead")
+    depot = module.depot("records", RECORD, partition_by="user", partitions=2)
+    mb = module.microbatch("mb", vnode_count=4, dead_letter=dead)
+    tags = mb.pstate("tags", Map(str, Set(str)), track_size=True)
+    mb.source(depot).process(add, key="user", states=[tags])
+    dice, expected = random.Random(5), {}
+    records = _records(dice, 90, 1)
+    for row in records:
+        if row["n"] % 3:
+            expected.setdefault(row["user"], set()).add(row["item"])
+            expected[row["user"]].discard("a")
+    with TopologyTestDriver(module, root=tmp_path / "root", engine="inline") as driver:
+        for part in (records[:25], records[25:60], records[60:]):
+            driver.depot("records").append(part)
+            driver.fail_next_attempt(after_work=True)
+            driver.microbatch()
+        state = driver.pstate("tags")
+        whole = {user: items for user, items in expected.items() if items}
+        assert state.get() == dict(sorted(whole.items()))
+        _check_counters(state, whole)
+        for user, items in whole.items():
+            assert state.select_one(path.key(user).size()) == len(items)
+        assert sum(driver.depot("dead").end_offsets()) == 30
