@@ -398,10 +398,16 @@ def _presence(step: op.Aggregate, rows: pa.Schema) -> tuple[FoldedField, ...]:
     return (FoldedField(each.aggregator, node, each.columns, 0, width),)
 
 
+def _materialize(
+    _: op.Materialize, common: tuple[int, str, str], rows: pa.Schema
+) -> MaterializeTerminal:
+    return MaterializeTerminal(*common, rows)
+
+
 _BY_ROWS: dict[type[op.StateOperator], Callable[..., Terminal]] = {
     op.Process: _process,
     op.Fold: fold_terminal,
     op.WindowAgg: window_terminal,
-    op.Materialize: lambda _, common, rows: MaterializeTerminal(*common, rows),
+    op.Materialize: _materialize,
 }
 """For which the columns of their rows are enough."""
