@@ -23,6 +23,7 @@ from atoll.pstate.entry_changes import EntryChange, differences_of, value_of
 from atoll.pstate.fit_path import fit_path
 from atoll.pstate.navigate.places import Place, Places
 from atoll.pstate.select import select
+from atoll.pstate.sizes import DATA_END
 from atoll.schema import Map, Struct
 from atoll.views.value_change import Position, ValueChange
 
@@ -227,7 +228,7 @@ class Following:
             for vnode in wanted.intersection(log.vnodes):
                 keys, values = read_vnode(now, log.file, vnode)
                 start = 0 if low is None else bisect_left(keys, low)
-                end = len(keys) if high is None else bisect_left(keys, high)
+                end = bisect_left(keys, DATA_END if high is None else high)
                 for index in range(start, end):
                     found[vnode, keys[index]] = values[index]
         return [(vnode, key, found[vnode, key]) for vnode, key in sorted(found)]
