@@ -127,7 +127,7 @@ class TopologyTestDriver:
                 ``depot.microbatch.max.records`` when None.
 
         Returns:
-            What it did; None when no records wait.
+            What it did; None when no records wait and nothing is due.
 
         Raises:
             UsageError: When the topology is paused, or it is not said which.
