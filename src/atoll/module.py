@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from atoll.dataflow import operators as op
 from atoll.dataflow.declared import REJECTED_DDL, DepotDeclaration, PStateDeclaration
 from atoll.dataflow.graph import Graph
+from atoll.dataflow.mirrors import mirror_depot, mirror_pstate
 from atoll.dataflow.stream import Stream
 from atoll.dataflow.usercode import check_columns, declared_at, placed
 from atoll.errors import DeclarationError, UsageError
@@ -47,6 +48,8 @@ class Module:
         self.name = _checked_name(name, "module", declared_at(1))
         self.depots: dict[str, DepotDeclaration] = {}
         self.topologies: dict[str, Microbatch] = {}
+        self.mirrored_depots: dict[str, DepotDeclaration] = {}
+        self.mirrored_pstates: dict[str, PStateDeclaration] = {}
 
     def depot(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
@@ -112,6 +115,34 @@ class Module:
         schema = parse_ddl(REJECTED_DDL)
         self.depots[name] = DepotDeclaration(self.name, name, schema, None, partitions)
         return self.depots[name]
+
+    def mirror_depot(self, module: str, name: str, schema: str) -> DepotDeclaration:
+        """Another module's depot, to read with ``source(...)`` at offsets of one's own.
+
+        Args:
+            module: The other module's name.
+            name: The depot's name there.
+            schema: Its schema, which is compared with what is deployed.
+
+        Raises:
+            DeclarationError: When the schema is wrong, or the module is this one.
+        """
+        return mirror_depot(self, module, name, schema, declared_at(1))
+
+    def mirror_pstate(self, module: str, name: str, schema: Any) -> PStateDeclaration:
+        """Another module's PState, to read with ``lookup(...)`` and ``join(...)``.
+
+        A microbatch reads it as of one commit, which its plan names, in every attempt.
+
+        Args:
+            module: The other module's name.
+            name: The PState's name there.
+            schema: Its schema, which is compared with what is deployed.
+
+        Raises:
+            DeclarationError: When the schema is wrong, or the module is this one.
+        """
+        return mirror_pstate(self, module, name, schema, declared_at(1))
 
     def microbatch(
         self,
@@ -248,10 +279,10 @@ class Microbatch:
         return self.graph.pstates[name]
 
     def source(self, depot: DepotDeclaration, *, start_from: StartFrom | None = None) -> Stream:
-        """Read a depot of this module; by default only what is appended from now on.
+        """Read a depot; by default only what is appended from now on.
 
         Args:
-            depot: What ``Module.depot`` returned.
+            depot: What ``Module.depot`` or ``Module.mirror_depot`` returned.
             start_from: ``atoll.start.beginning()``, ``after_timestamp(...)``, ``ago(...)``. It
                 counts only when the topology first meets the depot.
         """
@@ -262,10 +293,11 @@ class Microbatch:
                 hint="give what module.depot(...) returned",
                 declared=place,
             )
-        if self.module.depots.get(depot.name) is not depot:
+        known = self.module.mirrored_depots if depot.mirrored else self.module.depots
+        if known.get(depot.name) is not depot:
             raise DeclarationError(
                 f"depot {depot.name!r} belongs to module {depot.module!r}",
-                hint=f"declare it in module {self.module.name!r}",
+                hint=f"declare it in module {self.module.name!r}, or read its mirror_depot(...)",
                 declared=place,
             )
         if depot is self.graph.dead_letter:

@@ -24,6 +24,7 @@ from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.history import CommitHistory
+from atoll.microbatch.mirrored import MirroredTopologies
 from atoll.microbatch.progress import (
     known_checkpoints,
     latest_commit,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from atoll.cluster.engines import Engine
+    from atoll.depot.mirror import MirrorDepot
     from atoll.storage.local import LocalStore
 
 __all__ = ["App"]
@@ -65,6 +67,7 @@ class App:
         engine: Engine,
         epoch: Epoch,
         depots: Mapping[str, Depot],
+        mirrors: Mapping[str, MirrorDepot],
         info: ClusterInfo,
         drive: Drive,
     ) -> None:
@@ -76,6 +79,7 @@ class App:
         self.epoch = epoch
         self._drive = drive
         self._depots = dict(depots)
+        self._mirrors = mirrors
         self._loops: dict[str, Stepper] = {}
         self.cluster = Scaling(
             Revisions(store, name), epoch, info, self._loops, self._vnode_bytes, drive.now_ms
@@ -226,7 +230,9 @@ class App:
     ) -> None:
         """Prepare one topology to go on where its last commit ended."""
         graph = bound.declared.graph
-        depots = {name: self._depots[name] for name in graph.depots()}
+        own = {n: self._depots[n] for n, each in graph.depots().items() if not each.mirrored}
+        mirrors = {n: self._mirrors[n] for n, each in graph.depots().items() if each.mirrored}
+        depots: dict[str, Depot | MirrorDepot] = {**own, **mirrors}
         complete_rollback(self.store, self.name, graph.topology)
         last = latest_commit(self.store, self.name, graph.topology)
         settle_commit(self.store, self.name, graph.topology, last)
@@ -257,6 +263,11 @@ class App:
             housekeeping=self._trim,
             starts=starts,
             timeline=last.timeline,
+            mirrored=MirroredTopologies(
+                self.store,
+                (self.name, graph.topology),
+                sorted({(each.module, each.topology) for each in bound.program.mirrors.values()}),
+            ),
         )
         loop = self._drive.loop(
             actions, state, first=first, observer=observer, on_fenced=self._note_fenced
@@ -267,7 +278,7 @@ class App:
             self._pstates[name] = ReadablePState(
                 spec, self.store, self.local, partial(self._history, loop)
             )
-        for depot in depots.values():
+        for depot in own.values():
             depot.on_append(loop.notify_append)
 
     def start(self) -> None:

@@ -10,12 +10,15 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+import msgspec
+
 from atoll.cluster.app import App
 from atoll.cluster.catalog import BoundTopology, bind_topology
 from atoll.cluster.depots import depot_spec, described_partitioner
 from atoll.cluster.drive import Drive
+from atoll.cluster.mirrors import resolve_mirrors
 from atoll.cluster.revisions import Revision, Revisions
-from atoll.cluster.update import check_update
+from atoll.cluster.update import check_mirrors, check_update
 from atoll.dataflow.scheduling import fragment_specs
 from atoll.ddl import to_ddl
 from atoll.depot.depot import Depot
@@ -36,7 +39,10 @@ from atoll.views.deployment import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from atoll.cluster.engines import Engine
+    from atoll.depot.mirror import MirrorDepot
     from atoll.microbatch.stepping import Observer
     from atoll.module import Module
     from atoll.storage.places import Places
@@ -82,14 +88,16 @@ class Cluster(ABC):
         """
         store = LocalStore(self.root)
         _, settings = SettingsLog(store, module.name).latest()
+        mirrors = resolve_mirrors(store, module)
         bound = [
-            bind_topology(self._engine, topology, self.places, settings)
+            bind_topology(self._engine, topology, self.places, settings, mirrors.pstates)
             for topology in module.topologies.values()
         ]
         specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
         before = latest_deployment(store, module.name)
         if before is not None:
             check_update(before, module, specs)
+            check_mirrors(store, module, specs)
         running = self.apps.pop(module.name, None)
         if running is not None:
             running.close()
@@ -97,7 +105,9 @@ class Cluster(ABC):
         store.sweep(module.name)
         depots = self._open_depots(module, epoch)
         info = self._place(store, module, bound, epoch)
-        deployment = _deployment(module, bound, depots, before, self._drive.now_ms())
+        readable: dict[str, Depot | MirrorDepot] = {**depots, **mirrors.depots}
+        deployment = _deployment(module, bound, readable, before, self._drive.now_ms())
+        deployment = msgspec.structs.replace(deployment, mirrors=mirrors.deployed)
         if before is None or _changed(before, deployment):
             save_deployment(store, deployment)
         app = App(
@@ -107,6 +117,7 @@ class Cluster(ABC):
             engine=self._engine,
             epoch=epoch,
             depots=depots,
+            mirrors=mirrors.depots,
             info=info,
             drive=self._drive,
         )
@@ -196,7 +207,7 @@ class Cluster(ABC):
 def _deployment(
     module: Module,
     bound: list[BoundTopology],
-    depots: dict[str, Depot],
+    depots: Mapping[str, Depot | MirrorDepot],
     before: Deployment | None,
     now_ms: int,
 ) -> Deployment:
@@ -228,4 +239,6 @@ def _deployment(
 
 
 def _changed(before: Deployment, now: Deployment) -> bool:
-    return (before.depots, before.topologies) != (now.depots, now.topologies)
+    return any(
+        getattr(before, part) != getattr(now, part) for part in ("depots", "topologies", "mirrors")
+    )

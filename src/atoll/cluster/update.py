@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from atoll.cluster.mirrors import broken_mirrors
 from atoll.ddl import to_ddl
 from atoll.errors import DeployError
 from atoll.module import Module
 from atoll.pstate.spec import PStateSpec
+from atoll.storage.local import LocalStore
 from atoll.views.deployment import Deployment
 
-__all__ = ["check_update"]
+__all__ = ["check_mirrors", "check_update"]
 
 
 def check_update(before: Deployment, module: Module, specs: dict[str, PStateSpec]) -> None:
@@ -35,6 +37,21 @@ def check_update(before: Deployment, module: Module, specs: dict[str, PStateSpec
             if name not in new.graph.pstates:
                 raise _missing("PState", name, before.module)
             _same("PState", name, "schema", _fixed(plain), _fixed(specs[name].to_json()))
+
+
+def check_mirrors(store: LocalStore, module: Module, specs: dict[str, PStateSpec]) -> None:
+    """Hold that what other modules mirror of a module stays as they know it.
+
+    Raises:
+        DeployError: Naming who mirrors what.
+    """
+    ddls = {name: to_ddl(depot.schema) for name, depot in module.depots.items()}
+    broken = list(broken_mirrors(store, module.name, ddls, specs))
+    if broken:
+        raise DeployError(
+            f"the update would break mirrors: {'; '.join(broken)}",
+            hint="update those modules first, so that they no longer mirror it",
+        )
 
 
 def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:

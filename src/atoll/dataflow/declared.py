@@ -45,6 +45,9 @@ class DepotDeclaration:
     partitions: int
     records_max: int | None = None
     age_seconds_max: float | None = None
+    mirrored: str = ""
+    """For a mirror the depot's own name in ``module``, which is another one."""
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ class PStateDeclaration:
     place: str = ""
     private: bool = False
     """Whether only its topology reads it."""
+    mirrored: str = ""
+    """For a mirror the PState's own name in ``module``, which is another one."""
 
     def __getitem__(self, part: str) -> Target:
         """The place in the state that a step writes or reads: ``pstate["user_id"]``."""

@@ -126,7 +126,8 @@ def _add_aggregate(stream: Stream, write: Write, place: str) -> None:
 def lookup(stream: Stream, source: Target | PStateDeclaration, column: str, place: str) -> Stream:
     """Add a :class:`~atoll.dataflow.operators.Lookup`."""
     target = Target(source, ()) if isinstance(source, PStateDeclaration) else source
-    stream.graph.check_own(target.pstate, "lookup", place)
+    if not target.pstate.mirrored:
+        stream.graph.check_own(target.pstate, "lookup", place)
     if not target.node.leaf:
         raise DeclarationError(
             f"{target.text} is stored element by element and cannot be looked up as one value",

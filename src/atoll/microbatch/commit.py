@@ -13,17 +13,23 @@ if TYPE_CHECKING:
 __all__ = ["build_commit"]
 
 
-def build_commit(state: State, outcome: Outcome, now_ms: int) -> Commit:
-    """The commit object for the running plan, carrying over what the attempt left alone."""
+def build_commit(state: State, outcome: Outcome, now_ms: int, pinned: int | None = None) -> Commit:
+    """The commit object for the running plan, carrying over what the attempt left alone.
+
+    ``pinned`` is the lowest commit that must stay readable whatever the options say.
+    """
     plan = state.plan
     assert plan is not None
+    history = state.options.history_microbatches
+    if pinned is not None:
+        history = max(history, plan.id - pinned)
     pstates: dict[str, PStateCommit] = {}
     touched_ids: dict[str, list[int]] = {}
     for name, vnode_count in state.vnode_counts.items():
         part, touched = _pstate_commit(name, vnode_count, plan, state, outcome)
         pstates[name] = part
         touched_ids[name] = touched
-    floor = state.checkpoints.floor(plan.id, touched_ids, state.options.history_microbatches)
+    floor = state.checkpoints.floor(plan.id, touched_ids, history)
     return Commit(
         id=plan.id,
         version=state.version,
@@ -37,7 +43,7 @@ def build_commit(state: State, outcome: Outcome, now_ms: int) -> Commit:
         floor=max(floor, state.last.floor),
         appends=[rows for job in outcome.jobs for each in job.manifests for rows in each.appends],
         timeline=state.last.timeline,
-        horizon=max(state.last.readable_from, plan.id - state.options.history_microbatches),
+        horizon=max(state.last.readable_from, plan.id - history),
     )
 
 

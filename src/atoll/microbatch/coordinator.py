@@ -130,9 +130,9 @@ def _advance(state: State, event: Event) -> tuple[State, Command]:
             return _go_on(state)
         case AttemptFailed(failure):
             return _failed(state, failure)
-        case AttemptSucceeded(outcome, now_ms):
+        case AttemptSucceeded(outcome, now_ms, pinned):
             assert state.step == Step.PROCESS
-            commit = build_commit(state, outcome, now_ms)
+            commit = build_commit(state, outcome, now_ms, pinned)
             return replace(state, step=Step.COMMIT, commit=commit), CreateCommit(commit)
         case CommitCreated(commit):
             return _committed(state, commit)

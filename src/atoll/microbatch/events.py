@@ -168,6 +168,8 @@ class AttemptSucceeded:
 
     outcome: Outcome
     now_ms: int
+    pinned: int | None = None
+    """The lowest commit that another module's topology is about to read, if any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For each PState the vnodes whose whole state this microbatch also writes to a checkpoint."""
     timeline: int = 0
     """The timeline that the microbatch belongs to."""
+    mirrors: dict[str, int] = {}
+    """For each mirrored topology (``module/topology``) the commit as of which it is read."""
 
     @property
     def records(self) -> int:

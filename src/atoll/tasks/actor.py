@@ -25,6 +25,7 @@ from atoll.storage.local import LocalStore
 from atoll.tasks import aggregate, changes, fold, lookup, process
 from atoll.tasks.appending import AppendWriter
 from atoll.tasks.exchange import Blob, fetch
+from atoll.tasks.mirrors import MirrorViews
 from atoll.tasks.packing import VNODE, unpack
 from atoll.tasks.program import (
     AggregateTerminal,
@@ -83,11 +84,12 @@ class _Actor:
             self.spec.committed,
             self.spec.timeline,
         )
+        self._look_up_mirrors(tables)
         with Sessions(self.program, self.spec, history, self.token) as sessions:
             sessions.open_all(self._needed(tables))
             self._lap("open")
             for terminal in self.job.terminals:
-                if isinstance(terminal, LookupTerminal):
+                if isinstance(terminal, LookupTerminal) and terminal.tag not in self.emitted:
                     self._execute(terminal, tables, sessions)
             for terminal in self.job.terminals:
                 if not isinstance(terminal, LookupTerminal | ChangesTerminal):
@@ -135,6 +137,8 @@ class _Actor:
                 for vnode in table.column(VNODE).unique().to_pylist()
             }
             match terminal:
+                case LookupTerminal(pstate=name) if name in self.program.mirrors:
+                    pass
                 case AggregateTerminal(pstate=name) | LookupTerminal(pstate=name):
                     needed[name] |= vnodes
                 case ProcessTerminal(states=names):
@@ -146,6 +150,20 @@ class _Actor:
         for name, due in self.spec.checkpoint_vnodes.items():
             needed[name] |= set(self.program.owned(name, self.unit)) & set(due)
         return needed
+
+    def _look_up_mirrors(self, tables: dict[int, list[pa.Table]]) -> None:
+        """Before a store is open for writing.
+
+        Two topologies that mirror each other must not wait for each other's stores.
+        """
+        mirrors = MirrorViews(self.program, self.spec, self.store)
+        for terminal in self.job.terminals:
+            if isinstance(terminal, LookupTerminal) and terminal.pstate in self.program.mirrors:
+                rows = tables.get(terminal.tag)
+                if rows:
+                    with locating(self.program, self.spec), terminal.blamed():
+                        vnode_of = mirrors.view(terminal.pstate).vnode
+                        self.emitted[terminal.tag] = lookup.look_up(terminal, rows, vnode_of)
 
     def _execute(
         self, terminal: Terminal, tables: dict[int, list[pa.Table]], sessions: Sessions

@@ -102,6 +102,7 @@ class JobSpecs:
                 name: self.options.for_pstate(name).flush_paths_max for name in self.program.pstates
             },
             combine_rows_max=self.options.combiner_rows_max,
+            mirrors=plan.mirrors,
         )
 
     def forget(self, microbatch: int) -> None:

@@ -73,7 +73,12 @@ class _Bound:
 
 
 def bind(
-    graph: Graph, cut: Fragments, schemas: Schemas, places: Places, history_microbatches: int
+    graph: Graph,
+    cut: Fragments,
+    schemas: Schemas,
+    places: Places,
+    history_microbatches: int,
+    mirrors: Mapping[str, PStateSpec] | None = None,
 ) -> Program:
     """The program of a topology.
 
@@ -83,6 +88,7 @@ def bind(
         schemas: The columns after every operator.
         places: Where its tasks find things.
         history_microbatches: How many microbatches back its state stays readable directly.
+        mirrors: The PStates of other modules, by ``module.name``.
 
     Raises:
         DeclarationError: When a key or an aggregate does not fit the types that reach it.
@@ -92,7 +98,8 @@ def bind(
     for name, declared in graph.pstates.items():
         with placed(declared.place):
             specs[name] = pstate_spec(declared, bound.codecs.get(name, {}))
-    jobs = tuple(_job(job, cut, schemas, bound, specs) for job in cut.jobs)
+    mirrored = {name: spec for name, spec in (mirrors or {}).items() if name in _mirrored(graph)}
+    jobs = tuple(_job(job, cut, schemas, bound, specs | mirrored) for job in cut.jobs)
     if graph.dead_letter is not None:
         jobs = reported_once(jobs, cut)
     depots = {
@@ -107,8 +114,18 @@ def bind(
         depots,
         history_microbatches,
         tracked=frozenset(cut.number[each] for each in tracked_operators(graph)),
+        mirrors=mirrored,
         dead_letter=None if graph.dead_letter is None else graph.dead_letter.name,
     )
+
+
+def _mirrored(graph: Graph) -> set[str]:
+    """The mirrored PStates that a topology looks up in."""
+    return {
+        step.target.pstate.name
+        for step in graph.state_operators
+        if isinstance(step, op.Lookup) and step.target.pstate.mirrored
+    }
 
 
 def emitted_schema(step: op.StateOperator, schemas: Schemas) -> pa.Schema:
@@ -290,8 +307,9 @@ def _terminal(
         case op.Lookup(target=target, keys=keys, column=column):
             rows = schemas[step.inputs[0]]
             elements = _elements(target, keys, rows, step)
-            codec = bound.codec(target)
-            initial = specs[target.pstate.name].initial_bytes
+            spec = specs[target.pstate.name]
+            codec = spec.codec(_position(target)) if target.pstate.mirrored else bound.codec(target)
+            initial = spec.initial_bytes
             return LookupTerminal(
                 *common, target.pstate.name, elements, codec, initial, column, rows
             )

@@ -13,13 +13,16 @@ from atoll.tasks.packing import VNODE, encoded_keys, key_arrays
 
 if TYPE_CHECKING:
     from atoll.pstate.session import VnodeSession
+    from atoll.pstate.view import VnodeView
     from atoll.tasks.program import LookupTerminal
 
 __all__ = ["look_up"]
 
 
 def look_up(
-    terminal: LookupTerminal, tables: list[pa.Table], session_of: Callable[[int], VnodeSession]
+    terminal: LookupTerminal,
+    tables: list[pa.Table],
+    session_of: Callable[[int], VnodeSession | VnodeView],
 ) -> pa.Table:
     """The rows in their order, with the column that the terminal adds."""
     table = pa.concat_tables(tables).combine_chunks()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atoll.errors import AtollError
+from atoll.placement.mapping import Mapping
 from atoll.placement.placement import NOWHERE, Placement
 from atoll.storage.places import Places
 
@@ -254,6 +255,8 @@ class Program:
     """Which unit owns each vnode of each PState."""
     tracked: frozenset[int] = frozenset()
     """The operators whose rows say which record they came from: a user's function may see them."""
+    mirrors: dict[str, PStateSpec] = field(default_factory=dict)
+    """The PStates of other modules that it reads, by ``module.name``."""
     dead_letter: str | None = None
     """The depot for rows on which a user's function raises; None: they fail the attempt."""
 
@@ -281,6 +284,13 @@ class Program:
         if microbatches == self.history_microbatches:
             return self
         return replace(self, history_microbatches=microbatches)
+
+    def mapping(self, pstate: str) -> Mapping:
+        """Which unit takes the rows for each vnode of a PState; of a mirror any may."""
+        mirror = self.mirrors.get(pstate)
+        if mirror is None:
+            return self.placement.mappings[pstate]
+        return Mapping.even(mirror.vnode_count, self.units[: mirror.vnode_count])
 
     def owned(self, pstate: str, unit: int) -> tuple[int, ...]:
         """The vnodes of a PState that a unit owns."""
@@ -329,3 +339,5 @@ class JobSpec:
     """For each PState how many entries that a function wrote may wait for the store."""
     combine_rows_max: int | None = None
     """How many rows a task collects before it folds them."""
+    mirrors: dict[str, int] = field(default_factory=dict)
+    """For each mirrored topology (``module/topology``) the commit as of which it is read."""
