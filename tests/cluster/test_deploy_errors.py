@@ -353,7 +353,7 @@ def test_what_is_fixed_for_life(cluster):
         ({"vnodes": 8}, "vnode count of topology 'mb'"),
         ({"ddl": "k string, v int"}, "schema of depot 'rows'"),
         ({"partitions": 3}, "number of partitions of depot 'rows'"),
-        ({"value": float}, "schema of PState 'sums'"),
+        ({"value": float}, "PState 'sums' differs"),
         ({"pstate": "totals"}, "PState 'sums' is deployed"),
     ]:
         with pytest.raises(DeployError, match=words) as caught:

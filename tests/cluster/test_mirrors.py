@@ -19,7 +19,9 @@ TIDY = {"pstate.checkpoint.interval.commits": 5}
 """So that commits go soon when nothing keeps them."""
 
 
-def shop(*, private=False, partitions=3, vnodes=8, retain=None, price=int, drop=False):
+def shop(
+    *, doubled=False, private=False, partitions=3, vnodes=8, retain=None, price=int, drop=False
+):
     """Keeps the last price of each item; its sales are only kept as records."""
     module = atoll.Module("shop")
     priced = module.depot("priced", "item string, price long", partition_by="item")
@@ -29,6 +31,8 @@ def shop(*, private=False, partitions=3, vnodes=8, retain=None, price=int, drop=
         )
     mb = module.microbatch("mb", vnode_count=vnodes, options=TIDY)
     prices = mb.pstate("prices", Map(str, price), private=private)
+    if doubled:
+        prices.migrated("doubled", lambda value: 2 * value)
     mb.source(priced, start_from=FIRST).aggregate(prices["item"], agg.last("price"))
     return module
 
@@ -157,6 +161,21 @@ def test_a_rollback_does_not_abandon_what_is_being_read(tmp_path):
             first.topology("mb").rollback(2)
             assert first.pstate("prices").get("a") == 2
             assert second.pstate("sold").get("a", "revenue") == 30
+
+
+def test_mirrored_values_may_be_migrated_within_their_schema(tmp_path):
+    """The reader goes on without a deployment of its own, in the middle and at the end."""
+    with TopologyTestDriver(shop(), root=tmp_path) as first:
+        price(first, a=1, b=5)
+        with TopologyTestDriver(till(), root=tmp_path) as second:
+            first.update(shop(doubled=True))
+            for amount in (10, 100):
+                first.depot("sales").append([{"item": i, "amount": amount} for i in "ab"])
+                second.run_until_idle()
+                first.run_until_idle()
+            assert first.status()["migrations"] == {}
+            assert second.pstate("sold").get("a", "revenue") == 220
+            assert second.pstate("sold").get("b", "revenue") == 1100
 
 
 def test_retention_waits_for_mirrors(tmp_path):

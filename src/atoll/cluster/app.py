@@ -24,6 +24,7 @@ from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.history import CommitHistory
+from atoll.microbatch.migrating import Migrating
 from atoll.microbatch.mirrored import MirroredTopologies
 from atoll.microbatch.progress import (
     known_checkpoints,
@@ -247,6 +248,11 @@ class App:
             last=with_starts(last, starts, depots),
             vnode_counts={name: each.vnode_count for name, each in graph.pstates.items()},
             checkpoints=known_checkpoints(self.store, self.name, graph.topology, last),
+            migrations={
+                name: Migrating(spec.generation, spec.migrations[-1].id)
+                for name, spec in bound.program.pstates.items()
+                if spec.migrations
+            },
             placement=placement_of(self.cluster.info(), graph.topology),
         )
         actions = Actions(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -16,6 +16,7 @@ from atoll.cluster.app import App
 from atoll.cluster.catalog import BoundTopology, bind_topology
 from atoll.cluster.depots import depot_spec, described_partitioner
 from atoll.cluster.drive import Drive
+from atoll.cluster.migrations import migrated, try_migrations
 from atoll.cluster.mirrors import resolve_mirrors
 from atoll.cluster.revisions import Revision, Revisions
 from atoll.cluster.update import check_mirrors, check_update
@@ -39,7 +40,7 @@ from atoll.views.deployment import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from atoll.cluster.engines import Engine
     from atoll.depot.mirror import MirrorDepot
@@ -93,11 +94,13 @@ class Cluster(ABC):
             bind_topology(self._engine, topology, self.places, settings, mirrors.pstates)
             for topology in module.topologies.values()
         ]
-        specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
         before = latest_deployment(store, module.name)
+        bound = migrated(before, bound, _ship)
+        specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
         if before is not None:
             check_update(before, module, specs)
             check_mirrors(store, module, specs)
+            try_migrations(before, bound, self.places)
         running = self.apps.pop(module.name, None)
         if running is not None:
             running.close()
@@ -202,6 +205,12 @@ class Cluster(ABC):
             )
             for name, declared in module.depots.items()
         }
+
+
+def _ship(function: Callable[..., Any]) -> bytes:
+    from atoll.spark.shipping import ship_function
+
+    return ship_function(function)
 
 
 def _deployment(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from atoll.cluster.migrations import differences
 from atoll.cluster.mirrors import broken_mirrors
 from atoll.ddl import to_ddl
 from atoll.errors import DeployError
@@ -36,7 +34,13 @@ def check_update(before: Deployment, module: Module, specs: dict[str, PStateSpec
         for name, plain in topology.pstates.items():
             if name not in new.graph.pstates:
                 raise _missing("PState", name, before.module)
-            _same("PState", name, "schema", _fixed(plain), _fixed(specs[name].to_json()))
+            found = differences(PStateSpec.from_json(plain), specs[name])
+            if found:
+                raise DeployError(
+                    f"PState {name!r} differs from what is deployed: {'; '.join(found)}",
+                    hint="keep it, use another name, or say how its values change: "
+                    f"{name}.migrated(id, function)",
+                )
 
 
 def check_mirrors(store: LocalStore, module: Module, specs: dict[str, PStateSpec]) -> None:
@@ -52,11 +56,6 @@ def check_mirrors(store: LocalStore, module: Module, specs: dict[str, PStateSpec
             f"the update would break mirrors: {'; '.join(broken)}",
             hint="update those modules first, so that they no longer mirror it",
         )
-
-
-def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a PState can never change: who may read it can."""
-    return {name: value for name, value in spec.items() if name != "private"}
 
 
 def _missing(kind: str, name: str, module: str) -> DeployError:

@@ -64,4 +64,23 @@ def _pstate_commit(
         if name in manifest.checkpoints
     ]
     again = state.checkpoints.named_again(plan.id, state.options.checkpoint_commits, name)
-    return PStateCommit(pack_ids(touched), logs, written + again), touched
+    generations = _generations(name, vnode_count, state, outcome)
+    return PStateCommit(pack_ids(touched), logs, written + again, generations), touched
+
+
+def _generations(name: str, vnode_count: int, state: State, outcome: Outcome) -> bytes:
+    """How many migrations each vnode has been through after the attempt."""
+    before = state.last.pstates.get(name)
+    packed = b"" if before is None else before.generations
+    migrated = [
+        vnode
+        for job in outcome.jobs
+        for manifest in job.manifests
+        for vnode in manifest.migrated.get(name, ())
+    ]
+    if not migrated:
+        return packed
+    known = unpack_ids(packed) if packed else [0] * vnode_count
+    for vnode in migrated:
+        known[vnode] = state.migrations[name].generation
+    return pack_ids(known)

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from atoll.microbatch import planning
+from atoll.microbatch import migrating, planning
 from atoll.microbatch.backoff import delay_ms, is_environmental
 from atoll.microbatch.commit import build_commit
 from atoll.microbatch.events import (
@@ -208,11 +208,12 @@ def _wake(state: State, event: Wake) -> tuple[State, Command]:
     if asked.came > asked.answered and not stale:  # whoever asked has what it asked for
         state = replace(state, asked=Asked(asked.came, asked.came, asked.came, state.last.id))
     idle = all(start == end for each in ranges.values() for start, end in each)
-    if idle and not stale and state.placing is None:
+    slices = migrating.slices(state.last, state.migrations, state.options)
+    if idle and not stale and not slices and state.placing is None:
         return state, Wait(state.options.empty_sleep_millis)
     due = stale or state.checkpoints.due(state.last, state.options.checkpoint_commits)
     follows = state.last
-    plan = Plan(follows.id + 1, state.epoch, event.now_ms, ranges, due, follows.timeline)
+    plan = Plan(follows.id + 1, state.epoch, event.now_ms, ranges, due, follows.timeline, slices)
     return replace(state, step=Step.PRIME, version=0), CreatePlan(plan)
 
 

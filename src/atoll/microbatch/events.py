@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from atoll.microbatch.checkpoints import Checkpoints
+from atoll.microbatch.migrating import Migrating
 from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, Outcome
@@ -134,6 +136,8 @@ class State:
     placing: Placing | None = None
     placed: Answer = Answer()
     """To the last request for another placement."""
+    migrations: Mapping[str, Migrating] = field(default_factory=dict)
+    """For each PState that was ever migrated what it is migrated to."""
 
 
 @dataclass(frozen=True, slots=True)

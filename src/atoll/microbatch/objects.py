@@ -48,6 +48,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For each PState the vnodes whose whole state this microbatch also writes to a checkpoint."""
     timeline: int = 0
     """The timeline that the microbatch belongs to."""
+    migrate_vnodes: dict[str, list[int]] = {}
+    """For each PState the vnodes that this microbatch rewrites although nothing else does."""
     mirrors: dict[str, int] = {}
     """For each mirrored topology (``module/topology``) the commit as of which it is read."""
 
@@ -89,6 +91,8 @@ class PStateCommit(msgspec.Struct, frozen=True):
     logs: list[list[LogFile]]
     """The incremental logs of this microbatch, by the Spark job that wrote them."""
     checkpoints: list[CheckpointFile]
+    generations: bytes = b""
+    """For each vnode how many migrations its entries have been through; empty for none of any."""
 
 
 class Branch(msgspec.Struct, frozen=True):

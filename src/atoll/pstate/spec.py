@@ -9,7 +9,7 @@ struct fields on the way to it.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from atoll.codec.values import LeafCodec, leaf_codec
 from atoll.errors import DeclarationError, StateError
 from atoll.placement.vnodes import check_vnode_count, vnode_of
+from atoll.pstate.migration import Migration
 from atoll.schema import Map, Node, Set, Struct, from_json, to_json
 
 __all__ = ["DeclaredPState", "PStateSpec", "Position", "child_of", "leaves", "pstate_spec"]
@@ -71,6 +72,8 @@ class PStateSpec:
         codecs: The codec of each leaf, by position. A set's elements have none.
         initial: The value of a leaf at the top that was never written.
         private: Whether only its topology reads it.
+        migrations: What its entries have been through or still have to, in order.
+        migrated: The ids of all migrations that were ever declared for it.
     """
 
     module: str
@@ -82,6 +85,13 @@ class PStateSpec:
     codecs: Mapping[Position, LeafCodec] = field(repr=False)
     initial: Any = None
     private: bool = False
+    migrations: tuple[Migration, ...] = ()
+    migrated: tuple[str, ...] = ()
+
+    @property
+    def generation(self) -> int:
+        """That of a vnode whose entries have been through all migrations."""
+        return self.migrations[-1].generation if self.migrations else 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what was declared; the rest is computed again."""
@@ -97,6 +107,8 @@ class PStateSpec:
                 dict(self.codecs),
                 self.initial,
                 self.private,
+                self.migrations,
+                self.migrated,
             ),
         )
 
@@ -126,11 +138,24 @@ class PStateSpec:
         """The vnode of every entry whose key begins with this encoded element."""
         return vnode_of(element, self.vnode_count) if self.vnode_count > 1 else 0
 
+    def position_of(self, elements: Sequence[object]) -> Position | None:
+        """The position of the leaf at a decoded key; None for a set's element."""
+        node: Node | None = self.node
+        names: list[str] = []
+        for element in elements:
+            assert isinstance(node, Map | Struct | Set)
+            if isinstance(node, Struct):
+                names.append(str(element))
+            node = child_of(node, element)
+        return None if node is None else tuple(names)
+
     def to_json(self) -> dict[str, Any]:
         """The spec as plain data, for the deployment object; :meth:`from_json` reads it."""
         initial = self.initial_bytes
         return {
             **({"private": True} if self.private else {}),
+            **({"migrated": list(self.migrated)} if self.migrated else {}),
+            **({"migrations": [m.to_json() for m in self.migrations]} if self.migrations else {}),
             "module": self.module,
             "topology": self.topology,
             "name": self.name,
@@ -162,6 +187,8 @@ class PStateSpec:
                 codecs,
                 initial,
                 bool(data.get("private")),
+                tuple(Migration.from_json(each) for each in data.get("migrations", ())),
+                tuple(data.get("migrated", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DeclarationError(

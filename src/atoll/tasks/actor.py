@@ -9,6 +9,7 @@ before the commit object.
 
 from __future__ import annotations
 
+import functools
 import time
 import uuid
 from collections import defaultdict
@@ -103,6 +104,7 @@ class _Actor:
             changed = self._commit(sessions)
             self._lap("write")
             opened, logs_applied = sessions.opened, sessions.logs_applied
+            migrated = sessions.migrated
             shared = self.program.places.identity is not None
             vnode_bytes = sessions.vnode_bytes() if shared else {}
         logs = {name: self._log(name, parts) for name, parts in changed.items() if parts}
@@ -121,6 +123,7 @@ class _Actor:
             appends=appends,
             opened=opened,
             logs_applied=logs_applied,
+            migrated=migrated,
             worker=self.program.places.worker,
             vnode_bytes=vnode_bytes,
             rows=rows + sum(each.file.rows for each in appends),
@@ -147,7 +150,7 @@ class _Actor:
                 case ChangesTerminal(pstate=name):
                     owned = set(self.program.owned(name, self.unit))
                     needed[name] |= owned & self.spec.prior_vnodes.get(name, frozenset())
-        for name, due in self.spec.checkpoint_vnodes.items():
+        for name, due in (*self.spec.checkpoint_vnodes.items(), *self.spec.migrate_vnodes.items()):
             needed[name] |= set(self.program.owned(name, self.unit)) & set(due)
         return needed
 
@@ -175,7 +178,9 @@ class _Actor:
     def _run(self, terminal: Terminal, rows: list[pa.Table], sessions: Sessions) -> None:
         match terminal:
             case ChangesTerminal(pstate=name):
-                self.emitted[terminal.tag] = changes.changes(terminal, sessions.of(name))
+                self.emitted[terminal.tag] = changes.changes(
+                    terminal, sessions.of(name), functools.partial(sessions.converter, name)
+                )
             case FoldTerminal(fires=True) if not rows and self._first():
                 self.emitted[terminal.tag] = fold.no_rows(terminal)
             case _ if not rows:

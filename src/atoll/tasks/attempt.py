@@ -102,6 +102,12 @@ class JobSpecs:
                 name: self.options.for_pstate(name).flush_paths_max for name in self.program.pstates
             },
             combine_rows_max=self.options.combiner_rows_max,
+            migrate_vnodes={
+                name: tuple(vnodes)
+                for name, vnodes in plan.migrate_vnodes.items()
+                if job.index == 0
+            },
+            migrated_vnodes=_migrated(done),
             mirrors=plan.mirrors,
         )
 
@@ -151,7 +157,7 @@ class JobSpecs:
 
 def has_work(job: JobProgram, spec: JobSpec) -> bool:
     """Whether a job has anything to do: rows to read or make, checkpoints, changes to emit."""
-    if rows_of(spec) or spec.checkpoint_vnodes or job.fires:
+    if rows_of(spec) or spec.checkpoint_vnodes or spec.migrate_vnodes or job.fires:
         return True
     return any(
         isinstance(each, ChangesTerminal) and spec.prior_vnodes.get(each.pstate)
@@ -188,6 +194,16 @@ def _roots(job: JobProgram, cut: Fragments) -> set[int]:
     for chain in cut.jobs[job.index].chains:
         climb(chain.origin)
     return found
+
+
+def _migrated(done: Sequence[JobOutcome]) -> dict[str, frozenset[int]]:
+    """The vnodes that earlier jobs of the attempt rewrote, by PState."""
+    vnodes: dict[str, frozenset[int]] = {}
+    for outcome in done:
+        for manifest in outcome.manifests:
+            for name, each in manifest.migrated.items():
+                vnodes[name] = vnodes.get(name, frozenset()) | frozenset(each)
+    return vnodes
 
 
 def _priors(

@@ -12,6 +12,7 @@ from atoll.dataflow.rows import ORIGIN, ORIGIN_FIELD
 from atoll.tasks.packing import VNODE, encoded_keys, key_arrays
 
 if TYPE_CHECKING:
+    from atoll.pstate.migration import MigratedVnode
     from atoll.pstate.session import VnodeSession
     from atoll.pstate.view import VnodeView
     from atoll.tasks.program import LookupTerminal
@@ -22,7 +23,7 @@ __all__ = ["look_up"]
 def look_up(
     terminal: LookupTerminal,
     tables: list[pa.Table],
-    session_of: Callable[[int], VnodeSession | VnodeView],
+    session_of: Callable[[int], VnodeSession | VnodeView | MigratedVnode],
 ) -> pa.Table:
     """The rows in their order, with the column that the terminal adds."""
     table = pa.concat_tables(tables).combine_chunks()

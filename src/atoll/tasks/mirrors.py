@@ -5,10 +5,14 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from atoll.microbatch.history import CommitHistory
 from atoll.microbatch.progress import latest_commit
+from atoll.pstate.spec import PStateSpec
 from atoll.pstate.stores import module_stores
 from atoll.pstate.view import PStateView
+from atoll.storage.numbered import NumberedObjects
 
 if TYPE_CHECKING:
     from atoll.storage.local import LocalStore
@@ -40,10 +44,16 @@ class MirrorViews:
         Raises:
             UsageError: When the commit that the plan names can no longer be read.
         """
-        spec = self._program.mirrors[name]
+        spec = self._present(self._program.mirrors[name])
         stores = module_stores(str(self._program.local), spec.module)
         history = self._history(spec.module, spec.topology)
-        return PStateView(stores, spec.name, spec.vnode_count, history)
+        return PStateView(stores, spec.name, spec.vnode_count, history, spec)
+
+    def _present(self, spec: PStateSpec) -> PStateSpec:
+        """The PState as it is deployed now: its values may have been migrated since."""
+        objects = NumberedObjects(self._store, f"{spec.module}/deployments")
+        plain = msgspec.msgpack.decode(objects.read(objects.latest() or 0))
+        return PStateSpec.from_json(plain["topologies"][spec.topology]["pstates"][spec.name])
 
     def _opened(self, module: str, topology: str) -> CommitHistory:
         head = latest_commit(self._store, module, topology)

@@ -339,5 +339,9 @@ class JobSpec:
     """For each PState how many entries that a function wrote may wait for the store."""
     combine_rows_max: int | None = None
     """How many rows a task collects before it folds them."""
+    migrate_vnodes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """For each PState the vnodes to rewrite although no row comes for them."""
+    migrated_vnodes: dict[str, frozenset[int]] = field(default_factory=dict)
+    """For each PState the vnodes that earlier jobs of this attempt rewrote."""
     mirrors: dict[str, int] = field(default_factory=dict)
     """For each mirrored topology (``module/topology``) the commit as of which it is read."""

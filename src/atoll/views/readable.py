@@ -142,7 +142,7 @@ class ReadablePState:
         history = self._history()
         known = self._current
         if known is None or known[0] is not history:
-            view = PStateView(self._stores, self.name, self.spec.vnode_count, history)
+            view = PStateView(self._stores, self.name, self.spec.vnode_count, history, self.spec)
             known = self._current = (history, view)
         return known[1]
 
@@ -175,7 +175,7 @@ class ReadablePState:
         history = CommitHistory.open(
             self.store, self.spec.module, self.spec.topology, commit_id, timeline
         )
-        return PStateView(self._stores, self.name, self.spec.vnode_count, history)
+        return PStateView(self._stores, self.name, self.spec.vnode_count, history, self.spec)
 
     def _newer(self, view: PStateView, error: AtollError) -> PStateView:
         """The view to read instead of one whose files were dropped while it was read."""
