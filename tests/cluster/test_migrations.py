@@ -341,3 +341,22 @@ def test_mistakes_are_found_where_they_are_declared():
         assert "test_migrations.py" in caught.value.context["declared"]
     with pytest.raises(UsageError):
         atoll.testing.TopologyTestDriver(version(1)).update(module_with(Map(str, int)))
+
+
+def test_a_spark_scan_shows_new_values_in_the_middle_of_a_migration(cluster):
+    """Spark's own processes load the function from the root; the topology runs as Spark jobs."""
+    app = cluster.deploy(version(1))
+    app.depot("rows").append([{"k": f"k{n}", "n": "a", "v": n} for n in range(20)])
+    app.topology("mb").wait_processed(20)
+    app = cluster.update(version(2))
+    app.pause()
+    shown = {
+        row["key"]: row["value"].asDict()
+        for row in app.dataframe("state").select("key", "value").collect()
+    }
+    assert shown == {f"k{n}": to_struct(n) for n in range(20)}
+    app.resume()
+    app.depot("rows").append([{"k": "k3", "n": "a", "v": 33}])
+    app.topology("mb").wait_processed(21)
+    assert app.pstate("state").get("k3", "a") == to_struct(33)
+    assert app.pstate("state").get("k4", "a") == to_struct(4)

@@ -57,6 +57,8 @@ class Delivery:
         """
         producer = Producer(self.producer_id, sequence=commit.id, epoch=commit.timeline, gaps=True)
         for name, parts in _by_depot(commit).items():
+            if name not in self.depots:
+                continue  # it was removed since; only the life before could owe it rows
             try:
                 self.depots[name].append_stream(self.records(parts), producer=producer)
             except ProducerError as error:

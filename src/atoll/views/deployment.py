@@ -66,6 +66,8 @@ class Deployment(msgspec.Struct, frozen=True):
     topologies: dict[str, TopologyDeployment]
     mirrors: dict[str, MirrorDeployment] = {}
     """What it reads of other modules, by ``module.name``."""
+    removed: list[str] = []
+    """The parts that were ever removed, as ``kind:name``; their names stay taken."""
 
     def topology_of(self, pstate: str) -> tuple[str, PStateSpec]:
         """The topology that owns a PState, and the PState's spec.
