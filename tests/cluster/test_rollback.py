@@ -340,7 +340,7 @@ def test_a_rollback_by_somebody_else_is_followed(running):
 
 def test_retention_keeps_what_a_rollback_reads_again(tmp_path, monkeypatch):
     """A depot that keeps as little as it may still has the records after the horizon."""
-    monkeypatch.setattr("atoll.cluster.trimming._INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr("atoll.cluster.trimming._INTERVAL_MS", 0)
     monkeypatch.setattr(
         "atoll.cluster.cluster.depot_spec",
         lambda declared: replace(depot_spec(declared), segment_bytes_max=1 << 16),
