@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from atoll.cluster.depots import described_partitioner
 from atoll.cluster.migrations import differences
 from atoll.ddl import to_ddl
+from atoll.depot.evolving import added_columns
 from atoll.errors import DeployError, UsageError
 from atoll.pstate.spec import PStateSpec
 
@@ -202,8 +203,15 @@ def _depots(before: Deployment, module: Module) -> Iterator[Change]:
         if declared is None:
             continue
         ddl, partitioner = to_ddl(declared.schema), described_partitioner(declared)
-        if depot.ddl != ddl:
-            detail = f"the schema of a depot is fixed: {depot.ddl} is deployed, {ddl} declared"
+        added = added_columns(ddl, depot.ddl)
+        if added:
+            detail = f"new columns, null in older records: {', '.join(added)}"
+            yield Change("changed", "depot", name, detail)
+        elif depot.ddl != ddl:
+            detail = (
+                "the schema of a depot is fixed, but for columns added at the end that may be "
+                f"null: {depot.ddl} is deployed, {ddl} declared"
+            )
             yield Change("refused", "depot", name, detail)
         if depot.partitions != declared.partitions:
             detail = f"partitions are fixed: {depot.partitions} deployed, {declared.partitions} "

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from atoll.ddl import to_ddl
 from atoll.depot.blocks import BlockRef
 from atoll.depot.chain import SegmentChain
 from atoll.depot.reader import resolve_start
@@ -38,7 +39,7 @@ class MirrorDepot:
             DamageError: When something that was stored is missing or cannot be read.
         """
         self.schema = schema
-        self._chain = SegmentChain(folder, partitions, None)
+        self._chain = SegmentChain(folder, partitions, to_ddl(schema))
         self._lock = threading.Lock()
         self._ends: tuple[int, ...] = ()
         self._refresh()
