@@ -17,6 +17,7 @@ from atoll.dataflow.declared import (
     TickDeclaration,
 )
 from atoll.dataflow.graph import Graph
+from atoll.dataflow.mirrors import mirror_depot, mirror_pstate
 from atoll.dataflow.queries import QueryGraph, arguments_of
 from atoll.dataflow.stream import Stream
 from atoll.dataflow.ticks import ticking
@@ -59,6 +60,8 @@ class Module:
         self.ticks: dict[str, TickDeclaration] = {}
         self.topologies: dict[str, Microbatch] = {}
         self.queries: dict[str, QueryGraph] = {}
+        self.mirrored_depots: dict[str, DepotDeclaration] = {}
+        self.mirrored_pstates: dict[str, PStateDeclaration] = {}
 
     def depot(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
@@ -142,6 +145,34 @@ class Module:
 
     def _sources(self) -> dict[str, object]:
         return {**self.depots, **self.ticks}
+
+    def mirror_depot(self, module: str, name: str, schema: str) -> DepotDeclaration:
+        """Another module's depot, to read with ``source(...)`` at offsets of one's own.
+
+        Args:
+            module: The other module's name.
+            name: The depot's name there.
+            schema: Its schema, which is compared with what is deployed.
+
+        Raises:
+            DeclarationError: When the schema is wrong, or the module is this one.
+        """
+        return mirror_depot(self, module, name, schema, declared_at(1))
+
+    def mirror_pstate(self, module: str, name: str, schema: Any) -> PStateDeclaration:
+        """Another module's PState, to read with ``lookup(...)`` and ``join(...)``.
+
+        A microbatch reads it as of one commit, which its plan names, in every attempt.
+
+        Args:
+            module: The other module's name.
+            name: The PState's name there.
+            schema: Its schema, which is compared with what is deployed.
+
+        Raises:
+            DeclarationError: When the schema is wrong, or the module is this one.
+        """
+        return mirror_pstate(self, module, name, schema, declared_at(1))
 
     def microbatch(
         self,
@@ -321,10 +352,10 @@ class Microbatch:
     def source(
         self, depot: DepotDeclaration | TickDeclaration, *, start_from: StartFrom | None = None
     ) -> Stream:
-        """Read a depot of this module; by default only what is appended from now on.
+        """Read a depot; by default only what is appended from now on.
 
         Args:
-            depot: What ``Module.depot`` or ``Module.tick`` returned.
+            depot: What ``Module.depot``, ``Module.tick`` or ``Module.mirror_depot`` returned.
             start_from: ``atoll.start.beginning()``, ``after_timestamp(...)``, ``ago(...)``. It
                 counts only when the topology first meets the depot.
         """
@@ -337,10 +368,11 @@ class Microbatch:
                 hint="give what module.depot(...) returned",
                 declared=place,
             )
-        if self.module.depots.get(depot.name) is not depot:
+        known = self.module.mirrored_depots if depot.mirrored else self.module.depots
+        if known.get(depot.name) is not depot:
             raise DeclarationError(
                 f"depot {depot.name!r} belongs to module {depot.module!r}",
-                hint=f"declare it in module {self.module.name!r}",
+                hint=f"declare it in module {self.module.name!r}, or read its mirror_depot(...)",
                 declared=place,
             )
         if depot is self.graph.dead_letter:

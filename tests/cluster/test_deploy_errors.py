@@ -350,11 +350,11 @@ def test_what_is_fixed_for_life(cluster):
     app.depot("rows").append([{"k": "a", "v": 1}])
     app.topology("mb").wait_processed(1)
     for change, words in [
-        ({"vnodes": 8}, "vnode count of topology 'mb'"),
-        ({"ddl": "k string, v int"}, "schema of depot 'rows'"),
-        ({"partitions": 3}, "number of partitions of depot 'rows'"),
-        ({"value": float}, "schema of PState 'sums'"),
-        ({"pstate": "totals"}, "PState 'sums' is deployed"),
+        ({"vnodes": 8}, "the vnode count is fixed: 4"),
+        ({"ddl": "k string, v int"}, "the schema of a depot is fixed"),
+        ({"partitions": 3}, "partitions are fixed: 2"),
+        ({"value": float}, "pstate 'sums': schema"),
+        ({"pstate": "totals"}, "pstate 'sums': no longer declared"),
     ]:
         with pytest.raises(DeployError, match=words) as caught:
             cluster.deploy(module(**change))

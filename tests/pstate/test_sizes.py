@@ -14,9 +14,10 @@ import pytest
 
 import atoll
 from atoll import Map, Set, Struct, agg, path
+from atoll.codec.keys import DATA_END
 from atoll.errors import DeclarationError, DeployError
 from atoll.fsck.root import check_root
-from atoll.pstate.sizes import DATA_END, SIZES_COMPLETE, counter_key, size_of
+from atoll.pstate.sizes import SIZES_COMPLETE, counter_key, size_of
 from atoll.testing import TopologyTestDriver
 
 RECORD = "user string, item string, n long"

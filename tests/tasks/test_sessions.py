@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from types import SimpleNamespace
+
 import lmdb
 import pytest
 
@@ -19,7 +22,9 @@ class _Program:
 
     def __init__(self, local):
         self.local = local
-        self.pstates = {}
+        self.pstates = defaultdict(
+            lambda: SimpleNamespace(migrations=(), generation=0, track_size=False)
+        )
 
 
 class _Fresh:

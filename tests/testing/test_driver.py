@@ -329,7 +329,7 @@ def test_an_update_goes_on_from_the_last_commit():
         assert driver.pstate("counts").get() == {"a": 3, "b": 1}
         with pytest.raises(UsageError, match="no version of 'words'"):
             driver.update(chained())
-        with pytest.raises(atoll.errors.DeployError, match="number of partitions"):
+        with pytest.raises(atoll.errors.DeployError, match="partitions are fixed"):
             driver.update(counting(partitions=5))
         assert driver.status()["processed"] == 4
 

@@ -25,10 +25,14 @@ __all__ = ["load_module"]
 _FORM = "write FILE.py:NAME or PACKAGE.MODULE:NAME, for example examples/key_pairs.py:module"
 
 
-def load_module(target: str) -> Module:
+def load_module(target: str, *, again: bool = False) -> Module:
     """Import what the target names and return the Atoll module in it.
 
     Without ``:attribute`` the attribute is ``module``.
+
+    Args:
+        target: What a command names.
+        again: Read the files again that were imported before, those beside the target too.
 
     Raises:
         UsageError: When the target is not of that form, or its code fails to import.
@@ -38,8 +42,22 @@ def load_module(target: str) -> Module:
     attribute = attribute or "module"
     if not place or not attribute.isidentifier():
         raise UsageError(f"{target!r} names no module", hint=_FORM)
+    if again:
+        _forget(Path(place).resolve().parent if place.endswith(".py") else Path.cwd())
     found = _import_file(Path(place)) if place.endswith(".py") else _import_package(place)
     return _attribute(found, place, attribute)
+
+
+def _forget(folder: Path) -> None:
+    """Let the modules below a folder be imported anew; installed packages are none of them."""
+    importlib.invalidate_caches()
+    for name, known in list(sys.modules.items()):
+        file = getattr(known, "__file__", None)
+        if file is None or name == "__main__" or name.partition(".")[0] == "atoll":
+            continue
+        path = Path(file)
+        if path.is_relative_to(folder) and "site-packages" not in path.parts:
+            del sys.modules[name]
 
 
 def _attribute(found: ModuleType, place: str, attribute: str) -> Module:

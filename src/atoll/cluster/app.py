@@ -27,6 +27,8 @@ from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.history import CommitHistory
+from atoll.microbatch.migrating import Migrating
+from atoll.microbatch.mirrored import MirroredTopologies
 from atoll.microbatch.progress import (
     known_checkpoints,
     latest_commit,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from atoll.cluster.engines import Engine
+    from atoll.depot.mirror import MirrorDepot
     from atoll.storage.local import LocalStore
     from atoll.tasks.queries.run import BoundQuery
 
@@ -71,6 +74,7 @@ class App:
         engine: Engine,
         epoch: Epoch,
         depots: Mapping[str, Depot],
+        mirrors: Mapping[str, MirrorDepot],
         info: ClusterInfo,
         drive: Drive,
         bound_queries: Mapping[str, BoundQuery] | None = None,
@@ -83,6 +87,7 @@ class App:
         self.epoch = epoch
         self._drive = drive
         self._depots = dict(depots)
+        self._mirrors = mirrors
         self._loops: dict[str, Stepper] = {}
         self.cluster = Scaling(
             Revisions(store, name), epoch, info, self._loops, self._vnode_bytes, drive.now_ms
@@ -285,7 +290,9 @@ class App:
     ) -> None:
         """Prepare one topology to go on where its last commit ended."""
         graph = bound.declared.graph
-        depots = {name: self._depots[name] for name in graph.depots()}
+        own = {n: self._depots[n] for n, each in graph.depots().items() if not each.mirrored}
+        mirrors = {n: self._mirrors[n] for n, each in graph.depots().items() if each.mirrored}
+        depots: dict[str, Depot | MirrorDepot] = {**own, **mirrors}
         ticks = {name: each.every_ms for name, each in graph.ticks().items()}
         complete_rollback(self.store, self.name, graph.topology)
         last = latest_commit(self.store, self.name, graph.topology)
@@ -301,6 +308,11 @@ class App:
             last=with_starts(last, starts, (*depots, *ticks)),
             vnode_counts={name: each.vnode_count for name, each in graph.pstates.items()},
             checkpoints=known_checkpoints(self.store, self.name, graph.topology, last),
+            migrations={
+                name: Migrating(spec.generation, spec.migrations[-1].id)
+                for name, spec in bound.program.pstates.items()
+                if spec.migrations
+            },
             placement=placement_of(self.cluster.info(), graph.topology),
             clocks=bound.program.clocks(),
             ticks=ticks,
@@ -320,6 +332,11 @@ class App:
             starts=starts,
             ticks=tuple(ticks),
             timeline=last.timeline,
+            mirrored=MirroredTopologies(
+                self.store,
+                (self.name, graph.topology),
+                sorted({(each.module, each.topology) for each in bound.program.mirrors.values()}),
+            ),
         )
         loop = self._drive.loop(
             actions, state, first=first, observer=observer, on_fenced=self._note_fenced
@@ -330,7 +347,7 @@ class App:
             self._pstates[name] = ReadablePState(
                 spec, self.store, self.local, partial(self._history, loop)
             )
-        for depot in depots.values():
+        for depot in own.values():
             depot.on_append(loop.notify_append)
 
     def start(self) -> None:

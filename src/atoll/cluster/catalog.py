@@ -15,11 +15,14 @@ from atoll.storage.places import Places
 from atoll.tasks.bind import bind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from atoll.cluster.engines import Engine
     from atoll.dataflow.operators import Operator
     from atoll.module import Microbatch
+    from atoll.pstate.spec import PStateSpec
     from atoll.tasks.program import Program
 
 __all__ = ["BoundTopology", "bind_topology"]
@@ -37,7 +40,11 @@ class BoundTopology:
 
 
 def bind_topology(
-    engine: Engine, topology: Microbatch, places: Places, settings: Settings
+    engine: Engine,
+    topology: Microbatch,
+    places: Places,
+    settings: Settings,
+    mirrors: Mapping[str, PStateSpec],
 ) -> BoundTopology:
     """Check a topology in full and bind it.
 
@@ -46,6 +53,7 @@ def bind_topology(
         topology: As declared.
         places: Where everything lies.
         settings: The options set while the module ran before.
+        mirrors: The PStates of other modules that the module mirrors, by ``module.name``.
 
     Raises:
         DeclarationError: With the place in the user's file and what to change.
@@ -56,7 +64,7 @@ def bind_topology(
     _check_targets(topology)
     cut = fragments(topology.graph)
     schemas = engine.schemas(topology.graph)
-    program = bind(topology.graph, cut, schemas, places, options.history_microbatches)
+    program = bind(topology.graph, cut, schemas, places, options.history_microbatches, mirrors)
     return BoundTopology(topology, options, cut, schemas, program)
 
 

@@ -7,17 +7,22 @@ and how it is known which workers there are.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
 from atoll.cluster.app import App
 from atoll.cluster.catalog import BoundTopology, bind_topology
+from atoll.cluster.changes import DeployPlan, plan_changes
 from atoll.cluster.depots import depot_spec, described_partitioner
 from atoll.cluster.drive import Drive
+from atoll.cluster.migrations import migrated, try_migrations
+from atoll.cluster.mirrors import Mirrors, broken_mirrors, resolve_mirrors
+from atoll.cluster.partitioners import check_key_partitioners
+from atoll.cluster.removing import delete_removed
 from atoll.cluster.revisions import Revision, Revisions
-from atoll.cluster.update import check_key_partitioners, check_update
 from atoll.dataflow.scheduling import fragment_specs
 from atoll.ddl import to_ddl
 from atoll.depot.depot import Depot
@@ -39,9 +44,13 @@ from atoll.views.deployment import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
     from atoll.cluster.engines import Engine
+    from atoll.depot.mirror import MirrorDepot
     from atoll.microbatch.stepping import Observer
     from atoll.module import Module
+    from atoll.pstate.spec import PStateSpec
     from atoll.storage.places import Places
 
 __all__ = ["Cluster"]
@@ -76,25 +85,38 @@ class Cluster(ABC):
     def present(self) -> list[WorkerReport]:
         """The workers that there are now."""
 
-    def deploy(self, module: Module) -> App:
+    def plan(self, module: Module, *, remove: Collection[str] = ()) -> DeployPlan:
+        """What deploying a module would change, without changing anything.
+
+        Args:
+            module: The new version.
+            remove: What may go, as for :meth:`deploy`.
+
+        Raises:
+            DeclarationError: When the module has a mistake.
+            DeployError: When a migration cannot be taken over.
+            UsageError: When something to remove is not deployed, or still declared.
+        """
+        return self._prepare(module, remove).plan
+
+    def deploy(self, module: Module, *, remove: Collection[str] = ()) -> App:
         """Check a module in full, then run it, from where its last commit ended if it ran before.
+
+        Args:
+            module: The module.
+            remove: What is deployed, no longer declared, and shall go with its data:
+                ``depot:name``, ``pstate:name``, or ``topology:name`` with its PStates.
 
         Raises:
             DeclarationError: When the module has a mistake; nothing has started then.
             DeployError: When the root holds a deployment of it that it does not fit.
+            UsageError: When something to remove is not deployed, or still declared.
         """
+        prepared = self._prepare(module, remove)
+        prepared.plan.check()
+        bound, mirrors, before = prepared.bound, prepared.mirrors, prepared.before
         store = LocalStore(self.root)
-        _, settings = SettingsLog(store, module.name).latest()
-        bound = [
-            bind_topology(self._engine, topology, self.places, settings)
-            for topology in module.topologies.values()
-        ]
-        specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
-        queries = bind_queries(module.queries, specs)
-        before = latest_deployment(store, module.name)
-        if before is not None:
-            check_update(before, module, specs)
-            check_key_partitioners(self.places, before, specs)
+        queries = bind_queries(module.queries, prepared.specs)
         running = self.apps.pop(module.name, None)
         if running is not None:
             running.close()
@@ -102,9 +124,14 @@ class Cluster(ABC):
         store.sweep(module.name)
         depots = self._open_depots(module, epoch)
         info = self._place(store, module, bound, epoch)
-        deployment = _deployment(module, bound, depots, before, self._drive.now_ms())
+        readable: dict[str, Depot | MirrorDepot] = {**depots, **mirrors.depots}
+        deployment = _deployment(module, bound, readable, before, self._drive.now_ms())
+        deployment = msgspec.structs.replace(
+            deployment, mirrors=mirrors.deployed, removed=list(prepared.plan.reserved)
+        )
         if before is None or _changed(before, deployment):
             save_deployment(store, deployment)
+        delete_removed(self.places, module.name, deployment.removed)
         app = App(
             module.name,
             store=store,
@@ -112,6 +139,7 @@ class Cluster(ABC):
             engine=self._engine,
             epoch=epoch,
             depots=depots,
+            mirrors=mirrors.depots,
             info=info,
             drive=self._drive,
             bound_queries=queries,
@@ -129,10 +157,14 @@ class Cluster(ABC):
             app.close()
         self.apps.clear()
 
-    def update(self, module: Module) -> App:
+    def update(self, module: Module, *, remove: Collection[str] = ()) -> App:
         """Replace a running module by another version of it.
 
         The running microbatch ends first; the new version goes on from its commit.
+
+        Args:
+            module: The new version.
+            remove: What may go, as for :meth:`deploy`.
 
         Raises:
             NotFoundError: When no module of that name runs here.
@@ -144,7 +176,7 @@ class Cluster(ABC):
                 f"no module {module.name!r} runs here",
                 hint="deploy(module) starts one; running: " + (", ".join(self.apps) or "none"),
             )
-        return self.deploy(module)
+        return self.deploy(module, remove=remove)
 
     def kill(self) -> None:
         """End every module as if the process had died, for tests.
@@ -168,6 +200,26 @@ class Cluster(ABC):
     ) -> None:
         """Close."""
         self.close()
+
+    def _prepare(self, module: Module, remove: Collection[str]) -> _Prepared:
+        """Check a module in full and compare it with what is deployed."""
+        store = LocalStore(self.root)
+        _, settings = SettingsLog(store, module.name).latest()
+        mirrors = resolve_mirrors(store, module)
+        bound = [
+            bind_topology(self._engine, topology, self.places, settings, mirrors.pstates)
+            for topology in module.topologies.values()
+        ]
+        before = latest_deployment(store, module.name)
+        bound = migrated(before, bound, _ship)
+        specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
+        ddls = {name: to_ddl(depot.schema) for name, depot in module.depots.items()}
+        broken = [] if before is None else list(broken_mirrors(store, module.name, ddls, specs))
+        plan = plan_changes(before, module, specs, remove, broken)
+        if before is not None and not plan.refused:
+            try_migrations(before, bound, self.places)
+            check_key_partitioners(self.places, before, specs)
+        return _Prepared(bound, specs, mirrors, before, plan)
 
     def _place(
         self, store: LocalStore, module: Module, bound: list[BoundTopology], epoch: Epoch
@@ -199,10 +251,27 @@ class Cluster(ABC):
         }
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """A module checked: ready to be deployed when its plan refuses nothing."""
+
+    bound: list[BoundTopology]
+    specs: dict[str, PStateSpec]
+    mirrors: Mirrors
+    before: Deployment | None
+    plan: DeployPlan
+
+
+def _ship(function: Callable[..., Any]) -> bytes:
+    from atoll.spark.shipping import ship_function
+
+    return ship_function(function)
+
+
 def _deployment(
     module: Module,
     bound: list[BoundTopology],
-    depots: dict[str, Depot],
+    depots: Mapping[str, Depot | MirrorDepot],
     before: Deployment | None,
     now_ms: int,
 ) -> Deployment:
@@ -211,7 +280,8 @@ def _deployment(
     for each in bound:
         graph = each.declared.graph
         known = before.topologies.get(graph.topology) if before is not None else None
-        starts = dict(known.starts) if known is not None else {}
+        read = graph.depots()
+        starts = {} if known is None else {n: at for n, at in known.starts.items() if n in read}
         for source in graph.sources:
             if source.depot.name not in starts:
                 start: StartFrom = source.start_from or end()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from atoll.codec.refusals import Checked
+from atoll.depot.blocks import with_columns
 from atoll.depot.producers import Producer
 from atoll.errors import DamageError, ProducerError
 from atoll.storage.local import storage_errors
@@ -57,10 +58,17 @@ class Delivery:
         """
         producer = Producer(self.producer_id, sequence=commit.id, epoch=commit.timeline, gaps=True)
         for name, parts in _by_depot(commit).items():
+            if name not in self.depots:
+                continue  # it was removed since; only the life before could owe it rows
+            depot = self.depots[name]
+            rows = _Widened(self.records(parts), depot.spec.schema)
             try:
-                self.depots[name].append_stream(self.records(parts), producer=producer)
+                depot.append_stream(rows, producer=producer)
             except ProducerError as error:
-                if error.context.get("problem") != "stale epoch":
+                problem = error.context.get("problem")
+                if problem == "conflict" and rows.widened:
+                    continue  # stored before the depot got more columns
+                if problem != "stale epoch":
                     raise
                 # commits are delivered in order: one after a rollback was, so this one was before
 
@@ -101,6 +109,24 @@ class Delivery:
                 hint="a commit names it: restore it from a copy, or roll the topology back",
                 file=file.name,
             )
+
+
+class _Widened:
+    """Records with the columns that their depot got since they were written.
+
+    ``widened`` says, once they were read, whether it got any.
+    """
+
+    def __init__(self, records: Iterator[Checked], schema: pa.Schema) -> None:
+        self.widened = False
+        self._records = records
+        self._schema = schema
+
+    def __iter__(self) -> Iterator[Checked]:
+        for each in self._records:
+            batch = with_columns(each.batch, self._schema)
+            self.widened = self.widened or batch is not each.batch
+            yield Checked(batch, each.refusals, each.refused_count)
 
 
 def _by_depot(commit: Commit) -> dict[str, list[AppendedRows]]:

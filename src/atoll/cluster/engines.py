@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from atoll.cluster.catalog import BoundTopology
     from atoll.dataflow.graph import Graph
     from atoll.dataflow.operators import ColumnOperator, Operator
-    from atoll.depot.depot import Depot
     from atoll.microbatch.executor import Executor
+    from atoll.tasks.attempt import BlockSource
 
 __all__ = ["AutoEngine", "Engine", "EngineName", "InlineEngine", "SparkEngine", "engine_named"]
 
@@ -35,7 +35,7 @@ class Engine(Protocol):
     def schemas(self, graph: Graph) -> dict[Operator, pa.Schema]:
         """The columns after each operator of a topology."""
 
-    def executor(self, bound: BoundTopology, depots: Mapping[str, Depot]) -> Executor:
+    def executor(self, bound: BoundTopology, depots: Mapping[str, BlockSource]) -> Executor:
         """What runs the attempts of a topology."""
 
     def dataframe(self, options: Mapping[str, str]) -> DataFrame:
@@ -88,7 +88,7 @@ class SparkEngine:
 
         return resolve(self.session, graph)
 
-    def executor(self, bound: BoundTopology, depots: Mapping[str, Depot]) -> Executor:
+    def executor(self, bound: BoundTopology, depots: Mapping[str, BlockSource]) -> Executor:
         """Attempts as Spark jobs."""
         from atoll.spark.executor import SparkExecutor
 
@@ -115,7 +115,7 @@ class InlineEngine:
         """The columns, without column steps."""
         return schemas_of(graph, python_only)
 
-    def executor(self, bound: BoundTopology, depots: Mapping[str, Depot]) -> Executor:
+    def executor(self, bound: BoundTopology, depots: Mapping[str, BlockSource]) -> Executor:
         """Attempts in the loop's own thread."""
         return InlineExecutor(bound.program, bound.cut, depots)
 
@@ -153,7 +153,7 @@ class AutoEngine:
             self._on_spark.append(graph)
             return self._spark.schemas(graph)
 
-    def executor(self, bound: BoundTopology, depots: Mapping[str, Depot]) -> Executor:
+    def executor(self, bound: BoundTopology, depots: Mapping[str, BlockSource]) -> Executor:
         """Attempts in the calling process, or as Spark jobs."""
         on_spark = any(bound.declared.graph is graph for graph in self._on_spark)
         return (self._spark if on_spark else self._inline).executor(bound, depots)

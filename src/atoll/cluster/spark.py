@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,8 +75,12 @@ class SparkCluster(Cluster):
         self._ended = threading.Event()
         self._watching: threading.Thread | None = None
 
-    def deploy(self, module: Module) -> App:
+    def deploy(self, module: Module, *, remove: Collection[str] = ()) -> App:
         """Check a module in full, then run it on the workers that there are.
+
+        Args:
+            module: The module.
+            remove: What may go, as for every cluster.
 
         Raises:
             DeclarationError: When the module has a mistake; nothing has started then.
@@ -85,7 +89,7 @@ class SparkCluster(Cluster):
         """
         self._await_workers()
         self._spread_columns()
-        app = super().deploy(module)
+        app = super().deploy(module, remove=remove)
         if self._watching is None:
             self._watching = threading.Thread(target=self._watch, name="atoll-workers", daemon=True)
             self._watching.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from atoll.cluster.mirrors import mirrored_offsets
 from atoll.microbatch.history import CommitHistory
 from atoll.microbatch.objects import Commit
 from atoll.microbatch.progress import with_starts
@@ -47,18 +48,22 @@ class DepotTrimmer:
         self._last_ms = -_INTERVAL_MS
 
     def __call__(self) -> None:
-        """Keep what a rollback of any topology would read again; the rest is retention's."""
+        """Keep what a rollback of any topology would read again; the rest is retention's.
+
+        Topologies of other modules count like the module's own.
+        """
         now_ms = self._now_ms()
         if 0 <= now_ms - self._last_ms < _INTERVAL_MS:
             return
         self._last_ms = now_ms
         needed_by = {name: self._oldest(loop).ends() for name, loop in self._loops.items()}
+        mirrored = mirrored_offsets(self._store, self._module)
         for name, depot in self._depots.items():
             needed = [
                 needed_by[topology][name]
                 for topology, loop in self._loops.items()
                 if name in loop.depots
-            ]
+            ] + mirrored.get(name, [])
             protected = [min(offsets) for offsets in zip(*needed, strict=True)] or None
             depot.trim(protected)
 

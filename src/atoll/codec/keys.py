@@ -53,6 +53,7 @@ from atoll.errors import StateError
 from atoll.schema import Scalar
 
 __all__ = [
+    "DATA_END",
     "EMPTY_KEY",
     "decode_element",
     "decode_key",
@@ -61,6 +62,9 @@ __all__ = [
     "prefix_range",
     "successor",
 ]
+
+DATA_END = b"\xfe"
+"""The keys of data are lower: no element's tag is so high."""
 
 EMPTY_KEY = b"\x00"
 """The key of no elements; one byte, because a store takes no key without bytes."""

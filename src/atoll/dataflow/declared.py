@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from atoll.dataflow.usercode import declared_at
+from atoll.dataflow.usercode import check_function, declared_at
 from atoll.errors import DeclarationError
 from atoll.schema import Map, Node, Scalar, Set, Struct
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "REJECTED_DDL",
+    "DeclaredMigration",
     "DepotDeclaration",
     "PStateDeclaration",
     "Part",
@@ -52,6 +53,9 @@ class DepotDeclaration:
     partitions: int
     records_max: int | None = None
     age_seconds_max: float | None = None
+    mirrored: str = ""
+    """For a mirror the depot's own name in ``module``, which is another one."""
+    place: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +90,15 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
+class DeclaredMigration:
+    """What ``PStateDeclaration.migrated`` was given; ``position``: the fields on the way."""
+
+    id: str
+    function: Callable[[Any], Any]
+    position: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class PStateDeclaration:
     """Partitioned state with a schema, written by one topology and readable by all."""
 
@@ -109,9 +122,37 @@ class PStateDeclaration:
         """Everything but what it takes to declare more: tasks declare nothing."""
         return {**self.__dict__, "_streams": None}
 
+    mirrored: str = ""
+    """For a mirror the PState's own name in ``module``, which is another one."""
+    migrations: list[DeclaredMigration] = field(default_factory=list)
+
     def __getitem__(self, part: str) -> Target:
         """The place in the state that a step writes or reads: ``pstate["user_id"]``."""
         return _deeper(Target(self, ()), part, declared_at(1))
+
+    def migrated(
+        self,
+        id: str,  # noqa: A002  # the word of the deployment
+        function: Callable[[Any], Any],
+        *,
+        at: str | None = None,
+    ) -> PStateDeclaration:
+        """Say how values that were stored under an earlier schema become values of this one.
+
+        It takes effect with the deployment that first names the id; all readers see the new
+        values at once, and the stored ones are rewritten bit by bit.
+
+        Args:
+            id: Names this migration for ever; deploying it again changes nothing more.
+            function: From the old value to the new one. It must be pure, since a value may be
+                converted any number of times. It is not asked for null, which stays null.
+            at: Which value, where the schema has several: the fields on the way, with dots.
+
+        Raises:
+            DeclarationError: When there is no such value, or the id is taken.
+        """
+        _add_migration(self, id, function, at, declared_at(1))
+        return self
 
     def changes(self, *key_names: str) -> Stream:
         """A stream of this PState's changes: each changed entry once per microbatch.
@@ -158,6 +199,38 @@ class Target:
             DeclarationError: When the schema has nothing below this place, or no such field.
         """
         return _deeper(self, part, declared_at(1))
+
+
+def _add_migration(
+    pstate: PStateDeclaration,
+    name: str,
+    function: Callable[[Any], Any],
+    at: str | None,
+    place: str,
+) -> None:
+    from atoll.pstate.spec import leaves
+
+    check_function(function, 1, "migrated", place)
+    positions = [position for position, _ in leaves(pstate.node)]
+    position = tuple(at.split(".")) if at else ()
+    if at is None and len(positions) == 1:
+        (position,) = positions
+    problem = hint = ""
+    if pstate.mirrored:
+        problem, hint = "it is a mirror", "migrate it in the module that owns it"
+    elif not isinstance(name, str) or not name.strip():
+        problem, hint = f"{name!r} is no id", 'give it a name, such as "parse-songs"'
+    elif any(each.id == name for each in pstate.migrations):
+        problem, hint = f"it has a migration {name!r}", "every migration has an id of its own"
+    elif position not in positions:
+        known = ", ".join(".".join(each) for each in positions if each)
+        problem = f"it has {'no value at ' + repr(at) if at else 'no single kind of value'}"
+        hint = f"name one with at=: {known}" if known else "a set's elements cannot be migrated"
+    if problem:
+        raise DeclarationError(
+            f"PState {pstate.name!r} cannot be migrated: {problem}", hint=hint, declared=place
+        )
+    pstate.migrations.append(DeclaredMigration(name, function, position))
 
 
 def _deeper(target: Target, part: str, place: str) -> Target:

@@ -117,6 +117,13 @@ class Graph:
             DeclarationError: With the topology that owns it, or with what was given instead.
         """
         pstate = declared_pstate(pstate, step, place)
+        if pstate.mirrored:
+            raise DeclarationError(
+                f"{step} in topology {self.topology!r} would write {pstate.name!r}, a mirror",
+                hint="a mirror is read with lookup(...) or join(...); append to a depot of "
+                f"module {pstate.module!r} to have it changed there",
+                declared=place,
+            )
         if self.pstates.get(pstate.name) is not pstate:
             raise DeclarationError(
                 f"{step} in topology {self.topology!r} uses the PState {pstate.name!r}, "

@@ -21,7 +21,7 @@ SOURCE = "source"
 def fragment_specs(graph: Graph) -> list[FragmentSpec]:
     """The source fragment, then one fragment per step that touches state, in declared order.
 
-    ``append_to`` is no fragment of its own: any actor takes its rows.
+    ``append_to`` is no fragment of its own, nor is a look-up in a mirror: any actor takes its rows.
     """
     specs = [FragmentSpec(SOURCE)]
     seen: Counter[str] = Counter()
@@ -40,7 +40,7 @@ def fragment_specs(graph: Graph) -> list[FragmentSpec]:
 def _states(step: op.StateOperator) -> list[PStateDeclaration]:
     match step:
         case op.Aggregate(target=target) | op.Lookup(target=target):
-            return [target.pstate]
+            return [] if target.pstate.mirrored else [target.pstate]
         case op.Changes(pstate=pstate):
             return [pstate]
         case op.Process() | op.WindowAgg():

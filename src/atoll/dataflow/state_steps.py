@@ -103,6 +103,18 @@ def _own_target(stream: Stream, given: object, step: str, place: str) -> Target:
     return given if isinstance(given, Target) else Target(given, ())  # type: ignore[arg-type]
 
 
+def _target_to_read(stream: Stream, given: object, step: str, place: str) -> Target:
+    """The same, where a mirror of another module's PState may stand too.
+
+    Raises:
+        DeclarationError: As :func:`_own_target`.
+    """
+    pstate = given.pstate if isinstance(given, Target) else given
+    if isinstance(pstate, PStateDeclaration) and pstate.mirrored:
+        return given if isinstance(given, Target) else Target(pstate, ())
+    return _own_target(stream, given, step, place)
+
+
 def _exploded(stream: Stream, write: Write, place: str) -> Stream:
     """The stream whose rows are the entries of the map that the write takes apart."""
     if write.exploded is None:
@@ -135,7 +147,7 @@ def _add_aggregate(stream: Stream, write: Write, place: str) -> None:
 
 def lookup(stream: Stream, source: Target | PStateDeclaration, column: str, place: str) -> Stream:
     """Add a :class:`~atoll.dataflow.operators.Lookup`."""
-    target = _own_target(stream, source, "lookup", place)
+    target = _target_to_read(stream, source, "lookup", place)
     if not target.node.leaf:
         raise DeclarationError(
             f"{target.text} is stored element by element and cannot be looked up as one value",

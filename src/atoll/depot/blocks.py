@@ -18,7 +18,15 @@ import pyarrow.ipc
 
 from atoll.errors import DamageError, StorageError
 
-__all__ = ["BlockRef", "EncodedBlock", "encode_block", "encode_blocks", "read_block", "read_blocks"]
+__all__ = [
+    "BlockRef",
+    "EncodedBlock",
+    "encode_block",
+    "encode_blocks",
+    "read_block",
+    "read_blocks",
+    "with_columns",
+]
 
 BLOCK_BYTES = 1024 * 1024
 """About how large a block may grow: a reader of few records reads at least one block."""
@@ -36,6 +44,7 @@ class BlockRef(msgspec.Struct, frozen=True, array_like=True):
         rows: How many rows the block holds.
         skip: How many of them to leave out at the beginning.
         take: How many to take after that.
+        columns: How many columns were stored, where later ones have been added since; 0 for all.
     """
 
     file: str
@@ -45,6 +54,7 @@ class BlockRef(msgspec.Struct, frozen=True, array_like=True):
     rows: int
     skip: int
     take: int
+    columns: int = 0
 
 
 class EncodedBlock(msgspec.Struct, frozen=True, array_like=True):
@@ -136,10 +146,19 @@ def _read(descriptor: int, folder: Path | str, ref: BlockRef, schema: pa.Schema)
             file=str(Path(folder) / ref.file),
             position=ref.position,
         )
-    batch = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
+    stored = pa.schema(list(schema)[: ref.columns]) if ref.columns else schema
+    batch = with_columns(pa.ipc.read_record_batch(pa.py_buffer(data), stored), schema)
     if ref.skip == 0 and ref.take == ref.rows:
         return batch
     return batch.slice(ref.skip, ref.take)
+
+
+def with_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with the columns of a schema that it lacks at its end: null in every row."""
+    if batch.num_columns == len(schema):
+        return batch
+    added = [pa.nulls(batch.num_rows, each.type) for each in list(schema)[batch.num_columns :]]
+    return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:

@@ -11,7 +11,11 @@ from bisect import bisect_right
 from collections import OrderedDict
 from pathlib import Path
 
+import msgspec
+
+from atoll.ddl import parse_ddl
 from atoll.depot.blocks import BlockRef
+from atoll.depot.evolving import extends
 from atoll.depot.format import SegmentHeader
 from atoll.depot.index import SEGMENTS_FOLDER, SegmentIndex, segment_file_name
 from atoll.depot.producers import PRODUCER_SECONDS_MAX, ProducerTable
@@ -32,7 +36,7 @@ class SegmentChain:
     Args:
         folder: The depot's folder.
         partitions: How many depot partitions it must have; None to take what is there.
-        ddl: The schema it must have; None to take what is there.
+        ddl: The schema of the records as they are read; None to take what is there.
 
     Attributes:
         headers: Of all segments, oldest first.
@@ -46,6 +50,7 @@ class SegmentChain:
         self.folder = folder
         self.partitions = partitions
         self.ddl = ddl
+        self._ddl_given = ddl is not None
         self.lock = threading.RLock()
         self.headers: list[SegmentHeader] = []
         self.tail: SegmentIndex | None = None
@@ -120,9 +125,18 @@ class SegmentChain:
             refs: list[BlockRef] = []
             at = bisect_right(self.headers, start, key=lambda header: header.bases[partition]) - 1
             while at < len(self.headers) and self.headers[at].bases[partition] < end:
-                refs += self._index(at).blocks(partition, start, end)
+                refs += self._stored(
+                    self.headers[at], self._index(at).blocks(partition, start, end)
+                )
                 at += 1
             return refs
+
+    def _stored(self, header: SegmentHeader, refs: list[BlockRef]) -> list[BlockRef]:
+        """The blocks, each with how many columns it holds where that is fewer than now."""
+        if header.ddl == self.ddl:
+            return refs
+        columns = len(parse_ddl(header.ddl))
+        return [msgspec.structs.replace(ref, columns=columns) for ref in refs]
 
     def offset_after(self, partition: int, time_ms: int) -> int:
         """The offset of the first record appended after the time; the end when there is none."""
@@ -209,10 +223,13 @@ class SegmentChain:
             self.partitions = len(header.bases)
         if self.ddl is None:
             self.ddl = header.ddl
-        if len(header.bases) != self.partitions or header.ddl != self.ddl:
+        if not self._ddl_given and extends(header.ddl, self.ddl):
+            self.ddl = header.ddl
+        if len(header.bases) != self.partitions or not extends(self.ddl, header.ddl):
             raise DepotError(
                 "the depot was made with another declaration",
-                hint="schema and partition count are fixed for a depot's life: use a new depot",
+                hint="schema and partition count are fixed for a depot's life, but for columns "
+                "that are added at the end and may be null: use a new depot",
                 depot=self.name,
                 stored=f"{len(header.bases)} partitions of {header.ddl}",
                 declared=f"{self.partitions} partitions of {self.ddl}",

@@ -19,6 +19,7 @@ from atoll.microbatch import events as ev
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.executor import AttemptError, Executor
 from atoll.microbatch.history import commit_objects, plan_objects
+from atoll.microbatch.mirrored import MirroredTopologies, lowest_pin, readers_above
 from atoll.microbatch.objects import Commit, decode_commit, decode_plan, encode
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, failure_of
@@ -82,6 +83,8 @@ class Actions:
     ticks: Collection[str] = ()
     timeline: int = 0
     littered: bool = True
+    mirrored: MirroredTopologies | None = None
+    """The topologies of other modules whose PStates this one reads."""
 
     def __post_init__(self) -> None:
         """Follow rollbacks, whoever makes them."""
@@ -143,8 +146,22 @@ class Actions:
                 self._tidy(commit)
                 return ev.Tidied()
             case ev.GoBack():
-                refused = self._follower.go_back(command, self.epoch.number, self.now_ms())
+                refused = self._pinned(command) or self._follower.go_back(
+                    command, self.epoch.number, self.now_ms()
+                )
                 return refused or self._follow(command)
+
+    def _pinned(self, command: ev.GoBack) -> ev.RollBackRefused | None:
+        """A refusal when a microbatch of another module is reading what would be abandoned."""
+        reading = readers_above(self.store, self.module, self.topology, command.to)
+        if not reading:
+            return None
+        failure = ActorFailure(
+            "E-USAGE",
+            f"a running microbatch of {', '.join(reading)} reads what would be abandoned",
+            "try again when it has committed; when it cannot, roll it back to its last one first",
+        )
+        return ev.RollBackRefused(command.ticket, failure)
 
     def _follow(self, asked: ev.GoBack | None = None) -> ev.Event:
         """Go on from where a rollback began a new timeline; readers move there at once.
@@ -163,6 +180,8 @@ class Actions:
 
     def _create_plan(self, command: ev.CreatePlan) -> ev.Event:
         plan = command.plan
+        if self.mirrored is not None:
+            plan = msgspec.structs.replace(plan, mirrors=self.mirrored.pin(plan.id))
         plans = plan_objects(self.store, self.module, self.topology, plan.timeline)
         found = plans.create_or_find(plan.id, encode(plan))
         return ev.PlanReady(plan if found is None else decode_plan(found))
@@ -173,7 +192,8 @@ class Actions:
         outcome = self.executor.run(
             command.plan, self.epoch.number, command.version, command.placement, timeout
         )
-        return ev.AttemptSucceeded(outcome, self.now_ms())
+        pinned = lowest_pin(self.store, self.module, self.topology)
+        return ev.AttemptSucceeded(outcome, self.now_ms(), pinned)
 
     def _create_commit(self, command: ev.CreateCommit) -> ev.Event:
         """Create the commit, or go on from the one that an earlier life made under its id."""
@@ -198,6 +218,8 @@ class Actions:
     def _tidy(self, commit: Commit) -> None:
         try:
             self.executor.forget(commit.id)
+            if self.mirrored is not None:
+                self.mirrored.release(commit.id)
             drop_below(self.store, self.module, self.topology, self.floor, commit)
             self.floor = commit.floor
             if self.littered:

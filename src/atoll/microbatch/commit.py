@@ -14,17 +14,23 @@ if TYPE_CHECKING:
 __all__ = ["build_commit"]
 
 
-def build_commit(state: State, outcome: Outcome, now_ms: int) -> Commit:
-    """The commit object for the running plan, carrying over what the attempt left alone."""
+def build_commit(state: State, outcome: Outcome, now_ms: int, pinned: int | None = None) -> Commit:
+    """The commit object for the running plan, carrying over what the attempt left alone.
+
+    ``pinned`` is the lowest commit that must stay readable whatever the options say.
+    """
     plan = state.plan
     assert plan is not None
+    history = state.options.history_microbatches
+    if pinned is not None:
+        history = max(history, plan.id - pinned)
     pstates: dict[str, PStateCommit] = {}
     touched_ids: dict[str, list[int]] = {}
     for name, vnode_count in state.vnode_counts.items():
         part, touched = _pstate_commit(name, vnode_count, plan, state, outcome)
         pstates[name] = part
         touched_ids[name] = touched
-    floor = state.checkpoints.floor(plan.id, touched_ids, state.options.history_microbatches)
+    floor = state.checkpoints.floor(plan.id, touched_ids, history)
     return Commit(
         id=plan.id,
         version=state.version,
@@ -38,7 +44,7 @@ def build_commit(state: State, outcome: Outcome, now_ms: int) -> Commit:
         floor=max(floor, state.last.floor),
         appends=[rows for job in outcome.jobs for each in job.manifests for rows in each.appends],
         timeline=state.last.timeline,
-        horizon=max(state.last.readable_from, plan.id - state.options.history_microbatches),
+        horizon=max(state.last.readable_from, plan.id - history),
         clocks=clocks_after(state.last.clocks, plan, outcome, state.vnode_counts),
     )
 
@@ -60,4 +66,23 @@ def _pstate_commit(
         if name in manifest.checkpoints
     ]
     again = state.checkpoints.named_again(plan.id, state.options.checkpoint_commits, name)
-    return PStateCommit(pack_ids(touched), logs, written + again), touched
+    generations = _generations(name, vnode_count, state, outcome)
+    return PStateCommit(pack_ids(touched), logs, written + again, generations), touched
+
+
+def _generations(name: str, vnode_count: int, state: State, outcome: Outcome) -> bytes:
+    """How many migrations each vnode has been through after the attempt."""
+    before = state.last.pstates.get(name)
+    packed = b"" if before is None else before.generations
+    migrated = [
+        vnode
+        for job in outcome.jobs
+        for manifest in job.manifests
+        for vnode in manifest.migrated.get(name, ())
+    ]
+    if not migrated:
+        return packed
+    known = unpack_ids(packed) if packed else [0] * vnode_count
+    for vnode in migrated:
+        known[vnode] = state.migrations[name].generation
+    return pack_ids(known)

@@ -30,7 +30,7 @@ from dataclasses import replace
 
 import msgspec
 
-from atoll.microbatch import planning
+from atoll.microbatch import migrating, planning
 from atoll.microbatch.backoff import delay_ms, is_environmental
 from atoll.microbatch.commit import build_commit
 from atoll.microbatch.events import (
@@ -133,9 +133,9 @@ def _advance(state: State, event: Event) -> tuple[State, Command]:
             return _go_on(state)
         case AttemptFailed(failure):
             return _failed(state, failure)
-        case AttemptSucceeded(outcome, now_ms):
+        case AttemptSucceeded(outcome, now_ms, pinned):
             assert state.step == Step.PROCESS
-            commit = build_commit(state, outcome, now_ms)
+            commit = build_commit(state, outcome, now_ms, pinned)
             return replace(state, step=Step.COMMIT, commit=commit), CreateCommit(commit)
         case CommitCreated(commit):
             return _committed(state, commit)
@@ -213,10 +213,19 @@ def _wake(state: State, event: Wake) -> tuple[State, Command]:
     if asked.came > asked.answered and not stale:  # whoever asked has what it asked for
         state = replace(state, asked=Asked(asked.came, asked.came, asked.came, state.last.id))
     follows = state.last
-    plan = Plan(follows.id + 1, state.epoch, now_ms, ranges, stale, follows.timeline)
+    slices = migrating.slices(follows, state.migrations, state.options)
+    plan = Plan(
+        follows.id + 1,
+        state.epoch,
+        now_ms,
+        ranges,
+        stale,
+        follows.timeline,
+        migrate_vnodes=slices,
+    )
     plan = timed(plan, follows.clocks, state.clocks)
     idle = all(start == end for each in ranges.values() for start, end in each)
-    if idle and not stale and not plan.due and state.placing is None:
+    if idle and not (stale or plan.due or slices) and state.placing is None:
         return state, Wait(state.options.empty_sleep_millis)
     if not stale:
         due = state.checkpoints.due(follows, state.options.checkpoint_commits)

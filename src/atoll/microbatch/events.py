@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from atoll.dataflow.times import Clock
 from atoll.microbatch.checkpoints import Checkpoints
+from atoll.microbatch.migrating import Migrating
 from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, Outcome
@@ -140,6 +141,8 @@ class State:
     """For each PState of a timed step what time it goes by."""
     ticks: Mapping[str, int] = field(default_factory=dict)
     """For each tick that the topology reads how many milliseconds are between two."""
+    migrations: Mapping[str, Migrating] = field(default_factory=dict)
+    """For each PState that was ever migrated what it is migrated to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,8 @@ class AttemptSucceeded:
 
     outcome: Outcome
     now_ms: int
+    pinned: int | None = None
+    """The lowest commit that another module's topology is about to read, if any."""
 
 
 @dataclass(frozen=True, slots=True)

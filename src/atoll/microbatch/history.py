@@ -178,6 +178,11 @@ class CommitHistory:
         part = self.commit.pstates.get(pstate)
         return 0 if part is None else _touched(part.touched)[vnode]
 
+    def generation(self, pstate: str, vnode: int) -> int:
+        """How many migrations the vnode's entries have been through."""
+        part = self.commit.pstates.get(pstate)
+        return _touched(part.generations)[vnode] if part is not None and part.generations else 0
+
     def committed_tokens(self, pstate: str, vnode: int, commit_id: int) -> frozenset[str]:  # noqa: ARG002 - a finer log may ask per vnode
         """The winning task runs of a microbatch; none when it is not known to be committed.
 

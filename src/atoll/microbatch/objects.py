@@ -59,6 +59,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How far it was in the microbatch before."""
     due: dict[str, list[int]] = {}
     """For each PState of a timed step the vnodes in which something is due."""
+    migrate_vnodes: dict[str, list[int]] = {}
+    """For each PState the vnodes that this microbatch rewrites although nothing else does."""
+    mirrors: dict[str, int] = {}
+    """For each mirrored topology (``module/topology``) the commit as of which it is read."""
 
     @property
     def times(self) -> Times:
@@ -103,6 +107,8 @@ class PStateCommit(msgspec.Struct, frozen=True):
     logs: list[list[LogFile]]
     """The incremental logs of this microbatch, by the Spark job that wrote them."""
     checkpoints: list[CheckpointFile]
+    generations: bytes = b""
+    """For each vnode how many migrations its entries have been through; empty for none of any."""
 
 
 class Branch(msgspec.Struct, frozen=True):

@@ -74,6 +74,11 @@ class Options:
     checkpoint_commits: int = _option("pstate.checkpoint.interval.commits", 100, 1)
     """Within how many commits every changed vnode is written to a checkpoint."""
 
+    migration_vnodes_max: int = _option(
+        "pstate.migration.vnodes.per.microbatch", 8, 1, (*_TOPOLOGY, "pstate")
+    )
+    """How many vnodes a microbatch rewrites for a migration, besides those it writes to."""
+
     retry_attempts_max: int = _option("topology.microbatch.retry.max.attempts", 10, 1)
     """How many attempts at one microbatch may fail before the topology stops as failed."""
 

@@ -70,6 +70,8 @@ class Manifest(msgspec.Struct, frozen=True):
     """The host and folder whose vnode stores it opened."""
     vnode_bytes: dict[str, dict[int, int]] = {}
     """For each PState how much room the opened vnode stores take, where the driver cannot look."""
+    migrated: dict[str, list[int]] = {}
+    """For each PState the vnodes whose entries are of its present generation since this job."""
     rows: int = 0
     timings_ms: dict[str, float] = {}
     failure: ActorFailure | None = None

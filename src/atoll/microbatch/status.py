@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atoll.microbatch.events import State
+from atoll.microbatch.migrating import left
 from atoll.microbatch.objects import Commit
 from atoll.microbatch.outcome import Outcome
 
@@ -137,6 +138,7 @@ class Status:
             "opened_total": dict(self.opened_total),
             "logs_applied_total": self.logs_applied_total,
             "actor_runs_total": dict(self.actor_runs_total),
+            "migrations": left(published, state.migrations),
             "attempts_failed": state.failures,
             "error": None
             if failure is None

@@ -91,6 +91,9 @@ class History(Protocol):
     def last_touched(self, pstate: str, vnode: int) -> int:
         """The last id up to :attr:`commit_id` that changed the vnode; 0 when none did."""
 
+    def generation(self, pstate: str, vnode: int) -> int:
+        """How many migrations the vnode's entries have been through."""
+
     def committed_tokens(self, pstate: str, vnode: int, commit_id: int) -> frozenset[str]:
         """The winning task runs of that microbatch; none when it is not committed.
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 import lmdb
 import msgspec
 
+from atoll.codec.keys import DATA_END
 from atoll.errors import DamageError, StateError, StorageError
 from atoll.pstate.attempt import Attempt, Header, Pending
 from atoll.pstate.entries import Bounds
@@ -23,7 +24,7 @@ from atoll.pstate.environment import Environment, EnvironmentCache
 from atoll.pstate.history import Prior
 from atoll.pstate.opening import Opening, VnodeHistory, open_for_attempt
 from atoll.pstate.reverse_log import encode_reverse_log
-from atoll.pstate.sizes import DATA_END, with_sizes
+from atoll.pstate.sizes import with_sizes
 from atoll.pstate.store_file import store_error
 from atoll.pstate.transaction import StoreTransaction
 from atoll.pstate.writing import Patience, WriterLock

@@ -15,15 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from atoll.codec.keys import decode_element
+from atoll.codec.keys import DATA_END, decode_element
 from atoll.errors import DamageError
 from atoll.pstate.spec import child_of
 from atoll.schema import Map, Node, Set
 
-__all__ = ["DATA_END", "EVERYTHING_END", "SIZES_COMPLETE", "counter_key", "size_of", "with_sizes"]
+__all__ = ["EVERYTHING_END", "SIZES_COMPLETE", "counter_key", "size_of", "with_sizes"]
 
-DATA_END = b"\xfe"
-"""Data keys are lower: no element's tag is so high."""
 EVERYTHING_END = b"\xff\xff"
 SIZES_COMPLETE = b"\xff"
 """The key of the mark."""

@@ -9,7 +9,7 @@ struct fields on the way to it.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 from atoll.codec.values import LeafCodec, leaf_codec
 from atoll.errors import DeclarationError, StateError
 from atoll.placement.vnodes import check_vnode_count, vnode_by, vnode_of
+from atoll.pstate.migration import Migration
 from atoll.schema import Map, Node, Set, Struct, from_json, to_json
 
 __all__ = [
@@ -84,6 +85,8 @@ class PStateSpec:
         private: Whether only its topology reads it.
         partition_by: What says the vnode of a key.
         track_size: Whether the sizes of its maps and sets are kept beside them.
+        migrations: What its entries have been through or still have to, in order.
+        migrated: The ids of all migrations that were ever declared for it.
     """
 
     module: str
@@ -97,6 +100,13 @@ class PStateSpec:
     private: bool = False
     partition_by: PartitionBy = None
     track_size: bool = False
+    migrations: tuple[Migration, ...] = ()
+    migrated: tuple[str, ...] = ()
+
+    @property
+    def generation(self) -> int:
+        """That of a vnode whose entries have been through all migrations."""
+        return self.migrations[-1].generation if self.migrations else 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what was declared; the rest is computed again."""
@@ -114,6 +124,8 @@ class PStateSpec:
                 self.private,
                 self.partition_by,
                 self.track_size,
+                self.migrations,
+                self.migrated,
             ),
         )
 
@@ -155,6 +167,17 @@ class PStateSpec:
             return None
         return vnode_by(self.partition_by, element, self.vnode_count)
 
+    def position_of(self, elements: Sequence[object]) -> Position | None:
+        """The position of the leaf at a decoded key; None for a set's element."""
+        node: Node | None = self.node
+        names: list[str] = []
+        for element in elements:
+            assert isinstance(node, Map | Struct | Set)
+            if isinstance(node, Struct):
+                names.append(str(element))
+            node = child_of(node, element)
+        return None if node is None else tuple(names)
+
     def to_json(self) -> dict[str, Any]:
         """The spec as plain data, for the deployment object; :meth:`from_json` reads it."""
         initial = self.initial_bytes
@@ -162,6 +185,8 @@ class PStateSpec:
             **({"private": True} if self.private else {}),
             **({} if self.partition_by is None else {"partition_by": "function"}),
             **({"track_size": True} if self.track_size else {}),
+            **({"migrated": list(self.migrated)} if self.migrated else {}),
+            **({"migrations": [m.to_json() for m in self.migrations]} if self.migrations else {}),
             "module": self.module,
             "topology": self.topology,
             "name": self.name,
@@ -195,6 +220,8 @@ class PStateSpec:
                 bool(data.get("private")),
                 None if data.get("partition_by") is None else "function",
                 bool(data.get("track_size")),
+                tuple(Migration.from_json(each) for each in data.get("migrations", ())),
+                tuple(data.get("migrated", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DeclarationError(

@@ -20,16 +20,18 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import lmdb
 
+from atoll.codec.keys import DATA_END
 from atoll.errors import DamageError, StateError
 from atoll.pstate.attempt import Header
 from atoll.pstate.changefile import rebuilt
 from atoll.pstate.entries import Bounds, Entries, Page
 from atoll.pstate.environment import Environment
 from atoll.pstate.history import History
+from atoll.pstate.migration import Converter, MigratedVnode
 from atoll.pstate.opening import VnodeHistory, settle
 from atoll.pstate.overlay import UNTOUCHED, Overlay, _Untouched
 from atoll.pstate.session import DAMAGE
-from atoll.pstate.sizes import DATA_END
+from atoll.pstate.spec import PStateSpec
 from atoll.pstate.stores import VnodeStores
 from atoll.pstate.transaction import HEADER_KEY, StoreTransaction
 
@@ -283,10 +285,17 @@ class PStateView:
         pstate: The PState's name.
         vnode_count: How many vnodes it has.
         history: The committed log as of the commit to show.
+        spec: What the PState is, to show values of older schemas as those of the present one;
+            the stored values as they are when None.
     """
 
     def __init__(
-        self, stores: VnodeStores, pstate: str, vnode_count: int, history: History
+        self,
+        stores: VnodeStores,
+        pstate: str,
+        vnode_count: int,
+        history: History,
+        spec: PStateSpec | None = None,
     ) -> None:
         """Bind; nothing is read yet."""
         self.vnode_count = vnode_count
@@ -295,15 +304,30 @@ class PStateView:
         self._stores = stores
         self._pstate = pstate
         self._history = history
-        self._vnodes: list[VnodeView | None] = [None] * vnode_count
+        self._spec = spec
+        self._vnodes: list[VnodeView | MigratedVnode | None] = [None] * vnode_count
 
-    def vnode(self, vnode: int) -> VnodeView:
+    def vnode(self, vnode: int) -> VnodeView | MigratedVnode:
         """One vnode of it."""
         view = self._vnodes[vnode]
         if view is None:
             known = VnodeHistory(self._history, self._pstate, vnode, self._stores.microbatches_kept)
-            view = self._vnodes[vnode] = VnodeView(self._stores, known)
+            view = self._vnodes[vnode] = self._shown(VnodeView(self._stores, known), vnode)
         return view
+
+    def _shown(self, view: VnodeView, vnode: int) -> VnodeView | MigratedVnode:
+        if self._spec is None or not self._history.last_touched(self._pstate, vnode):
+            return view
+        generation = self._history.generation(self._pstate, vnode)
+        if generation > self._spec.generation:
+            raise StateError(
+                f"PState {self._pstate!r} was migrated to another schema since it was opened",
+                hint="connect again",
+                pstate=self._pstate,
+            )
+        if generation == self._spec.generation:
+            return view
+        return MigratedVnode(view, Converter(self._spec, generation))
 
     def get(self, vnode: int, key: bytes) -> bytes | None:
         """The value of a key in its vnode; None when it is absent."""

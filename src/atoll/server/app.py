@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import anyio
 from fastapi import FastAPI
 
@@ -10,10 +12,11 @@ from atoll.errors import UsageError
 from atoll.server.context import Context
 from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
-from atoll.server.ports import AppPort
+from atoll.server.ports import AppPort, Deployer
 from atoll.server.problems import install_problems
 from atoll.server.routes import (
     cluster,
+    deploy,
     depots,
     modules,
     operations,
@@ -33,10 +36,19 @@ _CHANGES_MAX = 8
 """So many requests wait for a microbatch at once; the rest wait for them."""
 
 
-def create_app(*apps: AppPort, settings: ServerSettings | None = None) -> FastAPI:
+def create_app(
+    *apps: AppPort,
+    settings: ServerSettings | None = None,
+    deployers: Mapping[str, Deployer] | None = None,
+) -> FastAPI:
     """The service over the given deployed modules.
 
     It owns none of them: closing is for whoever deployed them, after the service has stopped.
+
+    Args:
+        *apps: The modules.
+        settings: How to serve them.
+        deployers: For each module that clients may have deployed again what does it.
 
     Raises:
         UsageError: When two modules have one name.
@@ -62,10 +74,12 @@ def create_app(*apps: AppPort, settings: ServerSettings | None = None) -> FastAP
         change_limiter=anyio.CapacityLimiter(_CHANGES_MAX),
         query_limiter=anyio.CapacityLimiter(_QUERIES_MAX),
         subscriber_limiter=anyio.CapacityLimiter(chosen.subscriber_count_max),
+        deployers=dict(deployers or {}),
     )
     install_problems(application)
     for part in (
         modules,
+        deploy,
         depots,
         pstates,
         subscriptions,

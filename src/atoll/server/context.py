@@ -11,9 +11,9 @@ import anyio
 import anyio.to_thread
 from fastapi import Depends, Path, Request, Response
 
-from atoll.errors import NotFoundError
+from atoll.errors import NotFoundError, UsageError
 from atoll.server.metrics import Metrics
-from atoll.server.ports import AppPort
+from atoll.server.ports import AppPort, Deployer
 from atoll.server.reading_ports import SubscriptionPort
 from atoll.server.render import render_json
 from atoll.server.settings import ServerSettings
@@ -30,7 +30,7 @@ Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
 class Context:
     """Made once per application; shared by all requests."""
 
-    apps: Mapping[str, AppPort]
+    apps: dict[str, AppPort]
     settings: ServerSettings
     metrics: Metrics
     stream_limiter: anyio.CapacityLimiter
@@ -43,6 +43,8 @@ class Context:
     """Threads for subscribers that wait for commits: one each."""
     subscriptions: set[SubscriptionPort] = field(default_factory=set)
     """Those that are open."""
+    deployers: Mapping[str, Deployer] = field(default_factory=dict)
+    """For each module that can be deployed again what does it."""
 
     def app(self, module: str) -> AppPort:
         """The deployed module of that name.
@@ -58,6 +60,19 @@ class Context:
                 hint=f"running: {', '.join(sorted(self.apps)) or 'none'}",
                 module=module,
             ) from None
+
+    def deployer(self, module: str) -> Deployer:
+        """What deploys a module again.
+
+        Raises:
+            UsageError: When the service was not told where its code is.
+        """
+        if module not in self.deployers:
+            raise UsageError(
+                f"this service cannot deploy module {module!r}",
+                hint="start it with atoll run, or deploy from the process that runs it",
+            )
+        return self.deployers[module]
 
     async def in_thread(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
         """Call what may block, off the event loop."""

@@ -22,6 +22,7 @@ __all__ = [
     "AppPort",
     "AppendedPort",
     "ClusterPort",
+    "Deployer",
     "DepotPort",
     "DepotSpecPort",
     "OnInvalid",
@@ -289,6 +290,22 @@ class OptionsPort(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """What is set, what is declared, and what stands for each topology, JSON-able."""
+        ...
+
+
+class Deployer(Protocol):
+    """Deploys a module again from its code, wherever whoever started the service said it is."""
+
+    def __call__(
+        self, *, remove: Sequence[str], dry_run: bool
+    ) -> tuple[dict[str, Any], AppPort | None]:
+        """The plan of what changes, JSON-able; and the module as it runs now, if it was deployed.
+
+        Raises:
+            DeployError: When the new version does not fit what is deployed.
+            DeclarationError: When it has a mistake.
+            UsageError: When its code cannot be loaded, or what to remove cannot be.
+        """
         ...
 
 

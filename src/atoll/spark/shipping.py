@@ -10,7 +10,7 @@ import hashlib
 import sys
 import sysconfig
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from atoll.dataflow.graph import Graph
     from atoll.tasks.program import Program
 
-__all__ = ["Shipped", "ship"]
+__all__ = ["Shipped", "ship", "ship_function"]
 
 _PROGRAMS_KEPT = 32
 
@@ -37,6 +37,21 @@ class Shipped:
     def load(self) -> Program:
         """The program, unpacked at most once per process."""
         return _load(self.digest, self.data)
+
+
+def ship_function(function: Callable[..., Any]) -> bytes:
+    """Pickle one function of the user's by value, to be kept on the root."""
+    from pyspark import cloudpickle
+
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    by_value = module is not None and not _installed(module)
+    if by_value:
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    try:
+        return cloudpickle.dumps(function)  # type: ignore[no-any-return, no-untyped-call]
+    finally:
+        if by_value:
+            cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def ship(program: Program, graph: Graph) -> Shipped:

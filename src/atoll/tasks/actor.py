@@ -9,6 +9,7 @@ before the commit object.
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 import uuid
@@ -28,6 +29,7 @@ from atoll.storage.local import LocalStore
 from atoll.tasks import aggregate, changes, fold, lookup, process, windows
 from atoll.tasks.appending import AppendWriter
 from atoll.tasks.exchange import Blob, fetch
+from atoll.tasks.mirrors import MirrorViews
 from atoll.tasks.observing import ObserveTaker
 from atoll.tasks.packing import VNODE, unpack
 from atoll.tasks.program import (
@@ -95,11 +97,12 @@ class _Actor:
             self.spec.committed,
             self.spec.timeline,
         )
+        self._look_up_mirrors(tables)
         with Sessions(self.program, self.spec, history, self.token) as sessions:
             sessions.open_all(self._needed(tables))
             self._lap("open")
             for terminal in self.job.terminals:
-                if isinstance(terminal, LookupTerminal):
+                if isinstance(terminal, LookupTerminal) and terminal.tag not in self.emitted:
                     self._execute(terminal, tables, sessions)
             for terminal in self.job.terminals:
                 if not isinstance(terminal, LookupTerminal | ChangesTerminal):
@@ -113,6 +116,7 @@ class _Actor:
             changed = self._commit(sessions)
             self._lap("write")
             opened, logs_applied = sessions.opened, sessions.logs_applied
+            migrated = sessions.migrated
             shared = self.program.places.identity is not None
             vnode_bytes = sessions.vnode_bytes() if shared else {}
         logs = {name: self._log(name, parts) for name, parts in changed.items() if parts}
@@ -133,6 +137,7 @@ class _Actor:
             appends=appends,
             opened=opened,
             logs_applied=logs_applied,
+            migrated=migrated,
             worker=self.program.places.worker,
             vnode_bytes=vnode_bytes,
             rows=rows + sum(each.file.rows for each in appends),
@@ -152,6 +157,8 @@ class _Actor:
                 for vnode in table.column(VNODE).unique().to_pylist()
             }
             match terminal:
+                case LookupTerminal(pstate=name) if name in self.program.mirrors:
+                    pass
                 case AggregateTerminal(pstate=name) | LookupTerminal(pstate=name):
                     needed[name] |= vnodes
                 case ProcessTerminal(pstates=names, timers=timers):
@@ -163,9 +170,23 @@ class _Actor:
                 case ChangesTerminal(pstate=name):
                     owned = set(self.program.owned(name, self.unit))
                     needed[name] |= owned & self.spec.prior_vnodes.get(name, frozenset())
-        for name, due in self.spec.checkpoint_vnodes.items():
+        for name, due in (*self.spec.checkpoint_vnodes.items(), *self.spec.migrate_vnodes.items()):
             needed[name] |= set(self.program.owned(name, self.unit)) & set(due)
         return needed
+
+    def _look_up_mirrors(self, tables: dict[int, list[pa.Table]]) -> None:
+        """Before a store is open for writing.
+
+        Two topologies that mirror each other must not wait for each other's stores.
+        """
+        mirrors = MirrorViews(self.program, self.spec, self.store)
+        for terminal in self.job.terminals:
+            if isinstance(terminal, LookupTerminal) and terminal.pstate in self.program.mirrors:
+                rows = tables.get(terminal.tag)
+                if rows:
+                    with locating(self.program, self.spec), terminal.blamed():
+                        vnode_of = mirrors.view(terminal.pstate).vnode
+                        self.emitted[terminal.tag] = lookup.look_up(terminal, rows, vnode_of)
 
     def _execute(
         self, terminal: Terminal, tables: dict[int, list[pa.Table]], sessions: Sessions
@@ -177,7 +198,9 @@ class _Actor:
     def _run(self, terminal: Terminal, rows: list[pa.Table], sessions: Sessions) -> None:
         match terminal:
             case ChangesTerminal(pstate=name):
-                self.emitted[terminal.tag] = changes.changes(terminal, sessions.of(name))
+                self.emitted[terminal.tag] = changes.changes(
+                    terminal, sessions.of(name), functools.partial(sessions.converter, name)
+                )
             case FoldTerminal(fires=True) if not rows and self._first():
                 self.emitted[terminal.tag] = fold.no_rows(terminal)
             case WindowTerminal(pstate=name):
@@ -238,8 +261,8 @@ class _Actor:
         stores = module_stores(str(self.program.local), self.program.module)
 
         def view(pstate: str) -> PStateView:
-            count = self.program.pstates[pstate].vnode_count
-            return PStateView(stores, pstate, count, history)
+            spec = self.program.pstates[pstate]
+            return PStateView(stores, pstate, spec.vnode_count, history, spec)
 
         reading = Reading(terminal.queries, view, math.inf)
         with locating(self.program, self.spec), terminal.blamed():

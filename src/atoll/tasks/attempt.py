@@ -110,6 +110,13 @@ class JobSpecs:
             due={
                 pstate: frozenset(plan.due[pstate]) for pstate in job.clocks() if pstate in plan.due
             },
+            migrate_vnodes={
+                name: tuple(vnodes)
+                for name, vnodes in plan.migrate_vnodes.items()
+                if job.index == 0
+            },
+            migrated_vnodes=_migrated(done),
+            mirrors=plan.mirrors,
         )
 
     def forget(self, microbatch: int) -> None:
@@ -174,7 +181,7 @@ class JobSpecs:
 
 def has_work(job: JobProgram, spec: JobSpec) -> bool:
     """Whether a job has anything to do: rows to read or make, checkpoints, changes to emit."""
-    if rows_of(spec) or spec.checkpoint_vnodes or job.fires or spec.due:
+    if rows_of(spec) or spec.checkpoint_vnodes or spec.migrate_vnodes or job.fires or spec.due:
         return True
     return any(
         isinstance(each, ChangesTerminal) and spec.prior_vnodes.get(each.pstate)
@@ -213,6 +220,16 @@ def _roots(job: JobProgram, cut: Fragments) -> set[int]:
     for chain in cut.jobs[job.index].chains:
         climb(chain.origin)
     return found
+
+
+def _migrated(done: Sequence[JobOutcome]) -> dict[str, frozenset[int]]:
+    """The vnodes that earlier jobs of the attempt rewrote, by PState."""
+    vnodes: dict[str, frozenset[int]] = {}
+    for outcome in done:
+        for manifest in outcome.manifests:
+            for name, each in manifest.migrated.items():
+                vnodes[name] = vnodes.get(name, frozenset()) | frozenset(each)
+    return vnodes
 
 
 def _priors(

@@ -75,7 +75,12 @@ class _Bound:
 
 
 def bind(
-    graph: Graph, cut: Fragments, schemas: Schemas, places: Places, history_microbatches: int
+    graph: Graph,
+    cut: Fragments,
+    schemas: Schemas,
+    places: Places,
+    history_microbatches: int,
+    mirrors: Mapping[str, PStateSpec] | None = None,
 ) -> Program:
     """The program of a topology.
 
@@ -85,6 +90,7 @@ def bind(
         schemas: The columns after every operator.
         places: Where its tasks find things.
         history_microbatches: How many microbatches back its state stays readable directly.
+        mirrors: The PStates of other modules, by ``module.name``.
 
     Raises:
         DeclarationError: When a key or an aggregate does not fit the types that reach it.
@@ -99,7 +105,8 @@ def bind(
             continue
         with placed(declared.place):
             specs[name] = pstate_spec(declared, bound.codecs.get(name, {}))
-    jobs = tuple(_job(job, cut, schemas, bound, specs) for job in cut.jobs)
+    mirrored = {name: spec for name, spec in (mirrors or {}).items() if name in _mirrored(graph)}
+    jobs = tuple(_job(job, cut, schemas, bound, specs | mirrored) for job in cut.jobs)
     if graph.dead_letter is not None:
         jobs = reported_once(jobs, cut)
     depots = {
@@ -117,8 +124,18 @@ def bind(
         depots,
         history_microbatches,
         tracked=frozenset(cut.number[each] for each in tracked_operators(graph)),
+        mirrors=mirrored,
         dead_letter=None if graph.dead_letter is None else graph.dead_letter.name,
     )
+
+
+def _mirrored(graph: Graph) -> set[str]:
+    """The mirrored PStates that a topology looks up in."""
+    return {
+        step.target.pstate.name
+        for step in graph.state_operators
+        if isinstance(step, op.Lookup) and step.target.pstate.mirrored
+    }
 
 
 def emitted_schema(step: op.StateOperator, schemas: Schemas) -> pa.Schema:

@@ -62,7 +62,7 @@ def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> dict[int, 
             continue
         name = getattr(terminal, "pstate", None) or terminal.states[0]  # type: ignore[attr-defined]
         tracked = program.tracks(terminal)
-        mapping = program.placement.mappings[name]
+        mapping = program.mapping(name)
         packers[terminal.tag] = Packer(
             terminal, mapping, tracked=tracked, combine_rows_max=spec.combine_rows_max
         )

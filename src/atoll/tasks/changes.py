@@ -5,6 +5,7 @@ The old values are those of the reverse logs, so a change stream costs no read o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,19 +13,31 @@ import pyarrow as pa
 from atoll.codec.key_decode import decode_columns
 
 if TYPE_CHECKING:
+    from atoll.pstate.migration import Converter
     from atoll.pstate.session import VnodeSession
     from atoll.tasks.program import ChangesTerminal
 
 __all__ = ["changes"]
 
 
-def changes(terminal: ChangesTerminal, sessions: dict[int, VnodeSession]) -> pa.Table:
-    """One row per entry whose value differs from before the microbatch, by vnode and key."""
+def changes(
+    terminal: ChangesTerminal,
+    sessions: dict[int, VnodeSession],
+    converter: Callable[[int], Converter | None],
+) -> pa.Table:
+    """One row per entry whose value differs from before the microbatch, by vnode and key.
+
+    That a migration rewrote an entry is no change: both values are those of the present schema.
+    """
     keys: list[bytes] = []
     olds: list[bytes | None] = []
     news: list[bytes | None] = []
-    for session in sessions.values():
-        for key, old, new in session.changed():
+    for vnode, session in sessions.items():
+        convert = converter(vnode)
+        for key, stored, new in session.changed():
+            old = stored if stored is None or convert is None else convert(key, stored)
+            if old == new:
+                continue
             keys.append(key)
             olds.append(old)
             news.append(new)

@@ -8,7 +8,8 @@ with the user's functions in it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections import abc
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.dataflow.times import Clock, Times
 from atoll.errors import AtollError
+from atoll.placement.mapping import Mapping
 from atoll.placement.placement import NOWHERE, Placement
 from atoll.storage.places import Places
 
@@ -200,7 +202,7 @@ class AskTerminal(MaterializeTerminal):
     query: str
     arguments: tuple[tuple[str, str], ...]
     added: pa.Schema
-    queries: Mapping[str, BoundQuery]
+    queries: abc.Mapping[str, BoundQuery]
     """It, and all that it asks."""
 
 
@@ -294,6 +296,8 @@ class Program:
     """Which unit owns each vnode of each PState."""
     tracked: frozenset[int] = frozenset()
     """The operators whose rows say which record they came from: a user's function may see them."""
+    mirrors: dict[str, PStateSpec] = field(default_factory=dict)
+    """The PStates of other modules that it reads, by ``module.name``."""
     dead_letter: str | None = None
     """The depot for rows on which a user's function raises; None: they fail the attempt."""
 
@@ -325,6 +329,13 @@ class Program:
     def clocks(self) -> dict[str, Clock]:
         """For each PState of a timed step what time it goes by."""
         return {name: clock for job in self.jobs for name, clock in job.clocks().items()}
+
+    def mapping(self, pstate: str) -> Mapping:
+        """Which unit takes the rows for each vnode of a PState; of a mirror any may."""
+        mirror = self.mirrors.get(pstate)
+        if mirror is None:
+            return self.placement.mappings[pstate]
+        return Mapping.even(mirror.vnode_count, self.units[: mirror.vnode_count])
 
     def owned(self, pstate: str, unit: int) -> tuple[int, ...]:
         """The vnodes of a PState that a unit owns."""
@@ -379,3 +390,9 @@ class JobSpec:
     """What time it is: fixed by the plan."""
     due: dict[str, frozenset[int]] = field(default_factory=dict)
     """For each private PState of a timed step the vnodes in which something is due."""
+    migrate_vnodes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """For each PState the vnodes to rewrite although no row comes for them."""
+    migrated_vnodes: dict[str, frozenset[int]] = field(default_factory=dict)
+    """For each PState the vnodes that earlier jobs of this attempt rewrote."""
+    mirrors: dict[str, int] = field(default_factory=dict)
+    """For each mirrored topology (``module/topology``) the commit as of which it is read."""

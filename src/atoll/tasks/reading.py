@@ -22,8 +22,9 @@ _ROWS_PER_BATCH_LEAST = 4_096
 
 
 def depot_folder(root: Path, module: str, depot: str) -> Path:
-    """Where an embedded depot keeps its segments."""
-    return root / module / "depots" / depot
+    """Where an embedded depot keeps its segments; a mirror is known as ``module.depot``."""
+    owner, dot, name = depot.partition(".")
+    return root / owner / "depots" / name if dot else root / module / "depots" / depot
 
 
 def read_split(program: Program, split: Split) -> Iterator[pa.RecordBatch]:

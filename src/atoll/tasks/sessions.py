@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Self
 import lmdb
 
 from atoll.pstate.attempt import Attempt
+from atoll.pstate.migration import Converter, rewrite
 from atoll.pstate.session import VnodeSession
 from atoll.pstate.store_file import store_bytes, store_error
 from atoll.pstate.stores import VnodeStores
 
 if TYPE_CHECKING:
-    from atoll.pstate.history import History
+    from atoll.microbatch.history import CommitHistory
     from atoll.tasks.program import JobSpec, Program
 
 __all__ = ["Sessions", "state_folder"]
@@ -34,7 +35,7 @@ def state_folder(local: Path, module: str) -> Path:
 class Sessions:
     """A context manager: leaves no session open, aborts what was not committed."""
 
-    def __init__(self, program: Program, spec: JobSpec, history: History, token: str) -> None:
+    def __init__(self, program: Program, spec: JobSpec, history: CommitHistory, token: str) -> None:
         """Nothing is opened yet."""
         self.spec = spec
         self.history = history
@@ -46,6 +47,8 @@ class Sessions:
         self.sized = {name: each.node for name, each in program.pstates.items() if each.track_size}
         self.opened: dict[str, int] = {}
         self.logs_applied = 0
+        self.migrated: dict[str, list[int]] = {}
+        self._specs = program.pstates
         self._open: dict[tuple[str, int], VnodeSession] = {}
 
     def open_all(self, needed: Mapping[str, Iterable[int]]) -> None:
@@ -60,6 +63,23 @@ class Sessions:
                 self.opened[kind] = self.opened.get(kind, 0) + 1
                 self.logs_applied += session.opening.logs
                 self._open[pstate, vnode] = session
+        for (pstate, vnode), session in self._open.items():
+            self._migrate(pstate, vnode, session)
+
+    def converter(self, pstate: str, vnode: int) -> Converter | None:
+        """What makes values before the microbatch those of the present schema; None: they are."""
+        spec = self._specs[pstate]
+        generation = self.history.generation(pstate, vnode) if spec.migrations else 0
+        return Converter(spec, generation) if generation < spec.generation else None
+
+    def _migrate(self, pstate: str, vnode: int, session: VnodeSession) -> None:
+        """Rewrite a vnode whose values are of an older schema, once per attempt."""
+        if vnode in self.spec.migrated_vnodes.get(pstate, ()):
+            return
+        convert = self.converter(pstate, vnode)
+        if convert is not None:
+            rewrite(session, convert)
+            self.migrated.setdefault(pstate, []).append(vnode)
 
     def get(self, pstate: str, vnode: int) -> VnodeSession:
         """The open session of a vnode."""

@@ -22,6 +22,8 @@ from atoll.testing.hand_loop import HandLoop
 from atoll.testing.result import Ran, ran
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import SparkSession
 
     from atoll.cluster.app import App
@@ -213,8 +215,12 @@ class TopologyTestDriver:
         self.cluster.kill()
         self.app = self.cluster.deploy(self._module)
 
-    def update(self, module: Module) -> None:
+    def update(self, module: Module, *, remove: Collection[str] = ()) -> None:
         """Replace the module by another version of it.
+
+        Args:
+            module: The new version.
+            remove: What may go, as for ``cluster.deploy``.
 
         Raises:
             DeployError: When it does not fit what is deployed; the one before goes on.
@@ -225,7 +231,9 @@ class TopologyTestDriver:
                 f"module {module.name!r} is no version of {self._module.name!r}",
                 hint="give it the same name, or make a driver of its own for it",
             )
-        self.app = self.cluster.update(module)
+        self.app = self.cluster.update(module, remove=remove)
+        for gone in self._loops.keys() - set(self.app.topologies()):
+            del self._loops[gone]
         self._module = module
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ from atoll.storage.numbered import NumberedObjects
 __all__ = [
     "Deployment",
     "DepotDeployment",
+    "MirrorDeployment",
     "TopologyDeployment",
     "latest_deployment",
     "save_deployment",
@@ -45,6 +46,17 @@ class TopologyDeployment(msgspec.Struct, frozen=True):
     """For each depot, by partition, the offset from which the topology reads it."""
 
 
+class MirrorDeployment(msgspec.Struct, frozen=True):
+    """What a module reads of another one, and the schema that it counts on."""
+
+    kind: str
+    """``depot`` or ``pstate``."""
+    module: str
+    name: str
+    schema: Any
+    """DDL of a depot, plain data of a PState."""
+
+
 class Deployment(msgspec.Struct, frozen=True):
     """A module as deployed."""
 
@@ -54,6 +66,10 @@ class Deployment(msgspec.Struct, frozen=True):
     topologies: dict[str, TopologyDeployment]
     ticks: dict[str, int] = {}
     """For each tick how many milliseconds are between two."""
+    mirrors: dict[str, MirrorDeployment] = {}
+    """What it reads of other modules, by ``module.name``."""
+    removed: list[str] = []
+    """The parts that were ever removed, as ``kind:name``; their names stay taken."""
 
     def topology_of(self, pstate: str) -> tuple[str, PStateSpec]:
         """The topology that owns a PState, and the PState's spec.

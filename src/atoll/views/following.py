@@ -10,20 +10,20 @@ from __future__ import annotations
 import heapq
 import operator
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from atoll.codec.keys import EMPTY_KEY, successor
+from atoll.codec.keys import DATA_END, EMPTY_KEY, successor
 from atoll.errors import PathError
 from atoll.path import Path
 from atoll.pstate.changefile import read_vnode
 from atoll.pstate.differences import Difference, between
 from atoll.pstate.entry_changes import EntryChange, differences_of, value_of
 from atoll.pstate.fit_path import fit_path
+from atoll.pstate.migration import Converter
 from atoll.pstate.navigate.places import Place, Places
 from atoll.pstate.select import select
-from atoll.pstate.sizes import DATA_END
 from atoll.schema import Map, Struct
 from atoll.views.value_change import Position, ValueChange
 
@@ -229,9 +229,18 @@ class Following:
                 keys, values = read_vnode(now, log.file, vnode)
                 start = 0 if low is None else bisect_left(keys, low)
                 end = bisect_left(keys, DATA_END if high is None else high)
+                convert = self._converter(now, vnode)
                 for index in range(start, end):
-                    found[vnode, keys[index]] = values[index]
+                    key, value = keys[index], values[index]
+                    found[vnode, key] = None if value is None else convert(key, value)
         return [(vnode, key, found[vnode, key]) for vnode, key in sorted(found)]
+
+    def _converter(self, now: CommitHistory, vnode: int) -> Callable[[bytes, bytes], bytes]:
+        """What makes values as a commit wrote them those of the present schema."""
+        generation = now.generation(self._spec.name, vnode)
+        if generation < self._spec.generation:
+            return Converter(self._spec, generation)
+        return lambda _, value: value
 
     def _part(self, pairs: list[tuple[bytes, bytes | None]]) -> Any:
         """The part of the value that these entries are; None when there are none."""

@@ -153,7 +153,7 @@ class ReadablePState:
         known = self._current
         if known is not None and known[0] is history:
             return known[1]
-        return PStateView(self._stores, self.name, self.spec.vnode_count, history)
+        return PStateView(self._stores, self.name, self.spec.vnode_count, history, self.spec)
 
     def as_of(self, microbatch: int) -> ReadablePState:
         """The PState as it was after an earlier microbatch, to read in every way.
@@ -184,7 +184,7 @@ class ReadablePState:
         history = CommitHistory.open(
             self.store, self.spec.module, self.spec.topology, commit_id, timeline
         )
-        return PStateView(self._stores, self.name, self.spec.vnode_count, history)
+        return PStateView(self._stores, self.name, self.spec.vnode_count, history, self.spec)
 
     def _newer(self, view: PStateView, error: AtollError) -> PStateView:
         """The view to read instead of one whose files were dropped while it was read."""

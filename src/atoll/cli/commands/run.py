@@ -13,6 +13,10 @@ from atoll.cli.output import note
 from atoll.errors import UsageError
 
 if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from atoll.cluster.app import App
     from atoll.cluster.cluster import Cluster
     from atoll.module import Module
 
@@ -68,6 +72,7 @@ def run(
     another process takes the module over, it ends by itself with exit code 3.
     """
     from atoll.cli.logs import configure_logs
+    from atoll.cli.redeploy import Redeployer
     from atoll.cli.signals import stopping
     from atoll.cli.target import load_module
     from atoll.server.serve import bind
@@ -83,16 +88,23 @@ def run(
             app = cluster.deploy(module)
             names = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
             settings = ServerSettings(hosts=names)
-            with serve(create_app(app, settings=settings), listener) as address:
+            redeployer = Redeployer(cluster, target, app, deployed=_ending(stop.event))
+            service = create_app(app, settings=settings, deployers={app.name: redeployer})
+            with serve(service, listener) as address:
                 stop.listen()
-                app.on_fenced(lambda _reason: stop.event.set())
+                _ending(stop.event)(app)
                 if not stop.event.is_set():
                     _greet(module, root, address.url, loopback=address.loopback)
                 stop.event.wait()
-    if app.fenced is not None:
-        note(f"stopped: {app.fenced.message}")
+    if redeployer.app.fenced is not None:
+        note(f"stopped: {redeployer.app.fenced.message}")
         raise typer.Exit(_FENCED)
     note("stopped")
+
+
+def _ending(event: threading.Event) -> Callable[[App], None]:
+    """Lets a run end when the module is taken over, whichever version of it runs then."""
+    return lambda app: app.on_fenced(lambda _reason: event.set())
 
 
 def _cluster(root: Path, parallelism: int, master: str | None, settings: dict[str, str]) -> Cluster:

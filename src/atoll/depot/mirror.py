@@ -1,0 +1,74 @@
+"""A depot as another module's topology reads it, whoever writes it.
+
+The writer may run in this process or another, or not at all. A record that was seen here is made
+durable before a plan names its offset: the writer may not have acknowledged it yet, and what a
+microbatch has processed must not vanish with the machine's power.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+
+from atoll.ddl import to_ddl
+from atoll.depot.blocks import BlockRef
+from atoll.depot.chain import SegmentChain
+from atoll.depot.reader import resolve_start
+from atoll.depot.segment_file import sync_file
+from atoll.depot.start import StartFrom
+
+__all__ = ["MirrorDepot"]
+
+
+class MirrorDepot:
+    """Follows a depot that another module owns. Safe to share between threads.
+
+    Args:
+        folder: The depot's folder.
+        schema: The records' schema.
+        partitions: How many depot partitions it has.
+    """
+
+    def __init__(self, folder: Path, schema: pa.Schema, partitions: int) -> None:
+        """Look at the folder.
+
+        Raises:
+            DamageError: When something that was stored is missing or cannot be read.
+        """
+        self.schema = schema
+        self._chain = SegmentChain(folder, partitions, to_ddl(schema))
+        self._lock = threading.Lock()
+        self._ends: tuple[int, ...] = ()
+        self._refresh()
+
+    def start_offsets(self) -> tuple[int, ...]:
+        """By depot partition, the oldest record's offset."""
+        return self._chain.start_offsets()
+
+    def end_offsets(self) -> tuple[int, ...]:
+        """By depot partition, the offset after the last durable record, as of now."""
+        return self._refresh()
+
+    def blocks(self, partition: int, start: int, end: int) -> list[BlockRef]:
+        """Where the offsets from ``start`` up to ``end`` lie.
+
+        Raises:
+            DepotError: When an offset of the range is not there.
+        """
+        return self._chain.blocks(partition, start, end)
+
+    def resolve_start(self, start_from: StartFrom) -> tuple[int, ...]:
+        """The offset per depot partition at which a topology begins."""
+        return resolve_start(self._chain, start_from, int(time.time() * 1000))
+
+    def _refresh(self) -> tuple[int, ...]:
+        with self._lock, self._chain.lock:
+            self._chain.refresh()
+            ends, tail = self._chain.end_offsets(), self._chain.tail
+            if ends != self._ends and tail is not None:
+                sync_file(self._chain.path(tail.header.number))
+            self._ends = ends
+            return ends
