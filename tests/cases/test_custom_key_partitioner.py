@@ -130,7 +130,7 @@ def test_another_function_is_refused(inline):
     app.topology("mb").wait_processed(20)
     with pytest.raises(DeployError, match="is another function than the deployed one: key"):
         inline.update(make_module(_Counts, lambda user: user // 7))
-    with pytest.raises(DeployError, match="differs from what is deployed"):
+    with pytest.raises(DeployError, match="a function is deployed, their hash declared"):
         inline.update(make_module(_Counts, None))
     app = inline.update(make_module(_Counts, lambda user: int(user / 10)))  # the same by value
     app.depot("records").append({"user": 55, "item": "b", "n": 2})
