@@ -8,7 +8,6 @@ import pytest
 
 import atoll
 from atoll import List, Map, Struct, agg, path
-from atoll.dataflow.declared import PStateDeclaration
 
 ALBUM = path.key("Post Malone", "F-1 Trillion")
 
@@ -105,7 +104,6 @@ def test_songs_are_read(song, name, featured):
     assert read_song(once) == once
 
 
-@pytest.mark.skipif(not hasattr(PStateDeclaration, "migrated"), reason="needs migrations")
 def test_the_update(run, shape):
     """Stored songs show as read at once; the processed count goes on."""
     run.deploy(make_module(shape)).cut()

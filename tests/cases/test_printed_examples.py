@@ -18,6 +18,8 @@ from atoll.testing import TopologyTestDriver
 
 HERE = "tests/cases/test_printed_examples.py"
 BLOCKS = "tests/cluster/test_batch_blocks.py::test_rama_batch_blocks"
+QUERIES = "tests/cluster/test_queries.py::test_rama_s_examples"
+FOLLOWED = "tests/views/test_subscription.py::test_differences_of_plain_values"
 
 WHERE = {
     "WordCount": f"{HERE}::test_word_count",
@@ -43,22 +45,25 @@ WHERE = {
     "depots/CustomPartitioning": "tests/depot/test_partitioner.py",
     "pstates/CustomKeyPartitioner": "tests/cases/test_custom_key_partitioner.py",
     "depots/DepotPartitionAppend": "tests/cluster/test_append_to.py",
+    "QueryAggValue": QUERIES,
+    "Colocated": QUERIES,
+    "Fibonacci": QUERIES,
+    "GroupByModule": QUERIES,
+    "ReachModule": "tests/cluster/test_queries.py::test_reach_is_what_plain_python_finds",
+    "SimpleQuery": f"{HERE}::test_simple_queries",
+    "TemporaryQueryState": f"{HERE}::test_simple_queries",
+    "RamaSpace, resolvePosts": f"{HERE}::test_ramaspace_posts",
+    "MirrorPStateExample": f"{HERE}::test_mirror_pstate",
+    "UsingMirrors": f"{HERE}::test_using_mirrors",
+    "Circular deps": "tests/cluster/test_mirrors.py::test_modules_can_mirror_each_other",
+    "TickDepot": "tests/time/test_ticks.py::test_a_tick_of_three_seconds_comes_three_times_in_ten",
+    "DiffProcessing, MultiSubscriber": FOLLOWED,
+    "BasicReactive": "tests/views/test_subscription.py::test_what_rama_s_proxy_receives",
 }
 """Where the result of an example is held."""
 
-TO_COME = {
-    "BasicAckReturn, SumAckReturn": "acks of stream topologies",
-    "QueryAggValue, SimpleQuery, Colocated, Fibonacci": "queries",
-    "TemporaryQueryState": "queries",
-    "GroupByModule, ReachModule, RamaSpace's resolvePosts": "queries",
-    "MirrorPStateExample": "several modules",
-    "Circular deps, UsingMirrors": "several modules",
-    "TickDepot": "time",
-    "DiffProcessing, MultiSubscriber, BasicReactive": "subscriptions",
-}
-"""Examples of what the part named brings; their tests stand with it."""
-
 LEFT_OUT = {
+    "BasicAckReturn, SumAckReturn": "acks of stream topologies: there are only microbatches",
     "RamaSpace, registration": "answers an append with what the topology made of it: an append "
     "is acknowledged when it is durable, before any topology has seen it",
     "NonMacroModuleUniqueIdPState": "prints no result",
@@ -74,7 +79,7 @@ def test_every_example_is_accounted_for_once():
         file, _, function = where.partition("::")
         text = (root / file).read_text(encoding="utf-8")
         assert not function or re.search(rf"^def {function}\(", text, re.MULTILINE), name
-    assert not (WHERE.keys() & TO_COME.keys() | WHERE.keys() & LEFT_OUT.keys())
+    assert not (WHERE.keys() & LEFT_OUT.keys())
 
 
 def _topology(name, schema, vnodes, **depot):
@@ -335,6 +340,12 @@ def test_ramaspace_posts(inline):
     wall = Map(int, Struct(sender=str, text=str))
     posts = mb.pstate("posts", Map(str, wall), track_size=True)
     sent.process(_post, key="to", states=[posts])
+    asked = module.query("resolve", user=str, start=int)
+    asked.select_from(
+        posts,
+        lambda row: path.key(row.user).sorted_range_from(row.start, limit=20).all(),
+        emits="at long, post struct<sender: string, text: string>",
+    ).returns(rows="all")
     app = inline.deploy(module)
     texts = [(sender, f"{letter}{n}") for n in range(8) for sender, letter in ("bx", "cy", "dz")]
     app.depot("depot").append([{"to": "alice", "sender": s, "text": t} for s, t in texts])
@@ -344,3 +355,58 @@ def test_ramaspace_posts(inline):
     assert [(each["sender"], each["text"]) for each in first.values()] == texts[:20]
     rest = state.select_one(path.key("alice").sorted_range_from(max(first) + 1, limit=20))
     assert [(each["sender"], each["text"]) for each in rest.values()] == texts[20:]
+    found = [app.query("resolve", user="alice", start=start) for start in (0, max(first) + 1)]
+    assert [[each["post"]["text"] for each in rows] for rows in found] == [
+        [text for _, text in texts[:20]],
+        [text for _, text in texts[20:]],
+    ]
+
+
+def test_simple_queries(inline):
+    """Arguments in, a value out; nothing is stored."""
+    module = atoll.Module("queries")
+    simple = module.query("simple", a=int, b=int)
+    simple.map(lambda row: {"c": row.a + row.b + 1}, emits="c long").returns("c")
+    sums = module.query("sums", a=int, b=int)
+    sums.map(lambda row: {"c": row.a + row.b}, emits="c long").returns("c")
+    app = inline.deploy(module)
+    assert [app.query("simple", a=a, b=b) for a, b in [(1, 2), (10, 7)]] == [4, 18]
+    assert [app.query("sums", a=a, b=b) for a, b in [(2, 3), (2, 4), (3, 5)]] == [5, 6, 8]
+
+
+def _counting(vnodes, partitions):
+    """A module that counts the words of its depot."""
+    module, mb, words = _topology("words", "word string", vnodes, partitions=partitions)
+    words.aggregate(mb.pstate("counts", Map(str, int))["word"], agg.count())
+    return module
+
+
+def test_mirror_pstate(inline):
+    """A row of one module and what another one has counted make one number."""
+    first = inline.deploy(_counting(inline.vnodes, inline.partitions))
+    first.depot("depot").append([{"word": "a"}, {"word": "a"}])
+    first.topology("mb").wait_processed(2)
+    module, mb, rows = _topology("adding", "word string, n long", 4)
+    counts = module.mirror_pstate("words", "counts", Map(str, int))
+    sums = mb.pstate("sums", Map(str, int))
+    rows.lookup(counts["word"], "known").map(
+        lambda row: {"word": row.word, "sum": row.n + row.known}, emits="word string, sum long"
+    ).aggregate(sums["word"], agg.last("sum"))
+    second = inline.deploy(module)
+    second.depot("depot").append({"word": "a", "n": 10})
+    second.topology("mb").wait_processed(1)
+    assert second.pstate("sums").get("a") == 12
+
+
+def test_using_mirrors(inline):
+    """A module counts what is appended to another one's depot."""
+    first = inline.deploy(_counting(4, inline.partitions))
+    module = atoll.Module("mirroring")
+    theirs = module.mirror_depot("words", "depot", "word string")
+    mb = module.microbatch("mb", vnode_count=inline.vnodes)
+    counts = mb.pstate("counts", Map(str, int))
+    mb.source(theirs).aggregate(counts["word"], agg.count())
+    second = inline.deploy(module)
+    first.depot("depot").append([{"word": word} for word in "aba"])
+    second.topology("mb").wait_processed(3)
+    assert second.pstate("counts").get() == {"a": 2, "b": 1}

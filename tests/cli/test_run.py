@@ -121,7 +121,7 @@ def test_stopping_while_it_starts(tmp_path, number):
     assert process.stderr.readline().startswith("starting Spark")
     time.sleep(1.0)  # somewhere in the middle of it
     process.send_signal(number)
-    _, said = process.communicate(timeout=120)  # ends when the last process of it has ended
+    _, said = process.communicate(timeout=300)  # ends when the last process of it has ended
     assert (process.returncode, said) == (0, "stopping ...\nstopped\n")
 
 

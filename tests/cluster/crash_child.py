@@ -30,7 +30,7 @@ def main() -> None:
             say(f"crashing after {crash} of {microbatch}")
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with LocalCluster(root, observer=observer) as cluster:
+    with LocalCluster(root, engine="inline", observer=observer) as cluster:
         app = cluster.deploy(build())
         depot = app.depot("transfers")
         say(f"found {app.topology('bank').status()['processed']}")

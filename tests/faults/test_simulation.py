@@ -11,7 +11,7 @@ from harness import kept_seeds, replay, report, seed, volume
 from sim_process import simulate
 
 FIRST = seed()
-SEEDS = volume(200, 20_000)
+SEEDS = volume(100, 20_000)
 
 
 @pytest.fixture

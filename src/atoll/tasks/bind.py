@@ -350,7 +350,7 @@ def lookup_terminal(
     """
     elements = elements_of(step.target, step.keys, rows, step)
     codec = spec.codec(_position(step.target))
-    name = spec.name
+    name = step.target.pstate.name
     return LookupTerminal(*common, name, elements, codec, spec.initial_bytes, step.column, rows)
 
 
