@@ -14,6 +14,7 @@ from atoll.cluster.delivery import Delivery
 from atoll.cluster.drive import Drive
 from atoll.cluster.load_watch import LoadWatch
 from atoll.cluster.options import ModuleOptions
+from atoll.cluster.preparing import prepare_update
 from atoll.cluster.queries import ASK_SECONDS, Queries
 from atoll.cluster.revisions import Revisions
 from atoll.cluster.scaling import Scaling
@@ -284,6 +285,11 @@ class App:
             depot.close()
 
     # What the cluster calls -----------------------------------------------------------------------
+
+    def prepare_update(self, bound: list[BoundTopology]) -> None:
+        """Get ready what the next version needs, while this one goes on."""
+        readable: dict[str, Depot | MirrorDepot] = {**self._depots, **self._mirrors}
+        prepare_update(self.engine, bound, self._loops, readable, self.cluster.info())
 
     def add_topology(
         self, bound: BoundTopology, starts: Mapping[str, list[int]], observer: Observer | None

@@ -117,8 +117,10 @@ class Cluster(ABC):
         bound, mirrors, before = prepared.bound, prepared.mirrors, prepared.before
         store = LocalStore(self.root)
         queries = bind_queries(module.queries, prepared.specs)
-        running = self.apps.pop(module.name, None)
+        running = self.apps.get(module.name)
         if running is not None:
+            running.prepare_update(bound)
+            del self.apps[module.name]
             running.close()
         epoch = claim_epoch(store, module.name)
         store.sweep(module.name)

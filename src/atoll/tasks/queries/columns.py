@@ -27,11 +27,8 @@ Projections = list[tuple[str, str | pa.Scalar]]
 _TEXT = re.compile(r"'((?:[^'\\]|'')*)'\Z")
 _WHOLE = re.compile(r"-?\d{1,18}\Z")
 _INT_BITS = 31
-_WORDS = {
-    "true": pa.scalar(value=True),
-    "false": pa.scalar(value=False),
-    "null": pa.scalar(None, pa.null()),
-}
+_WORDS = {"true": True, "false": False, "null": None}
+"""Made Arrow scalars when they are used: the first one imports pandas."""
 
 
 def _operand(expression: str, rows: pa.Schema, step: op.Operator) -> str | pa.Scalar:
@@ -48,7 +45,7 @@ def _operand(expression: str, rows: pa.Schema, step: op.Operator) -> str | pa.Sc
         small = int(text).bit_length() <= _INT_BITS
         return pa.scalar(int(text), pa.int32() if small else pa.int64())
     if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
+        return pa.scalar(_WORDS[text.lower()])
     raise DeclarationError(
         f"{step.title} computes {text!r}, which only Spark can, and a query runs without it",
         hint="name a column, a number or a 'text', or compute it in Python: map, where(lambda ...)",
