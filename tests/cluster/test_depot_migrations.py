@@ -262,6 +262,30 @@ def test_declarations_that_cannot_be():
         assert "test_depot_migrations.py" in str(caught.value.context["declared"])
 
 
+@pytest.mark.parametrize("back", [True, False])
+def test_a_deployment_that_died_before_it_stood_is_made_again_or_not(tmp_path, monkeypatch, back):
+    """The depots had been opened with the new schema; the old version can still go on."""
+
+    def dies(*_):
+        raise KeyboardInterrupt
+
+    with TopologyTestDriver(version(2), root=tmp_path) as driver:
+        driver.depot("rows").append({"k": "a", "v": 1})
+        with monkeypatch.context() as patched:
+            patched.setattr("atoll.cluster.cluster.save_deployment", dies)
+            with pytest.raises(KeyboardInterrupt):
+                driver.update(version(3))
+        driver.cluster.kill()
+    if back:
+        with TopologyTestDriver(version(2), root=tmp_path) as driver:
+            driver.depot("rows").append({"k": "a", "v": 2})
+    with TopologyTestDriver(version(3), root=tmp_path) as driver:
+        driver.depot("rows").append({"key": "a", "cents": 7})
+        driver.run_until_idle()
+        assert driver.pstate("sums").get() == {"a": 100 + 200 * back + 7}
+    assert check_root(tmp_path).findings == []
+
+
 @pytest.mark.slow
 def test_spark_tasks_migrate_what_they_read():
     """Older and newer records in one microbatch."""
