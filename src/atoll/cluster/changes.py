@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from atoll.cluster.depot_migrations import new_migrations, not_migrated
 from atoll.cluster.depots import described_partitioner
 from atoll.cluster.migrations import differences
 from atoll.ddl import to_ddl
@@ -209,13 +210,18 @@ def _depots(before: Deployment, module: Module) -> Iterator[Change]:
             continue
         ddl, partitioner = to_ddl(declared.schema), described_partitioner(declared)
         added = added_columns(ddl, depot.ddl)
-        if added:
+        new, problem = new_migrations(depot, declared), not_migrated(depot, declared)
+        if problem is not None:
+            yield Change("refused", "depot", name, problem)
+        elif new:
+            yield Change("migrated", "depot", name, new[0].id)
+        elif added:
             detail = f"new columns, null in older records: {', '.join(added)}"
             yield Change("changed", "depot", name, detail)
         elif depot.ddl != ddl:
             detail = (
                 "the schema of a depot is fixed, but for columns added at the end that may be "
-                f"null: {depot.ddl} is deployed, {ddl} declared"
+                f"null, and for migrations: {depot.ddl} is deployed, {ddl} declared"
             )
             yield Change("refused", "depot", name, detail)
         if depot.partitions != declared.partitions:

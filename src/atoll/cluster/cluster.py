@@ -16,6 +16,13 @@ import msgspec
 from atoll.cluster.app import App
 from atoll.cluster.catalog import BoundTopology, bind_topology
 from atoll.cluster.changes import DeployPlan, plan_changes
+from atoll.cluster.depot_migrations import (
+    Migrations,
+    depot_migrations,
+    known_ids,
+    try_depot_migrations,
+    with_depot_migrations,
+)
 from atoll.cluster.depots import depot_spec, described_partitioner
 from atoll.cluster.drive import Drive
 from atoll.cluster.migrations import migrated, try_migrations
@@ -124,7 +131,7 @@ class Cluster(ABC):
             running.close()
         epoch = claim_epoch(store, module.name)
         store.sweep(module.name)
-        depots = self._open_depots(module, epoch)
+        depots = self._open_depots(module, epoch, prepared.migrations)
         info = self._place(store, module, bound, epoch)
         readable: dict[str, Depot | MirrorDepot] = {**depots, **mirrors.depots}
         deployment = _deployment(module, bound, readable, before, self._drive.now_ms())
@@ -146,7 +153,7 @@ class Cluster(ABC):
             drive=self._drive,
             bound_queries=queries,
         )
-        for each in bound:
+        for each in (with_depot_migrations(each, readable) for each in bound):
             starts = deployment.topologies[each.declared.name].starts
             app.add_topology(each, starts, self._observer)
         app.start()
@@ -217,11 +224,13 @@ class Cluster(ABC):
         specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
         ddls = {name: to_ddl(depot.schema) for name, depot in module.depots.items()}
         broken = [] if before is None else list(broken_mirrors(store, module.name, ddls, specs))
+        migrations = depot_migrations(before, module, _ship)
         plan = plan_changes(before, module, specs, remove, broken)
         if before is not None and not plan.refused:
             try_migrations(before, bound, self.places)
+            try_depot_migrations(before, module, migrations, self.root)
             check_key_partitioners(self.places, before, specs)
-        return _Prepared(bound, specs, mirrors, before, plan)
+        return _Prepared(bound, specs, mirrors, before, plan, migrations)
 
     def _place(
         self, store: LocalStore, module: Module, bound: list[BoundTopology], epoch: Epoch
@@ -240,11 +249,13 @@ class Cluster(ABC):
                 return info
             epoch.check()
 
-    def _open_depots(self, module: Module, epoch: Epoch) -> dict[str, Depot]:
+    def _open_depots(
+        self, module: Module, epoch: Epoch, migrations: Migrations
+    ) -> dict[str, Depot]:
         return {
             name: Depot(
                 depot_folder(self.root, module.name, name),
-                depot_spec(declared),
+                depot_spec(declared, migrations.get(name, ())),
                 epoch=epoch.number,
                 fence=epoch.check,
                 clock=lambda: self._drive.now_ms() / 1000.0,
@@ -262,6 +273,7 @@ class _Prepared:
     mirrors: Mirrors
     before: Deployment | None
     plan: DeployPlan
+    migrations: Migrations
 
 
 def _ship(function: Callable[..., Any]) -> bytes:
@@ -296,11 +308,18 @@ def _deployment(
             {name: spec.to_json() for name, spec in each.program.pstates.items()},
             starts,
         )
+    deployed = {} if before is None else before.depots
     return Deployment(
         module.name,
         now_ms,
         {
-            name: DepotDeployment(to_ddl(each.schema), each.partitions, described_partitioner(each))
+            name: DepotDeployment(
+                to_ddl(each.schema),
+                each.partitions,
+                described_partitioner(each),
+                depots[name].migrations,
+                known_ids(deployed.get(name), each),
+            )
             for name, each in module.depots.items()
         },
         topologies,

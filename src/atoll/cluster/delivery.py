@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from atoll.codec.refusals import Checked
-from atoll.depot.blocks import with_columns
+from atoll.ddl import to_ddl
+from atoll.depot.migration import NotMigratedError, blamed, generation_of_rows, migrate
 from atoll.depot.producers import Producer
 from atoll.errors import DamageError, ProducerError
 from atoll.storage.local import storage_errors
@@ -54,6 +55,7 @@ class Delivery:
         Raises:
             DamageError: When a file is not what the commit says.
             StorageError: When the disk refuses; call again when it works.
+            UserCodeError: When a migration of a depot fails on a row that the life before owed.
             FencedError: When another life of the coordinator owns the depots.
         """
         producer = Producer(self.producer_id, sequence=commit.id, epoch=commit.timeline, gaps=True)
@@ -61,13 +63,13 @@ class Delivery:
             if name not in self.depots:
                 continue  # it was removed since; only the life before could owe it rows
             depot = self.depots[name]
-            rows = _Widened(self.records(parts), depot.spec.schema)
+            rows = _Present(self.records(parts), depot)
             try:
                 depot.append_stream(rows, producer=producer)
             except ProducerError as error:
                 problem = error.context.get("problem")
-                if problem == "conflict" and rows.widened:
-                    continue  # stored before the depot got more columns
+                if problem == "conflict" and rows.changed:
+                    continue  # stored before the depot got another schema
                 if problem != "stale epoch":
                     raise
                 # commits are delivered in order: one after a rollback was, so this one was before
@@ -111,21 +113,30 @@ class Delivery:
             )
 
 
-class _Widened:
-    """Records with the columns that their depot got since they were written.
+class _Present:
+    """Records in the schema that their depot has now, whatever it was when they were written.
 
-    ``widened`` says, once they were read, whether it got any.
+    ``changed`` says, once they were read, whether it was another one.
     """
 
-    def __init__(self, records: Iterator[Checked], schema: pa.Schema) -> None:
-        self.widened = False
+    def __init__(self, records: Iterator[Checked], depot: Depot) -> None:
+        self.changed = False
         self._records = records
-        self._schema = schema
+        self._depot = depot
 
     def __iter__(self) -> Iterator[Checked]:
+        spec, migrations = self._depot.spec, self._depot.migrations
         for each in self._records:
-            batch = with_columns(each.batch, self._schema)
-            self.widened = self.widened or batch is not each.batch
+            since = migrations
+            if migrations:
+                stored = to_ddl(each.batch.schema)
+                since = migrations[generation_of_rows(migrations, to_ddl(spec.schema), stored) :]
+            try:
+                batch = migrate(each.batch, since, spec.schema)
+            except NotMigratedError as error:
+                where = "a row that a topology appended before the update"
+                raise blamed(error, spec.name, where) from error
+            self.changed = self.changed or batch is not each.batch
             yield Checked(batch, each.refusals, each.refused_count)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from atoll.dataflow.declared import DepotDeclaration
+from atoll.depot.migration import DepotMigration
 from atoll.depot.spec import DepotSpec, Retention
 from atoll.tasks.appending import partitioner_of
 
 __all__ = ["depot_spec", "described_partitioner"]
 
 
-def depot_spec(declared: DepotDeclaration) -> DepotSpec:
+def depot_spec(
+    declared: DepotDeclaration, migrations: tuple[DepotMigration, ...] = ()
+) -> DepotSpec:
     """The settings of a declared depot."""
     return DepotSpec(
         name=declared.name,
@@ -19,6 +22,7 @@ def depot_spec(declared: DepotDeclaration) -> DepotSpec:
         retention=Retention(
             records_max=declared.records_max, age_seconds_max=declared.age_seconds_max
         ),
+        migrations=migrations,
     )
 
 

@@ -60,7 +60,9 @@ def resolve_mirrors(store: LocalStore, module: Module) -> Mirrors:
         if there.ddl != wanted:
             raise _differs("depot", declared, there.ddl, wanted)
         folder = depot_folder(store.root, module.name, name)
-        found.depots[name] = MirrorDepot(folder, declared.schema, there.partitions)
+        found.depots[name] = MirrorDepot(
+            folder, declared.schema, there.partitions, there.migrations
+        )
         found.deployed[name] = MirrorDeployment("depot", declared.module, declared.mirrored, wanted)
     for name, pstate in module.mirrored_pstates.items():
         specs = _readable(_deployed(store, pstate))

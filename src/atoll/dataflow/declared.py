@@ -56,6 +56,34 @@ class DepotDeclaration:
     mirrored: str = ""
     """For a mirror the depot's own name in ``module``, which is another one."""
     place: str = ""
+    migrations: list[DeclaredMigration] = field(default_factory=list)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the migrations: tasks get those of the deployment."""
+        return {**self.__dict__, "migrations": []}
+
+    def migrated(
+        self,
+        id: str,  # noqa: A002  # the word of the deployment
+        function: Callable[[dict[str, Any]], Mapping[str, Any]],
+    ) -> DepotDeclaration:
+        """Say how records that were stored under an earlier schema become records of this one.
+
+        It takes effect with the deployment that first names the id. Records that were appended
+        before go through the function whenever they are read; what is stored stays as it is,
+        and so do offsets and depot partitions.
+
+        Args:
+            id: Names this migration for ever; deploying it again changes nothing but, where it
+                was corrected, the function.
+            function: From a record as a dict to the new record as a dict. It must be pure, since
+                a record may be converted any number of times.
+
+        Raises:
+            DeclarationError: When the depot is a mirror, or the id is taken.
+        """
+        _migrate_depot(self, id, function, declared_at(1))
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +119,11 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class DeclaredMigration:
-    """What ``PStateDeclaration.migrated`` was given; ``position``: the fields on the way."""
+    """What ``migrated`` was given; ``position``: of a PState, the fields on the way."""
 
     id: str
     function: Callable[[Any], Any]
-    position: tuple[str, ...]
+    position: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,6 +259,24 @@ def _add_migration(
             f"PState {pstate.name!r} cannot be migrated: {problem}", hint=hint, declared=place
         )
     pstate.migrations.append(DeclaredMigration(name, function, position))
+
+
+def _migrate_depot(
+    depot: DepotDeclaration, name: str, function: Callable[[Any], Any], place: str
+) -> None:
+    check_function(function, 1, "migrated", place)
+    problem = hint = ""
+    if depot.mirrored:
+        problem, hint = "it is a mirror", "migrate it in the module that owns it"
+    elif not isinstance(name, str) or not name.strip():
+        problem, hint = f"{name!r} is no id", 'give it a name, such as "split-names"'
+    elif any(each.id == name for each in depot.migrations):
+        problem, hint = f"it has a migration {name!r}", "every migration has an id of its own"
+    if problem:
+        raise DeclarationError(
+            f"depot {depot.name!r} cannot be migrated: {problem}", hint=hint, declared=place
+        )
+    depot.migrations.append(DeclaredMigration(name, function))
 
 
 def _deeper(target: Target, part: str, place: str) -> Target:

@@ -16,6 +16,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.ipc
 
+from atoll.ddl import parse_ddl
+from atoll.depot.migration import DepotMigration, NotMigratedError, blamed, migrate
 from atoll.errors import DamageError, StorageError
 
 __all__ = [
@@ -25,7 +27,6 @@ __all__ = [
     "encode_blocks",
     "read_block",
     "read_blocks",
-    "with_columns",
 ]
 
 BLOCK_BYTES = 1024 * 1024
@@ -44,7 +45,10 @@ class BlockRef(msgspec.Struct, frozen=True, array_like=True):
         rows: How many rows the block holds.
         skip: How many of them to leave out at the beginning.
         take: How many to take after that.
-        columns: How many columns were stored, where later ones have been added since; 0 for all.
+        partition: The depot partition.
+        offset: That of the block's first row.
+        stored: The DDL that it was stored with where that is not the present one, or empty.
+        generation: How many of the depot's migrations had come by then; -1 for all.
     """
 
     file: str
@@ -54,7 +58,10 @@ class BlockRef(msgspec.Struct, frozen=True, array_like=True):
     rows: int
     skip: int
     take: int
-    columns: int = 0
+    partition: int = 0
+    offset: int = 0
+    stored: str = ""
+    generation: int = -1
 
 
 class EncodedBlock(msgspec.Struct, frozen=True, array_like=True):
@@ -79,24 +86,40 @@ def encode_block(partition: int, batch: pa.RecordBatch) -> EncodedBlock:
     return EncodedBlock(partition, batch.num_rows, data, zlib.crc32(data))
 
 
-def read_block(folder: Path | str, ref: BlockRef, schema: pa.Schema) -> pa.RecordBatch:
+def read_block(
+    folder: Path | str,
+    ref: BlockRef,
+    schema: pa.Schema,
+    migrations: Sequence[DepotMigration] = (),
+) -> pa.RecordBatch:
     """The rows that the reference means.
 
     Raises:
         DamageError: When the file is missing or its bytes are not the ones written.
         StorageError: When the disk fails.
+        UserCodeError: When a migration fails on a record.
     """
-    return read_blocks(folder, [ref], schema)[0]
+    return read_blocks(folder, [ref], schema, migrations)[0]
 
 
 def read_blocks(
-    folder: Path | str, refs: Sequence[BlockRef], schema: pa.Schema
+    folder: Path | str,
+    refs: Sequence[BlockRef],
+    schema: pa.Schema,
+    migrations: Sequence[DepotMigration] = (),
 ) -> list[pa.RecordBatch]:
     """The rows of several references, in their order; each file is opened once.
+
+    Args:
+        folder: The depot's folder.
+        refs: Which rows.
+        schema: The depot's present one.
+        migrations: The depot's, which rows of older schemas go through.
 
     Raises:
         DamageError: When a file is missing or its bytes are not the ones written.
         StorageError: When the disk fails.
+        UserCodeError: When a migration fails on a record.
     """
     batches = []
     open_file, descriptor = "", -1
@@ -108,7 +131,10 @@ def read_blocks(
                     descriptor = -1
                 descriptor = _open(Path(folder) / ref.file)
                 open_file = ref.file
-            batches.append(_read(descriptor, folder, ref, schema))
+            stored = parse_ddl(ref.stored) if ref.stored else schema
+            batch = _read(descriptor, folder, ref, stored)
+            since = migrations[ref.generation :] if ref.generation >= 0 else ()
+            batches.append(_present(batch, Path(folder).name, ref, schema, since))
     finally:
         if descriptor >= 0:
             os.close(descriptor)
@@ -130,6 +156,22 @@ def _open(path: Path) -> int:
         ) from error
 
 
+def _present(
+    batch: pa.RecordBatch,
+    depot: str,
+    ref: BlockRef,
+    schema: pa.Schema,
+    since: Sequence[DepotMigration],
+) -> pa.RecordBatch:
+    """The rows in the depot's present schema."""
+    try:
+        return migrate(batch, since, schema)
+    except NotMigratedError as error:
+        offset = ref.offset + ref.skip + error.row
+        where = f"partition {ref.partition}, offset {offset}"
+        raise blamed(error, depot, where, partition=ref.partition, offset=offset) from error
+
+
 def _read(descriptor: int, folder: Path | str, ref: BlockRef, schema: pa.Schema) -> pa.RecordBatch:
     try:
         data = os.pread(descriptor, ref.length, ref.position)
@@ -146,19 +188,10 @@ def _read(descriptor: int, folder: Path | str, ref: BlockRef, schema: pa.Schema)
             file=str(Path(folder) / ref.file),
             position=ref.position,
         )
-    stored = pa.schema(list(schema)[: ref.columns]) if ref.columns else schema
-    batch = with_columns(pa.ipc.read_record_batch(pa.py_buffer(data), stored), schema)
+    batch = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
     if ref.skip == 0 and ref.take == ref.rows:
         return batch
     return batch.slice(ref.skip, ref.take)
-
-
-def with_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with the columns of a schema that it lacks at its end: null in every row."""
-    if batch.num_columns == len(schema):
-        return batch
-    added = [pa.nulls(batch.num_rows, each.type) for each in list(schema)[batch.num_columns :]]
-    return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from atoll.ddl import parse_ddl
 from atoll.depot.blocks import BlockRef
 from atoll.depot.evolving import extends
 from atoll.depot.format import SegmentHeader
 from atoll.depot.index import SEGMENTS_FOLDER, SegmentIndex, segment_file_name
+from atoll.depot.migration import DepotMigration, generation_of_segment, schema_at
 from atoll.depot.producers import PRODUCER_SECONDS_MAX, ProducerTable
 from atoll.depot.scan import read_header, scan
 from atoll.errors import DamageError, DepotError
@@ -37,17 +37,27 @@ class SegmentChain:
         folder: The depot's folder.
         partitions: How many depot partitions it must have; None to take what is there.
         ddl: The schema of the records as they are read; None to take what is there.
+        migrations: What records of older schemas go through; only with ``ddl``.
 
     Attributes:
+        migrations: Those, in order.
         headers: Of all segments, oldest first.
         tail: The newest segment's index; None before there is one.
         torn: What was unreadable at the newest segment's end at the last refresh, or None.
         producer_seconds_max: How long a silent producer is remembered; set before refreshing.
     """
 
-    def __init__(self, folder: Path, partitions: int | None, ddl: str | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        partitions: int | None,
+        ddl: str | None,
+        migrations: tuple[DepotMigration, ...] = (),
+    ) -> None:
         """Know nothing yet: call :meth:`refresh`."""
         self.folder = folder
+        self.migrations = migrations
+        self._fitting = 0
         self.partitions = partitions
         self.ddl = ddl
         self._ddl_given = ddl is not None
@@ -131,12 +141,23 @@ class SegmentChain:
                 at += 1
             return refs
 
+    def seal(self) -> None:
+        """From here on what is appended is of the present schema: migrations are for the rest."""
+        with self.lock:
+            ends = self.end_offsets()
+            self.migrations = tuple(
+                each if each.until is not None else msgspec.structs.replace(each, until=ends)
+                for each in self.migrations
+            )
+
     def _stored(self, header: SegmentHeader, refs: list[BlockRef]) -> list[BlockRef]:
-        """The blocks, each with how many columns it holds where that is fewer than now."""
-        if header.ddl == self.ddl:
+        """The blocks, each with the schema that it was stored with where it is another one."""
+        generation = generation_of_segment(self.migrations, header.bases)
+        if header.ddl == self.ddl and generation == len(self.migrations):
             return refs
-        columns = len(parse_ddl(header.ddl))
-        return [msgspec.structs.replace(ref, columns=columns) for ref in refs]
+        return [
+            msgspec.structs.replace(ref, stored=header.ddl, generation=generation) for ref in refs
+        ]
 
     def offset_after(self, partition: int, time_ms: int) -> int:
         """The offset of the first record appended after the time; the end when there is none."""
@@ -188,6 +209,7 @@ class SegmentChain:
             tail = SegmentIndex(headers[-1], ProducerTable(self.producer_seconds_max))
         if tail is not None and headers:
             self.torn = scan(self.path(tail.header.number), tail, None)
+        self._check_schemas(headers, tail)
         self.headers, self.tail = headers, tail if headers else None
 
     def _complete(self, numbers: list[int]) -> list[int]:
@@ -225,16 +247,33 @@ class SegmentChain:
             self.ddl = header.ddl
         if not self._ddl_given and extends(header.ddl, self.ddl):
             self.ddl = header.ddl
-        if len(header.bases) != self.partitions or not extends(self.ddl, header.ddl):
-            raise DepotError(
-                "the depot was made with another declaration",
-                hint="schema and partition count are fixed for a depot's life, but for columns "
-                "that are added at the end and may be null: use a new depot",
-                depot=self.name,
-                stored=f"{len(header.bases)} partitions of {header.ddl}",
-                declared=f"{self.partitions} partitions of {self.ddl}",
-            )
+        if len(header.bases) != self.partitions:
+            raise self._other_declaration(header)
         return header
+
+    def _check_schemas(self, headers: list[SegmentHeader], tail: SegmentIndex | None) -> None:
+        """Hold that all records can be read; a segment without any may be of any schema.
+
+        There may be such a one of a version whose deployment never came to an end.
+        """
+        following = [*(each.bases for each in headers[1:]), [] if tail is None else tail.ends]
+        for header, ends in zip(headers, following, strict=False):
+            if header.number <= self._fitting or header.bases == ends:
+                continue
+            generation = generation_of_segment(self.migrations, header.bases)
+            if not extends(schema_at(self.migrations, generation, self.ddl or ""), header.ddl):
+                raise self._other_declaration(header)
+            self._fitting = header.number
+
+    def _other_declaration(self, header: SegmentHeader) -> DepotError:
+        return DepotError(
+            "the depot was made with another declaration",
+            hint="schema and partition count are fixed for a depot's life, but for columns that "
+            "are added at the end and may be null, and for migrations: use a new depot",
+            depot=self.name,
+            stored=f"{len(header.bases)} partitions of {header.ddl}",
+            declared=f"{self.partitions} partitions of {self.ddl}",
+        )
 
     def _index(self, at: int) -> SegmentIndex:
         header = self.headers[at]

@@ -25,6 +25,7 @@ from atoll.depot.claim import WriterClaim
 from atoll.depot.files import FileSource
 from atoll.depot.fingerprint import RecordsCrc
 from atoll.depot.group_writer import GroupWriter
+from atoll.depot.migration import DepotMigration
 from atoll.depot.partitioner import Placer
 from atoll.depot.producers import Producer
 from atoll.depot.reader import read_range, resolve_start
@@ -105,7 +106,7 @@ class Depot:
         self._ddl = to_ddl(spec.schema)
         self._placer = Placer(spec.partitioner, spec.schema, spec.partitions, spec.name)
         self._listeners: list[Callable[[], None]] = []
-        self._chain = SegmentChain(self.folder, spec.partitions, self._ddl)
+        self._chain = SegmentChain(self.folder, spec.partitions, self._ddl, spec.migrations)
         self._chain.producer_seconds_max = spec.producer_seconds_max
         self._claim = WriterClaim(self.folder, epoch)
         self._recover()
@@ -118,6 +119,7 @@ class Depot:
             segment_bytes_max=spec.segment_bytes_max,
             acknowledged=self._tell,
         )
+        self._chain.seal()
 
     def __enter__(self) -> Self:
         """The depot itself."""
@@ -219,6 +221,11 @@ class Depot:
         source = FileSource(path, self.codec, format)
         return self.append_stream(source, on_invalid, progress, producer)
 
+    @property
+    def migrations(self) -> tuple[DepotMigration, ...]:
+        """What records of older schemas go through, in order."""
+        return self._chain.migrations
+
     def start_offsets(self) -> tuple[int, ...]:
         """Per depot partition, the oldest offset that is still there."""
         return self._chain.start_offsets()
@@ -241,6 +248,7 @@ class Depot:
         Raises:
             DepotError: When an offset of the range is not there.
             DamageError: When their bytes are not the ones written.
+            UserCodeError: When a migration fails on a record.
         """
         return read_range(self._chain, self.spec.schema, partition, start, end)
 

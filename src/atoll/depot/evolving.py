@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 
+import pyarrow as pa
+
 from atoll.ddl import parse_ddl
 
-__all__ = ["added_columns", "extends"]
+__all__ = ["added_columns", "extends", "with_columns"]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -25,3 +27,11 @@ def added_columns(ddl: str, earlier: str) -> tuple[str, ...]:
     added = now[len(before) :]
     fits = now[: len(before)] == before and all(each.nullable for each in added)
     return tuple(each.name for each in added) if fits else ()
+
+
+def with_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with the columns of a schema that it lacks at its end: null in every row."""
+    if batch.num_columns == len(schema):
+        return batch
+    added = [pa.nulls(batch.num_rows, each.type) for each in list(schema)[batch.num_columns :]]
+    return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)

@@ -100,6 +100,8 @@ class SegmentIndex:
                         rows,
                         skip,
                         take,
+                        partition,
+                        first,
                     )
                 )
             at += 1

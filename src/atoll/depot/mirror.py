@@ -16,6 +16,7 @@ import pyarrow as pa
 from atoll.ddl import to_ddl
 from atoll.depot.blocks import BlockRef
 from atoll.depot.chain import SegmentChain
+from atoll.depot.migration import DepotMigration
 from atoll.depot.reader import resolve_start
 from atoll.depot.segment_file import sync_file
 from atoll.depot.start import StartFrom
@@ -30,16 +31,24 @@ class MirrorDepot:
         folder: The depot's folder.
         schema: The records' schema.
         partitions: How many depot partitions it has.
+        migrations: What its records of older schemas go through.
     """
 
-    def __init__(self, folder: Path, schema: pa.Schema, partitions: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        schema: pa.Schema,
+        partitions: int,
+        migrations: tuple[DepotMigration, ...] = (),
+    ) -> None:
         """Look at the folder.
 
         Raises:
             DamageError: When something that was stored is missing or cannot be read.
         """
         self.schema = schema
-        self._chain = SegmentChain(folder, partitions, to_ddl(schema))
+        self.migrations = migrations
+        self._chain = SegmentChain(folder, partitions, to_ddl(schema), migrations)
         self._lock = threading.Lock()
         self._ends: tuple[int, ...] = ()
         self._refresh()

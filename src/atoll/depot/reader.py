@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from atoll.ddl import to_ddl
 from atoll.depot.blocks import BlockRef, read_blocks
 from atoll.depot.chain import SegmentChain
+from atoll.depot.migration import DepotMigration
 from atoll.depot.start import StartFrom
 
 __all__ = ["DepotReader", "read_range", "resolve_start"]
@@ -25,19 +27,25 @@ class DepotReader:
         folder: The depot's folder.
         schema: The records' schema.
         clock: Seconds since the epoch.
+        migrations: What records of older schemas go through.
 
     Raises:
         DamageError: When something that was stored is missing or cannot be read.
     """
 
     def __init__(
-        self, folder: Path | str, schema: pa.Schema, clock: Callable[[], float] = time.time
+        self,
+        folder: Path | str,
+        schema: pa.Schema,
+        clock: Callable[[], float] = time.time,
+        migrations: tuple[DepotMigration, ...] = (),
     ) -> None:
         """Look at the folder."""
         self.folder = Path(folder)
         self.schema = schema
         self._clock = clock
-        self._chain = SegmentChain(self.folder, None, None)
+        ddl = to_ddl(schema) if migrations else None
+        self._chain = SegmentChain(self.folder, None, ddl, migrations)
         self._chain.refresh()
 
     def refresh(self) -> None:
@@ -75,7 +83,8 @@ def read_range(
         DamageError: When its bytes are not the ones written.
     """
     refs = chain.blocks(partition, start, end)
-    return pa.Table.from_batches(read_blocks(chain.folder, refs, schema), schema=schema)
+    batches = read_blocks(chain.folder, refs, schema, chain.migrations)
+    return pa.Table.from_batches(batches, schema=schema)
 
 
 def resolve_start(chain: SegmentChain, start_from: StartFrom, now_ms: int) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from atoll.depot.migration import DepotMigration
 from atoll.depot.partitioner import HashBy, Partitioner, Random, check_partitioner
 from atoll.depot.producers import PRODUCER_SECONDS_MAX
 from atoll.errors import DeclarationError
@@ -49,6 +50,7 @@ class DepotSpec:
         retention: How much is kept at least.
         segment_bytes_max: A segment file that has grown to this size is followed by a new one.
         producer_seconds_max: How long a producer that appends nothing is remembered.
+        migrations: What records of older schemas go through, in order.
     """
 
     name: str
@@ -58,6 +60,7 @@ class DepotSpec:
     retention: Retention = field(default_factory=Retention)
     segment_bytes_max: int = SEGMENT_BYTES_MAX
     producer_seconds_max: float = PRODUCER_SECONDS_MAX
+    migrations: tuple[DepotMigration, ...] = ()
 
     def __post_init__(self) -> None:
         """Check what can be checked without opening the depot."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from atoll.codec.values import LeafCodec
     from atoll.dataflow.operators import BatchOperator
     from atoll.depot.blocks import BlockRef
+    from atoll.depot.migration import DepotMigration
     from atoll.depot.partitioner import Partitioner
     from atoll.microbatch.objects import Ranges
     from atoll.pstate.history import FileRef, Prior
@@ -298,6 +299,8 @@ class Program:
     """The operators whose rows say which record they came from: a user's function may see them."""
     mirrors: dict[str, PStateSpec] = field(default_factory=dict)
     """The PStates of other modules that it reads, by ``module.name``."""
+    depot_migrations: dict[str, tuple[DepotMigration, ...]] = field(default_factory=dict)
+    """What older records of its depots go through, by the depot's name."""
     dead_letter: str | None = None
     """The depot for rows on which a user's function raises; None: they fail the attempt."""
 
@@ -322,9 +325,8 @@ class Program:
 
     def keeping(self, microbatches: int) -> Program:
         """The same program, so many microbatches of state readable; itself when it is the same."""
-        if microbatches == self.history_microbatches:
-            return self
-        return replace(self, history_microbatches=microbatches)
+        same = microbatches == self.history_microbatches
+        return self if same else replace(self, history_microbatches=microbatches)
 
     def clocks(self) -> dict[str, Clock]:
         """For each PState of a timed step what time it goes by."""

@@ -39,7 +39,8 @@ def read_split(program: Program, split: Split) -> Iterator[pa.RecordBatch]:
         yield from _numbered(ticks, split.first) if split.origin in program.tracked else ticks
         return
     folder = depot_folder(program.root, program.module, depot)
-    rows = _joined((read_block(folder, block, schema) for block in split.blocks), schema)
+    since = program.depot_migrations.get(depot, ())
+    rows = _joined((read_block(folder, block, schema, since) for block in split.blocks), schema)
     if split.rows_max is not None:
         rows = _cut(rows, split.rows_max)
     yield from _numbered(rows, split.first) if split.origin in program.tracked else rows

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from atoll.depot.migration import DepotMigration
 from atoll.errors import NotFoundError
 from atoll.pstate.spec import PStateSpec
 from atoll.storage.local import LocalStore
@@ -33,6 +34,10 @@ class DepotDeployment(msgspec.Struct, frozen=True):
     partitions: int
     partition_by: str
     """A field, ``function``, or empty: spread evenly."""
+    migrations: tuple[DepotMigration, ...] = ()
+    """What records of older schemas go through, in order."""
+    migrated: tuple[str, ...] = ()
+    """The ids of all migrations that were ever declared for it."""
 
 
 class TopologyDeployment(msgspec.Struct, frozen=True):
