@@ -192,8 +192,8 @@ def tuned(segment_bytes: int = _SEGMENT_BYTES) -> Iterator[None]:
     atoll.depot.spec._SEGMENT_BYTES_LEAST = 1
     atoll.cluster.trimming._INTERVAL_MS = 0
 
-    def small(declared: Any) -> Any:
-        return dataclasses.replace(known(declared), segment_bytes_max=segment_bytes)
+    def small(*declared: Any) -> Any:
+        return dataclasses.replace(known(*declared), segment_bytes_max=segment_bytes)
 
     for place in places:
         place.depot_spec = small
