@@ -343,7 +343,7 @@ def test_retention_keeps_what_a_rollback_reads_again(tmp_path, monkeypatch):
     monkeypatch.setattr("atoll.cluster.trimming._INTERVAL_MS", 0)
     monkeypatch.setattr(
         "atoll.cluster.cluster.depot_spec",
-        lambda declared: replace(depot_spec(declared), segment_bytes_max=1 << 16),
+        lambda *declared: replace(depot_spec(*declared), segment_bytes_max=1 << 16),
     )
     module = atoll.Module("back")
     rows = module.depot("rows", "k string, v long", partitions=1, retain_records=1)
