@@ -27,7 +27,7 @@ test: $(DEV_DONE) ## Run the tests (ARGS="-k name" chooses)
 soak: $(DEV_DONE) ## The fault tests with their full figures (2 hours; PART=spark or PART=test_kills.py runs a part)
 	@mkdir -p $(dir $(SOAK)) $(if $(PART),,&& rm -f $(SOAK))
 	@ATOLL_SOAK=1 ATOLL_SOAK_REPORT=$(abspath $(SOAK)) \
-		$(BIN)/python -m pytest -q -s tests/faults/$(PART) $(ARGS); status=$$?; \
+		$(BIN)/python -m pytest -q -s tests/faults/$(PART) $(if $(PART),,tests/cli/test_real_input.py) $(ARGS); status=$$?; \
 		$(BIN)/python scripts/soak_table.py $(SOAK) && exit $$status
 
 check: $(DEV_DONE) ## Lint, format, types and layers

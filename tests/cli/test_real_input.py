@@ -106,6 +106,7 @@ def _recount(records):
     return lines, months, latest
 
 
+@pytest.mark.skipif(not os.environ.get("ATOLL_SOAK"), reason="two minutes: with ATOLL_SOAK=1")
 @pytest.mark.skipif(not HISTORY.exists(), reason=f"no {HISTORY.name} beside the project")
 def test_a_repository_history_counts_as_a_recount_does_also_after_a_kill(tmp_path, serve):
     """Half the history, SIGKILL while it is processed, the other half: every number is right."""

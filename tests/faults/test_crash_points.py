@@ -19,7 +19,7 @@ from harness import kept_seeds, replay, report, seed, soaking, spread, volume
 from trial import MODULES, Trial, scratch
 
 ROUNDS = 6
-PAIRS = volume(ci=12, soak=len(POINTS) ** 2)
+PAIRS = volume(ci=6, soak=len(POINTS) ** 2)
 
 
 @pytest.fixture(scope="module")
