@@ -1,8 +1,8 @@
 """A process killed with SIGKILL between any two of the five steps ends in the same state.
 
 One root lives through five processes that die after step 1, 2, 3, 4 and 5 in turn, and a sixth
-that finishes. The result is compared with a plain Python fold. They run without Spark; the same on
-Spark is in ``tests/faults/spark/test_driver_kills.py``.
+that finishes. The result is compared with a plain Python fold. They run without Spark; kills on
+Spark are in ``tests/faults/spark/test_driver_kills.py``.
 """
 
 from __future__ import annotations

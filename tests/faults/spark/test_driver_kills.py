@@ -16,11 +16,11 @@ from collections import Counter
 import pytest
 import spark_checks as checks
 import spark_scenario as scenario
-from harness import replay, report, seed, volume
+from harness import replay, report, seed, soaking, volume
 from spark_processes import STEPS, Child
 
 ROUNDS = volume(1, 4)
-KILLS = volume(3, 50)
+KILLS = volume(5, 50)
 """Of each round, on a root of its own: 200 in soak, which can be run round by round (-k)."""
 LINGER_MS = 3.0
 MICROBATCHES_BEFORE_MAX = 4
@@ -64,6 +64,7 @@ def aims(draw, kills):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not soaking(), reason="takes four to eight minutes: with ATOLL_SOAK=1")
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_killed_at_any_time(tmp_path, number):
     """Nothing is lost, doubled or half visible; ids go on without a gap; recovery is repeatable."""
@@ -85,7 +86,7 @@ def test_killed_at_any_time(tmp_path, number):
     assert found[0] == found[1], f"a second recovery changed something; {again}"
     assert sum(histogram.values()) == KILLS
     assert all(histogram[step] >= volume(0, 2) for step in STEPS), f"{histogram}; {again}"
-    assert sum(histogram[step] > 0 for step in STEPS) >= volume(2, 3), f"{histogram}; {again}"
+    assert sum(histogram[step] > 0 for step in STEPS) >= 3, f"{histogram}; {again}"
     assert found[1]["commits"] >= volume(10, 100), f"{found}; {again}"
     shutil.rmtree(root / "local")
     state = scenario.shown(root)
