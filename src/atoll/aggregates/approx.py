@@ -10,9 +10,10 @@ what a reader is shown of them.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from atoll.aggregates.base import Aggregator, Packing, expression
 from atoll.errors import DeclarationError
@@ -45,6 +46,19 @@ ERROR_DEFAULT = 0.01
 ERROR_MIN, ERROR_MAX = 0.0001, 0.5
 
 
+class _Kernel(Protocol):
+    """Counts values into sketches, and unites those."""
+
+    def count(self, column: pa.Array, starts: NDArray[np.int64] | None) -> pa.Array:
+        """The sketch of each group's values; each row a group if None."""
+
+    def reduce(self, states: pa.Array, starts: NDArray[np.int64]) -> pa.Array:
+        """The union of each group's sketches."""
+
+    def merge(self, old: pa.Array, new: pa.Array) -> pa.Array:
+        """The union of both, row by row."""
+
+
 @dataclass(frozen=True)
 class _Sketch(Aggregator):
     """What both share: one opaque column that a reader never sees."""
@@ -58,6 +72,35 @@ class _Sketch(Aggregator):
         from atoll.aggregates.kernels.types import OPAQUE
 
         return (OPAQUE,)
+
+    @property
+    @abstractmethod
+    def _kernel(self) -> _Kernel:
+        """What counts; only of a bound aggregate."""
+
+    def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:  # noqa: ARG002 - bound
+        """A sketch of each row's value."""
+        return [self._kernel.count(columns[0], None)]
+
+    def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:
+        """The union of each group's sketches."""
+        return [self._kernel.reduce(states[0], starts)]
+
+    def merge(self, old: Sequence[pa.Array], new: Sequence[pa.Array]) -> list[pa.Array]:
+        """The union of both."""
+        return [self._kernel.merge(old[0], new[0])]
+
+    def fold(
+        self,
+        columns: Sequence[pa.Array],
+        node: Node,  # noqa: ARG002 - bound
+        order: NDArray[np.int64],
+        starts: NDArray[np.int64],
+    ) -> list[pa.Array]:
+        """One sketch for each group."""
+        from atoll.aggregates.kernels.segments import taken
+
+        return [self._kernel.count(taken(columns[0], order), starts)]
 
 
 @dataclass(frozen=True)
@@ -103,36 +146,12 @@ class ApproxCountDistinct(_Sketch):
         return replace(self, packing=packing, kind=self._kind(input_types))
 
     @property
-    def _counter(self) -> Counter:
+    def _kernel(self) -> Counter:
         from atoll.aggregates.kernels.distinct import Counter
 
         assert self.packing is not None, "sketches are bound before they run"
         assert self.kind is not None, "sketches are bound before they run"
         return Counter(str(self), self.registers_log, self.kind, self.packing)
-
-    def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:  # noqa: ARG002 - bound
-        """A sketch of one value."""
-        return [self._counter.count(columns[0], None)]
-
-    def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:
-        """The union of each group's sketches."""
-        return [self._counter.reduce(states[0], starts)]
-
-    def merge(self, old: Sequence[pa.Array], new: Sequence[pa.Array]) -> list[pa.Array]:
-        """The union of both."""
-        return [self._counter.merge(old[0], new[0])]
-
-    def fold(
-        self,
-        columns: Sequence[pa.Array],
-        node: Node,  # noqa: ARG002 - bound
-        order: NDArray[np.int64],
-        starts: NDArray[np.int64],
-    ) -> list[pa.Array]:
-        """One sketch for each group."""
-        from atoll.aggregates.kernels.segments import taken
-
-        return [self._counter.count(taken(columns[0], order), starts)]
 
 
 @dataclass(frozen=True)
@@ -185,34 +204,10 @@ class ApproxPercentile(_Sketch):
             )
 
     @property
-    def _histograms(self) -> Histograms:
+    def _kernel(self) -> Histograms:
         from atoll.aggregates.kernels.histograms import Histograms
 
         return Histograms(self.relative_error)
-
-    def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:  # noqa: ARG002 - bound
-        """A histogram of one value."""
-        return [self._histograms.count(columns[0], None)]
-
-    def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:
-        """The sum of each group's histograms."""
-        return [self._histograms.reduce(states[0], starts)]
-
-    def merge(self, old: Sequence[pa.Array], new: Sequence[pa.Array]) -> list[pa.Array]:
-        """The sum of both."""
-        return [self._histograms.merge(old[0], new[0])]
-
-    def fold(
-        self,
-        columns: Sequence[pa.Array],
-        node: Node,  # noqa: ARG002 - bound
-        order: NDArray[np.int64],
-        starts: NDArray[np.int64],
-    ) -> list[pa.Array]:
-        """One histogram for each group."""
-        from atoll.aggregates.kernels.segments import taken
-
-        return [self._histograms.count(taken(columns[0], order), starts)]
 
 
 def approx_count_distinct(expr: str, rsd: float = RSD_DEFAULT) -> ApproxCountDistinct:
