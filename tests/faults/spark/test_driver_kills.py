@@ -16,12 +16,15 @@ from collections import Counter
 import pytest
 import spark_checks as checks
 import spark_scenario as scenario
-from harness import replay, report, seed, soaking, volume
+from harness import replay, report, seed, volume
 from spark_processes import STEPS, Child
 
 ROUNDS = volume(1, 4)
-KILLS = volume(5, 50)
-"""Of each round, on a root of its own: 200 in soak, which can be run round by round (-k)."""
+KILLS = volume(3, 50)
+"""Of each round, on a root of its own: 200 in soak, which can be run round by round (-k).
+
+A kill costs a start of Spark and its first, cold microbatches: 20 s on two cores of its own.
+"""
 LINGER_MS = 3.0
 MICROBATCHES_BEFORE_MAX = 4
 
@@ -58,13 +61,13 @@ class Aim:
 def aims(draw, kills):
     """Every step in turn, in random order, with some at any time and some during the start."""
     kinds = [*STEPS, *STEPS, "any", "any", "any", "start"]
-    chosen = list(STEPS) if kills == len(STEPS) else [kinds[n % len(kinds)] for n in range(kills)]
+    few = kills <= len(STEPS)
+    chosen = draw.sample(STEPS, kills) if few else [kinds[n % len(kinds)] for n in range(kills)]
     draw.shuffle(chosen)
     return [Aim(draw, step) for step in chosen]
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not soaking(), reason="takes four to eight minutes: with ATOLL_SOAK=1")
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_killed_at_any_time(tmp_path, number):
     """Nothing is lost, doubled or half visible; ids go on without a gap; recovery is repeatable."""
@@ -86,8 +89,8 @@ def test_killed_at_any_time(tmp_path, number):
     assert found[0] == found[1], f"a second recovery changed something; {again}"
     assert sum(histogram.values()) == KILLS
     assert all(histogram[step] >= volume(0, 2) for step in STEPS), f"{histogram}; {again}"
-    assert sum(histogram[step] > 0 for step in STEPS) >= 3, f"{histogram}; {again}"
-    assert found[1]["commits"] >= volume(10, 100), f"{found}; {again}"
+    assert sum(histogram[step] > 0 for step in STEPS) >= volume(1, 5), f"{histogram}; {again}"
+    assert found[1]["commits"] >= volume(KILLS, 100), f"{found}; {again}"
     shutil.rmtree(root / "local")
     state = scenario.shown(root)
     assert scenario.fingerprint(state) == found[1]["hash"], f"rebuilt from the log; {again}"
@@ -124,7 +127,7 @@ def _finish(root, commits, lives, *how):
 
 
 def _compare_with_undisturbed(calm, root):
-    """A run of the same records that nobody disturbs ends in the same state."""
+    """A run of the same records that nobody disturbs, without Spark, ends in the same state."""
     stored = scenario.stored(root)
     numbers = sorted(record["id"] for partition in stored for record in partition)
     calm.parent.mkdir()
@@ -132,7 +135,7 @@ def _compare_with_undisturbed(calm, root):
     file.write_text("\n".join(map(str, numbers)))
     commits, lives = checks.CommitBook(calm), []
     try:
-        child = Child("spark_child.py", calm, "same", file)
+        child = Child("spark_child.py", calm, "same", file, ATOLL_ENGINE="inline")
         lives.append(child)
         child.until("finished")
         assert child.ended() == 0, child.said()
