@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,26 @@ def test_workers_are_forks_of_the_daemon():
     (row,) = frame.mapInArrow(_looking, columns).collect()
     assert "atoll.spark.daemon pyspark.worker" in row.command
     assert (row.threads, row.imported) == (1, True)
+
+
+def _commands_below(pid):
+    """The command lines of a process's descendants."""
+    found = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            found.append(Path(f"/proc/{child}/cmdline").read_bytes().decode())
+            found += _commands_below(child)
+    return found
+
+
+def test_no_python_searches_for_data_sources():
+    """Only Atoll's daemon: Spark's own would print a stack trace when its worker is ended."""
+    frame = local_session(2).range(0, 1, 1, 1)
+    columns = "command string, threads long, imported boolean"
+    assert frame.filter("id >= 0").mapInArrow(_looking, columns).count() == 1
+    python = [each for each in _commands_below(os.getpid()) if "daemon" in each]
+    assert any("atoll.spark.daemon" in each for each in python)
+    assert not [each for each in python if "lookup_data_sources" in each]
 
 
 def test_with_a_thread_it_becomes_spark_s_own(tmp_path):

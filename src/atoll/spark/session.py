@@ -16,7 +16,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from atoll.errors import UsageError
@@ -126,11 +126,27 @@ def _session(master: str, settings: Mapping[str, str]) -> SparkSession:
                 f"Spark did not start: {error}",
                 hint="check that Java 17 or later runs: java -version",
             ) from error
+        _search_no_data_sources(session)
         from atoll.spark.datasource import AtollDataSource
 
         session.dataSource.register(AtollDataSource)
         _quieten()
         return session
+
+
+def _search_no_data_sources(session: SparkSession) -> None:
+    """Tell Spark that no installed package has data sources: Atoll registers its own.
+
+    Spark would start Python to search all packages: a second or two of each start, and a worker
+    that prints a stack trace to the terminal when Spark ends it, a minute later. Its daemon cannot
+    be chosen.
+    """
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - no public way
+    manager = "org.apache.spark.sql.execution.datasources.DataSourceManager$"
+    of_java = jvm.java.lang.Class.forName(manager).getField("MODULE$").get(None)
+    if not of_java.dataSourceBuilders().isDefined():
+        no_sources = jvm.scala.collection.immutable.HashMap()
+        getattr(of_java, "dataSourceBuilders_$eq")(jvm.scala.Option.apply(no_sources))
 
 
 def _quieten() -> None:
