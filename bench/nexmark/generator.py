@@ -174,6 +174,7 @@ def main() -> None:
         disorder=arguments.disorder,
         hot=arguments.hot,
     )
+    before = time.process_time()
     if arguments.out is not None:
         started = time.perf_counter()
         write_files(arguments.out, stream)
@@ -185,6 +186,7 @@ def main() -> None:
         "to": "files" if arguments.out is not None else "depots",
         "seconds": round(seconds, 3),
         "events_per_second": round(stream.events / seconds),
+        "cpu_us_per_event": round((time.process_time() - before) / stream.events * 1e6, 3),
     }
     if arguments.json:
         print(json.dumps(result))
