@@ -99,8 +99,9 @@ def summary(durations_ms: list[float]) -> dict[str, float]:
 
 def panels(report: dict[str, Any]) -> list[Panel]:
     """The charts of a report, over the events processed."""
-    batch = report["batch"]
-    durations = [((number + 1) * batch, ms) for number, ms in enumerate(report["durations_ms"])]
+    batch, all_ms = report["batch"], report["durations_ms"]
+    warm = len(all_ms) // _TENTHS
+    durations = [((number + 1) * batch, all_ms[number]) for number in range(warm, len(all_ms))]
 
     def lines(field: str, scale: float = 1.0) -> dict[str, list[tuple[float, float]]]:
         names = report["samples"][0][field]
@@ -110,7 +111,7 @@ def panels(report: dict[str, Any]) -> list[Panel]:
         }
 
     return [
-        Panel("Duration of a microbatch, ms", {"duration": durations}),
+        Panel("Microbatch after the first tenth, ms", {"duration": durations}),
         Panel("On disk, MB", lines("disk_bytes", _MEGABYTE)),
         Panel("Memory, MB", lines("memory_bytes", _MEGABYTE)),
         Panel("Open files", lines("open_files")),

@@ -10,7 +10,7 @@ from html import escape
 __all__ = ["Panel", "svg", "ticks"]
 
 _WIDTH, _HEIGHT = 360, 190
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 34, 26
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 22, 34, 26
 _COLUMNS = 2
 _POINTS_MAX = 400
 _TICKS = 4

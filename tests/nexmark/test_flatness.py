@@ -46,7 +46,7 @@ def test_a_line_stays_in_its_panel_and_keeps_its_spikes():
     assert all(0 <= x <= 360 and 0 <= y <= 190 for x, y in points)
     top = min(points, key=lambda point: point[1])
     assert [y for _, y in points].count(top[1]) == 1
-    assert top[0] == pytest.approx(52 + 3_333 / 4_999 * 296, abs=0.2)
+    assert top[0] == pytest.approx(52 + 3_333 / 4_999 * 286, abs=0.2)
 
 
 def test_a_report_becomes_small_charts():
