@@ -9,24 +9,28 @@ _PARENT, _TIMES = 1, slice(11, 15)
 """Fields of ``/proc/PID/stat`` after the name: the parent, and own and reaped children's times."""
 
 
-def cpu_seconds(root: int | None = None) -> float | None:
-    """Seconds on processors so far, by this process (or ``root``) and below; None off Linux."""
-    if not Path("/proc/self/stat").exists():
-        return None
-    parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
+def process_tree(root: int | None = None) -> dict[int, list[str]]:
+    """This process (or ``root``) and all below it: the fields of each after its name, by its id."""
+    found: dict[int, list[str]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
                 fields = (folder / "stat").read_text().rpartition(")")[2].split()
             except OSError:  # it ended meanwhile
                 continue
-            parents[int(folder.name)] = int(fields[_PARENT])
-            ticks[int(folder.name)] = sum(map(int, fields[_TIMES]))
+            found[int(folder.name)] = fields
     tree = {root or os.getpid()}
     grown = True
     while grown:
-        more = {pid for pid, parent in parents.items() if parent in tree} - tree
+        more = {pid for pid, fields in found.items() if int(fields[_PARENT]) in tree} - tree
         tree |= more
         grown = bool(more)
-    return sum(ticks.get(pid, 0) for pid in tree) / os.sysconf("SC_CLK_TCK")
+    return {pid: found[pid] for pid in tree if pid in found}
+
+
+def cpu_seconds(root: int | None = None) -> float | None:
+    """Seconds on processors so far, by this process (or ``root``) and below; None off Linux."""
+    if not Path("/proc/self/stat").exists():
+        return None
+    ticks = sum(sum(map(int, fields[_TIMES])) for fields in process_tree(root).values())
+    return ticks / os.sysconf("SC_CLK_TCK")

@@ -18,9 +18,11 @@ Event ``n`` depends on nothing but the seed and ``n``: any range can be made alo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from atoll.demo import words
@@ -40,6 +42,7 @@ _CATEGORIES = 5
 _HOT_STRIDE = 100
 _LEAD = 10
 _CHANNELS_OTHER = 10_000
+_SITE = "https://auctions.example.com/"
 _SHUFFLE_STEP = 953
 """Prime to any sensible group size, so that stepping by it visits a whole group."""
 
@@ -237,20 +240,30 @@ def _prices(draws: Draws, purpose: int) -> Numbers:
 
 def _channels(draws: Draws) -> tuple[pa.Array, pa.Array]:
     """Channel and address of each bid: one of four hot channels, or of thousands."""
-    is_hot = pa.array(draws.below(5, 2) > 0)
+    hot = len(words.CHANNELS)
     number = draws.below(6, _CHANNELS_OTHER)
-    hot = words.pick(words.CHANNELS, number % len(words.CHANNELS))
-    other = words.joined("channel-", words.digits(number))
-    item = words.digits(draws.below(7, 1_000_000), 6)
-    url = words.joined("https://auctions.example.com/", item, "/item.htm?query=1")
-    tracked = words.joined(url, "&channel_id=", words.digits(number))
-    return _either(is_hot, hot, other), _either(is_hot, url, tracked)
+    place = np.where(draws.below(5, 2) > 0, number % hot, hot + number)
+    channels, addresses = _channel_pool()
+    return words.pick(channels, place), words.pick(addresses, place)
 
 
-def _either(condition: pa.Array, yes: pa.Array, no: pa.Array) -> pa.Array:
-    import pyarrow.compute as pc
+@cache
+def _channel_pool() -> tuple[pa.Array, pa.Array]:
+    """All channels with their addresses, the hot ones first; the same in all streams.
 
-    return pc.if_else(condition, yes, no)
+    An address has three directories; nine in ten of those of no hot channel end with its number.
+    """
+    hot = len(words.CHANNELS)
+    draws = Draws(0, np.arange(hot + _CHANNELS_OTHER))
+    numbers = words.digits(np.arange(_CHANNELS_OTHER))
+    channels = [*words.CHANNELS.to_pylist(), *words.joined("channel-", numbers).to_pylist()]
+    directories = [words.letters(draws.below(purpose, 26**5), 5) for purpose in (1, 2, 3)]
+    first, second, third = directories
+    address = words.joined(_SITE, first, "/", second, "/", third, "/item.htm?query=1")
+    tracked = words.joined(address.slice(hot), "&channel_id=", numbers)
+    is_tracked = pa.array(draws.below(4, 10) > 0).slice(hot)
+    others = pc.if_else(is_tracked, tracked, address.slice(hot))
+    return pa.array(channels), pa.concat_arrays([address.slice(0, hot), others])
 
 
 def _batch(**columns: pa.Array) -> pa.RecordBatch:

@@ -20,9 +20,13 @@ _UNIT = 2.0**-53
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Spread every bit of each value over all its bits; wraps around by design."""
-    values = (values ^ (values >> np.uint64(30))) * _FIRST
-    values = (values ^ (values >> np.uint64(27))) * _SECOND
-    return values ^ (values >> np.uint64(31))
+    mixed = values >> np.uint64(30)  # one new array; the rest happens in place
+    mixed ^= values
+    mixed *= _FIRST
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= _SECOND
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
 
 
 class Draws:

@@ -20,6 +20,7 @@ __all__ = [
     "STATES",
     "digits",
     "joined",
+    "letters",
     "pick",
 ]
 
@@ -51,6 +52,13 @@ def digits(numbers: NDArray[np.int64], width: int = 1) -> pa.Array:
     """Each number as text, with leading zeros up to the width."""
     texts = pa.array(numbers).cast(pa.string())
     return pc.utf8_lpad(texts, width, "0") if width > 1 else texts
+
+
+def letters(numbers: NDArray[np.int64], width: int) -> pa.Array:
+    """Each number as so many small letters: its digits to the base 26, the last one first."""
+    powers = 26 ** np.arange(width)
+    codes = (numbers[:, None] // powers % 26 + ord("a")).astype(np.uint8)
+    return pa.array(codes.view(f"S{width}").ravel()).cast(pa.string())
 
 
 def joined(*parts: pa.Array | str) -> pa.Array:
