@@ -339,9 +339,7 @@ class App:
             ticks=tuple(ticks),
             timeline=last.timeline,
             mirrored=MirroredTopologies(
-                self.store,
-                (self.name, graph.topology),
-                sorted({(each.module, each.topology) for each in bound.program.mirrors.values()}),
+                self.store, (self.name, graph.topology), bound.reads(), self.epoch.number
             ),
         )
         loop = self._drive.loop(

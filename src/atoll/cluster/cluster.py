@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from atoll.cluster.app import App
-from atoll.cluster.catalog import BoundTopology, bind_topology
+from atoll.cluster.catalog import BoundTopology, bind_topologies
 from atoll.cluster.changes import DeployPlan, plan_changes
 from atoll.cluster.depot_migrations import (
     Migrations,
@@ -36,6 +36,7 @@ from atoll.depot.depot import Depot
 from atoll.depot.start import StartFrom, end
 from atoll.errors import NotFoundError
 from atoll.microbatch.epochs import Epoch, claim_epoch
+from atoll.microbatch.mirrored import drop_stale_pins
 from atoll.microbatch.tuning import SettingsLog
 from atoll.placement.deploying import WorkerReport, deployed
 from atoll.placement.info import ClusterInfo
@@ -131,6 +132,8 @@ class Cluster(ABC):
             running.close()
         epoch = claim_epoch(store, module.name)
         store.sweep(module.name)
+        reads = {each.declared.name: each.reads() for each in bound}
+        drop_stale_pins(store, module.name, reads, epoch.number)
         depots = self._open_depots(module, epoch, prepared.migrations)
         info = self._place(store, module, bound, epoch)
         readable: dict[str, Depot | MirrorDepot] = {**depots, **mirrors.depots}
@@ -215,10 +218,7 @@ class Cluster(ABC):
         store = LocalStore(self.root)
         _, settings = SettingsLog(store, module.name).latest()
         mirrors = resolve_mirrors(store, module)
-        bound = [
-            bind_topology(self._engine, topology, self.places, settings, mirrors.pstates)
-            for topology in module.topologies.values()
-        ]
+        bound = bind_topologies(self._engine, module, self.places, settings, mirrors.pstates)
         before = latest_deployment(store, module.name)
         bound = migrated(before, bound, _ship)
         specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}

@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from atoll.dataflow.stream import Stream
     from atoll.path import Path
 
-__all__ = ["QueryGraph", "Returned", "arguments_of", "ask", "asked_by", "returns", "select_from"]
+__all__ = [
+    "QueryGraph",
+    "Returned",
+    "arguments_of",
+    "ask",
+    "asked_by",
+    "read_elsewhere",
+    "returns",
+    "select_from",
+]
 
 Many = Literal["one", "all"]
 
@@ -227,6 +236,23 @@ def asked_by(graph: Graph) -> dict[str, QueryGraph]:
                 found[asked.name] = asked
                 waiting.append(asked)
     return found
+
+
+def read_elsewhere(graph: Graph) -> set[str]:
+    """The PStates that a topology reads, itself or through queries, and another one writes."""
+    asked = [step for query in asked_by(graph).values() for step in query.operators]
+    read = map(_read_by, (*graph.operators, *asked))
+    return {each.name for each in read if each is not None and each.name not in graph.pstates}
+
+
+def _read_by(step: op.Operator) -> PStateDeclaration | None:
+    """The PState that a step reads and does not write."""
+    match step:
+        case op.Lookup(target=target):
+            return target.pstate
+        case op.SelectFrom(pstate=pstate):
+            return pstate
+    return None
 
 
 def _only_in_queries(stream: Stream, step: str, place: str) -> None:
