@@ -30,6 +30,7 @@ from atoll.cluster.mirrors import Mirrors, broken_mirrors, resolve_mirrors
 from atoll.cluster.partitioners import check_key_partitioners
 from atoll.cluster.removing import delete_removed
 from atoll.cluster.revisions import Revision, Revisions
+from atoll.dataflow.queries import mirrors_read
 from atoll.dataflow.scheduling import fragment_specs
 from atoll.ddl import to_ddl
 from atoll.depot.depot import Depot
@@ -50,6 +51,7 @@ from atoll.views.deployment import (
     latest_deployment,
     save_deployment,
 )
+from atoll.views.mirrored import MirroredPStates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -124,7 +126,8 @@ class Cluster(ABC):
         prepared.plan.check()
         bound, mirrors, before = prepared.bound, prepared.mirrors, prepared.before
         store = LocalStore(self.root)
-        queries = bind_queries(module.queries, prepared.specs)
+        queries = bind_queries(module.queries, prepared.specs | mirrors.pstates)
+        mirrored = {name: mirrors.deployed[name] for name in mirrors_read(module.queries.values())}
         running = self.apps.get(module.name)
         if running is not None:
             running.prepare_update(bound)
@@ -155,6 +158,7 @@ class Cluster(ABC):
             info=info,
             drive=self._drive,
             bound_queries=queries,
+            mirrored=MirroredPStates(self.root, mirrored),
         )
         for each in (with_depot_migrations(each, readable) for each in bound):
             starts = deployment.topologies[each.declared.name].starts
