@@ -244,11 +244,18 @@ def asked_by(graph: Graph) -> dict[str, QueryGraph]:
     return found
 
 
-def read_elsewhere(graph: Graph) -> set[str]:
-    """The PStates that a topology reads, itself or through queries, and another one writes."""
+def read_elsewhere(graph: Graph) -> dict[str, str]:
+    """The PStates that a topology reads, itself or through queries, and another one writes.
+
+    For each the place of a step that reads it.
+    """
     asked = [step for query in asked_by(graph).values() for step in query.operators]
-    read = map(_read_by, (*graph.operators, *asked))
-    return {each.name for each in read if each is not None and each.name not in graph.pstates}
+    read = ((_read_by(step), step.place) for step in (*graph.operators, *asked))
+    return {
+        each.name: place
+        for each, place in read
+        if each is not None and each.name not in graph.pstates
+    }
 
 
 def mirrors_read(queries: Iterable[QueryGraph]) -> set[str]:

@@ -14,6 +14,7 @@ from atoll.codec.arrow_types import arrow_type, value_type
 from atoll.dataflow import operators as op
 from atoll.dataflow.declared import PStateDeclaration
 from atoll.dataflow.fragments import Fragments, Job
+from atoll.dataflow.graph import Graph
 from atoll.dataflow.queries import read_elsewhere
 from atoll.dataflow.usercode import placed
 from atoll.errors import DeclarationError
@@ -73,7 +74,7 @@ def bind(
         DeclarationError: When a key or an aggregate does not fit the types that reach it.
     """
     graph = bound.graph
-    elsewhere = {name: (readable or {})[name] for name in read_elsewhere(graph)}
+    elsewhere = _elsewhere(graph, readable or {})
     jobs = tuple(_job(job, cut, schemas, bound, bound.specs | elsewhere) for job in cut.jobs)
     if graph.dead_letter is not None:
         jobs = reported_once(jobs, cut)
@@ -95,6 +96,20 @@ def bind(
         mirrors=elsewhere,
         dead_letter=None if graph.dead_letter is None else graph.dead_letter.name,
     )
+
+
+def _elsewhere(graph: Graph, readable: Mapping[str, PStateSpec]) -> dict[str, PStateSpec]:
+    found = {}
+    for name, place in read_elsewhere(graph).items():
+        if name not in readable:
+            raise DeclarationError(
+                f"topology {graph.topology!r} reads {name!r}, which module {graph.module!r} does "
+                "not mirror",
+                hint="give what mirror_pstate(...) of the very module returned that is deployed",
+                declared=place,
+            )
+        found[name] = readable[name]
+    return found
 
 
 def emitted_schema(step: op.StateOperator, schemas: Schemas) -> pa.Schema:
