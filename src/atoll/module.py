@@ -160,7 +160,7 @@ class Module:
         return mirror_depot(self, module, name, schema, declared_at(1))
 
     def mirror_pstate(self, module: str, name: str, schema: Any) -> PStateDeclaration:
-        """Another module's PState, to read with ``lookup(...)`` and ``join(...)``.
+        """Another module's PState, to read with ``lookup(...)`` and ``join(...)``, and in queries.
 
         A microbatch reads it as of one commit, which its plan names, in every attempt.
 
@@ -227,7 +227,7 @@ class Module:
         place = declared_at(1)
         _new_name(name, "query", self.queries, place, "choose another name")
         nodes, schema = arguments_of(parameters, place)
-        graph = QueryGraph(self.name, name, nodes, self.pstates, place)
+        graph = QueryGraph(self.name, name, nodes, self._readable, place)
         step = op.Arguments((), place, schema)
         graph.add(step)
         self.queries[name] = graph
@@ -251,6 +251,9 @@ class Module:
                 hint="give what module.dead_letter_depot(...) of this module returned",
                 declared=place,
             )
+
+    def _readable(self) -> dict[str, PStateDeclaration]:
+        return {**self.pstates(), **self.mirrored_pstates}
 
     def pstates(self) -> dict[str, PStateDeclaration]:
         """All PStates of the module, by name."""

@@ -266,6 +266,21 @@ def test_mirrors_of_what_is_not_there_or_private_are_refused(tmp_path):
         assert caught.value.hint == "it has priced, sales"
 
 
+def test_the_mirror_of_another_module_object_is_refused(tmp_path):
+    """On the line that reads it."""
+    mirror = till().mirrored_pstates["shop.prices"]
+    module = atoll.Module("other")
+    mb = module.microbatch("mb")
+    paid = mb.pstate("paid", Map(str, int))
+    rows = mb.source(module.depot("sales", "item string")).lookup(mirror["item"], "price")
+    rows.aggregate(paid["item"], agg.sum("price"))
+    with LocalCluster(tmp_path, engine="inline") as cluster:
+        cluster.deploy(shop())
+        with pytest.raises(DeclarationError, match="module 'other' does not mirror") as caught:
+            cluster.deploy(module)
+        assert "test_mirrors.py" in caught.value.context["declared"]
+
+
 def test_an_update_that_would_break_a_mirror_is_refused(tmp_path):
     """It names who mirrors what; the running version goes on."""
     with LocalCluster(tmp_path, engine="inline") as cluster:

@@ -349,26 +349,6 @@ def test_a_topology_on_spark_asks_too(tmp_path):
         assert {k: n for k, n in app.pstate("near").get().items() if n} == near
 
 
-def test_a_topology_asks_over_its_own_state_only(tmp_path):
-    """What another topology was at may be gone when an attempt is made again."""
-    module = atoll.Module("others")
-    depot = module.depot("keys", "k long", partitions=1)
-    one = module.microbatch("one")
-    counts = one.pstate("counts", Map(int, int))
-    one.source(depot).aggregate(counts["k"], agg.count())
-    module.query("before", k=int).lookup(counts["k"], "n").returns("n")
-    module.query("through", k=int).query("before", k="k", emits="n long").returns("n")
-    two = module.microbatch("two")
-    sums = two.pstate("sums", Map(int, int))
-    asked = two.source(depot).query("through", k="k", emits="n long")
-    asked.aggregate(sums["k"], agg.sum("n"))
-    with (
-        atoll.LocalCluster(tmp_path, engine="inline") as cluster,
-        pytest.raises(DeclarationError, match="reads 'counts' of topology 'one'"),
-    ):
-        cluster.deploy(module)
-
-
 # Mistakes ----------------------------------------------------------------------------------------
 
 

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from atoll.depot.mirror import MirrorDepot
     from atoll.storage.local import LocalStore
     from atoll.tasks.queries.run import BoundQuery
+    from atoll.views.mirrored import MirroredPStates
 
 __all__ = ["App"]
 
@@ -78,7 +79,8 @@ class App:
         mirrors: Mapping[str, MirrorDepot],
         info: ClusterInfo,
         drive: Drive,
-        bound_queries: Mapping[str, BoundQuery] | None = None,
+        bound_queries: Mapping[str, BoundQuery],
+        mirrored: MirroredPStates,
     ) -> None:
         """Topologies are added by the cluster, then started together."""
         self.name = name
@@ -107,9 +109,7 @@ class App:
             now_ms=drive.now_ms,
         )
         """The options that can be changed while it runs."""
-        self.queries = Queries(
-            name, bound_queries or {}, self._pstates, lambda each: self._history(self._loops[each])
-        )
+        self.queries = Queries(name, bound_queries, self._pstates, mirrored)
         """The queries, to list and to ask by name."""
         self._trim = DepotTrimmer(store, name, self._depots, self._loops, drive.now_ms)
         self._histories: dict[str, CommitHistory] = {}
@@ -339,9 +339,7 @@ class App:
             ticks=tuple(ticks),
             timeline=last.timeline,
             mirrored=MirroredTopologies(
-                self.store,
-                (self.name, graph.topology),
-                sorted({(each.module, each.topology) for each in bound.program.mirrors.values()}),
+                self.store, (self.name, graph.topology), bound.reads(), self.epoch.number
             ),
         )
         loop = self._drive.loop(

@@ -13,6 +13,7 @@ from atoll.microbatch.options import Options
 from atoll.microbatch.tuning import Settings, effective
 from atoll.storage.places import Places
 from atoll.tasks.bind import bind
+from atoll.tasks.bind_pstates import BoundPStates, bind_pstates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 
     from atoll.cluster.engines import Engine
     from atoll.dataflow.operators import Operator
-    from atoll.module import Microbatch
+    from atoll.module import Microbatch, Module
     from atoll.pstate.spec import PStateSpec
     from atoll.tasks.program import Program
 
-__all__ = ["BoundTopology", "bind_topology"]
+__all__ = ["BoundTopology", "bind_topologies"]
 
 
 @dataclass(frozen=True)
@@ -38,19 +39,23 @@ class BoundTopology:
     schemas: dict[Operator, pa.Schema]
     program: Program
 
+    def reads(self) -> list[tuple[str, str]]:
+        """The modules and topologies whose PStates it reads and does not write."""
+        return sorted({(each.module, each.topology) for each in self.program.mirrors.values()})
 
-def bind_topology(
+
+def bind_topologies(
     engine: Engine,
-    topology: Microbatch,
+    module: Module,
     places: Places,
     settings: Settings,
     mirrors: Mapping[str, PStateSpec],
-) -> BoundTopology:
-    """Check a topology in full and bind it.
+) -> list[BoundTopology]:
+    """Check a module's topologies in full and bind them.
 
     Args:
-        engine: What will run it.
-        topology: As declared.
+        engine: What will run them.
+        module: As declared.
         places: Where everything lies.
         settings: The options set while the module ran before.
         mirrors: The PStates of other modules that the module mirrors, by ``module.name``.
@@ -58,14 +63,38 @@ def bind_topology(
     Raises:
         DeclarationError: With the place in the user's file and what to change.
     """
+    checked = [_checked(engine, each, settings) for each in module.topologies.values()]
+    readable = dict(mirrors)
+    for each in checked:  # all of them first: a topology may ask a query over another's state
+        readable.update(each.pstates.specs)
+    return [each.bound(places, readable) for each in checked]
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A topology that is right by itself."""
+
+    declared: Microbatch
+    options: Options
+    cut: Fragments
+    schemas: dict[Operator, pa.Schema]
+    pstates: BoundPStates
+
+    def bound(self, places: Places, readable: Mapping[str, PStateSpec]) -> BoundTopology:
+        """Bound to types, with all PStates that it may read."""
+        kept = self.options.history_microbatches
+        program = bind(self.pstates, self.cut, self.schemas, places, kept, readable)
+        return BoundTopology(self.declared, self.options, self.cut, self.schemas, program)
+
+
+def _checked(engine: Engine, topology: Microbatch, settings: Settings) -> _Checked:
     with placed(topology.place):
         topology.graph.check()
         options = effective(topology.options, settings, topology.name)
     _check_targets(topology)
     cut = fragments(topology.graph)
     schemas = engine.schemas(topology.graph)
-    program = bind(topology.graph, cut, schemas, places, options.history_microbatches, mirrors)
-    return BoundTopology(topology, options, cut, schemas, program)
+    return _Checked(topology, options, cut, schemas, bind_pstates(topology.graph, schemas))
 
 
 def _check_targets(topology: Microbatch) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from atoll.cluster.app import App
-from atoll.cluster.catalog import BoundTopology, bind_topology
+from atoll.cluster.catalog import BoundTopology, bind_topologies
 from atoll.cluster.changes import DeployPlan, plan_changes
 from atoll.cluster.depot_migrations import (
     Migrations,
@@ -30,12 +30,14 @@ from atoll.cluster.mirrors import Mirrors, broken_mirrors, resolve_mirrors
 from atoll.cluster.partitioners import check_key_partitioners
 from atoll.cluster.removing import delete_removed
 from atoll.cluster.revisions import Revision, Revisions
+from atoll.dataflow.queries import mirrors_read
 from atoll.dataflow.scheduling import fragment_specs
 from atoll.ddl import to_ddl
 from atoll.depot.depot import Depot
 from atoll.depot.start import StartFrom, end
 from atoll.errors import NotFoundError
 from atoll.microbatch.epochs import Epoch, claim_epoch
+from atoll.microbatch.mirrored import drop_stale_pins
 from atoll.microbatch.tuning import SettingsLog
 from atoll.placement.deploying import WorkerReport, deployed
 from atoll.placement.info import ClusterInfo
@@ -49,6 +51,7 @@ from atoll.views.deployment import (
     latest_deployment,
     save_deployment,
 )
+from atoll.views.mirrored import MirroredPStates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -123,7 +126,8 @@ class Cluster(ABC):
         prepared.plan.check()
         bound, mirrors, before = prepared.bound, prepared.mirrors, prepared.before
         store = LocalStore(self.root)
-        queries = bind_queries(module.queries, prepared.specs)
+        queries = bind_queries(module.queries, prepared.specs | mirrors.pstates)
+        mirrored = {name: mirrors.deployed[name] for name in mirrors_read(module.queries.values())}
         running = self.apps.get(module.name)
         if running is not None:
             running.prepare_update(bound)
@@ -131,6 +135,8 @@ class Cluster(ABC):
             running.close()
         epoch = claim_epoch(store, module.name)
         store.sweep(module.name)
+        reads = {each.declared.name: each.reads() for each in bound}
+        drop_stale_pins(store, module.name, reads, epoch.number)
         depots = self._open_depots(module, epoch, prepared.migrations)
         info = self._place(store, module, bound, epoch)
         readable: dict[str, Depot | MirrorDepot] = {**depots, **mirrors.depots}
@@ -152,6 +158,7 @@ class Cluster(ABC):
             info=info,
             drive=self._drive,
             bound_queries=queries,
+            mirrored=MirroredPStates(self.root, mirrored),
         )
         for each in (with_depot_migrations(each, readable) for each in bound):
             starts = deployment.topologies[each.declared.name].starts
@@ -215,10 +222,7 @@ class Cluster(ABC):
         store = LocalStore(self.root)
         _, settings = SettingsLog(store, module.name).latest()
         mirrors = resolve_mirrors(store, module)
-        bound = [
-            bind_topology(self._engine, topology, self.places, settings, mirrors.pstates)
-            for topology in module.topologies.values()
-        ]
+        bound = bind_topologies(self._engine, module, self.places, settings, mirrors.pstates)
         before = latest_deployment(store, module.name)
         bound = migrated(before, bound, _ship)
         specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}

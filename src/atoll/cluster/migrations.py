@@ -42,7 +42,9 @@ def migrated(
     Raises:
         DeployError: When a migration cannot be taken over.
     """
-    return [_topology(before, each, ship) for each in bound]
+    done = [_topology(before, each, ship) for each in bound]
+    specs = {name: spec for each in done for name, spec in each.program.pstates.items()}
+    return [_reading(each, specs) for each in done]
 
 
 def differences(before: PStateSpec, now: PStateSpec) -> list[str]:
@@ -107,6 +109,12 @@ def _try(store: Any, places: Places, spec: PStateSpec) -> None:
             left -= sum(1 for _ in islice(view.scan(vnode), left))
         except UserCodeError as error:
             raise DeployError(error.message, hint=error.hint, **error.context) from error
+
+
+def _reading(each: BoundTopology, specs: Mapping[str, PStateSpec]) -> BoundTopology:
+    """The topology with the module's other PStates that it reads as they are now."""
+    mirrors = {name: specs.get(name, spec) for name, spec in each.program.mirrors.items()}
+    return replace(each, program=replace(each.program, mirrors=mirrors))
 
 
 def _topology(before: Deployment | None, each: BoundTopology, ship: Ship) -> BoundTopology:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from atoll.errors import (
@@ -19,11 +19,11 @@ from atoll.errors import (
     QueryTimeoutError,
     UsageError,
 )
-from atoll.microbatch.history import CommitHistory
 from atoll.pstate.view import PStateView
 from atoll.schema import to_json
 from atoll.tasks.queries.arguments import fit_arguments
 from atoll.tasks.queries.run import BoundQuery, Reading
+from atoll.views.mirrored import Commits, MirroredPStates
 from atoll.views.readable import ReadablePState
 
 __all__ = ["ASK_SECONDS", "Queries"]
@@ -41,7 +41,7 @@ class Queries:
         module: The module's name.
         bound: The queries, by name.
         pstates: The module's PStates.
-        history: Gives the log of a topology as of its last commit.
+        mirrored: The PStates of other modules that the queries read.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class Queries:
         module: str,
         bound: Mapping[str, BoundQuery],
         pstates: Mapping[str, ReadablePState],
-        history: Callable[[str], CommitHistory],
+        mirrored: MirroredPStates,
     ) -> None:
         """Nothing was asked yet."""
         self._module = module
         self._bound = bound
         self._pstates = pstates
-        self._history = history
+        self._mirrored = mirrored
         self._threads = threading.BoundedSemaphore(_THREADS_MAX)
 
     def names(self) -> list[str]:
@@ -136,8 +136,12 @@ class Queries:
         self._threads.release()
 
     def _moment(self) -> Moment:
-        topologies = {state.spec.topology for state in self._pstates.values()}
-        return Moment(self._pstates, {name: self._history(name) for name in topologies})
+        mirrored, commits = self._mirrored.now()
+        for each in self._pstates.values():
+            at = (each.spec.module, each.spec.topology)
+            if at not in commits:
+                commits[at] = each.history()
+        return Moment({**self._pstates, **mirrored}, commits)
 
     def _query(self, name: str) -> BoundQuery:
         if name not in self._bound:
@@ -149,16 +153,14 @@ class Queries:
 
 
 class Moment:
-    """The state of a module as of one commit of each of its topologies.
+    """What a module reads as of one commit of each topology that writes it.
 
     Args:
-        pstates: The module's PStates.
+        pstates: The module's PStates, and those of others by ``module.name``.
         histories: For each topology the log as of its commit.
     """
 
-    def __init__(
-        self, pstates: Mapping[str, ReadablePState], histories: Mapping[str, CommitHistory]
-    ) -> None:
+    def __init__(self, pstates: Mapping[str, ReadablePState], histories: Commits) -> None:
         """Nothing is read yet."""
         self._pstates = pstates
         self._histories = histories
@@ -166,13 +168,13 @@ class Moment:
     def __call__(self, pstate: str) -> PStateView:
         """The view of a PState."""
         readable = self._pstates[pstate]
-        return readable.view_of(self._histories[readable.spec.topology])
+        return readable.view_of(self._histories[readable.spec.module, readable.spec.topology])
 
     def __eq__(self, other: object) -> bool:
         """Whether it is the same moment."""
         return isinstance(other, Moment) and other.commits() == self.commits()
 
-    def commits(self) -> dict[str, tuple[int, int]]:
+    def commits(self) -> dict[tuple[str, str], tuple[int, int]]:
         """For each topology timeline and commit."""
         return {name: (each.timeline, each.commit_id) for name, each in self._histories.items()}
 

@@ -132,6 +132,11 @@ class Graph:
                 declared=place,
             )
 
+    def check_readable(self, pstate: object, step: str, place: str) -> None:
+        """As :meth:`check_own`, but for mirrors, which are read and not written."""
+        if not declared_pstate(pstate, step, place).mirrored:
+            self.check_own(pstate, step, place)
+
     def check_target(self, depot: object, place: str) -> None:
         """Refuse to append to anything but a depot of this module.
 

@@ -7,7 +7,7 @@ another query, or itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,7 +25,17 @@ if TYPE_CHECKING:
     from atoll.dataflow.stream import Stream
     from atoll.path import Path
 
-__all__ = ["QueryGraph", "Returned", "arguments_of", "ask", "asked_by", "returns", "select_from"]
+__all__ = [
+    "QueryGraph",
+    "Returned",
+    "arguments_of",
+    "ask",
+    "asked_by",
+    "mirrors_read",
+    "read_elsewhere",
+    "returns",
+    "select_from",
+]
 
 Many = Literal["one", "all"]
 
@@ -76,7 +86,7 @@ class QueryGraph(Graph):
         module: The module's name.
         name: The query's.
         parameters: What a caller gives, by name.
-        pstates: Gives the module's PStates.
+        pstates: Gives the module's PStates, and those that it mirrors.
         place: Where it was declared.
     """
 
@@ -114,7 +124,7 @@ class QueryGraph(Graph):
         super().add(operator)
 
     def check_own(self, pstate: object, step: str, place: str) -> None:
-        """Refuse a PState of another module, and a private one.
+        """Refuse a PState of another module that is not mirrored, and a private one.
 
         Raises:
             DeclarationError: With the reason.
@@ -124,7 +134,8 @@ class QueryGraph(Graph):
             raise DeclarationError(
                 f"{step} in query {self.name!r} reads the PState {pstate.name!r} of module "
                 f"{pstate.module!r}",
-                hint=f"a query reads the PStates of its own module, {self.module!r}",
+                hint=f"a query reads the PStates of its own module, {self.module!r}, and those "
+                "that this module mirrors",
                 declared=place,
             )
         if pstate.private:
@@ -134,6 +145,10 @@ class QueryGraph(Graph):
                 hint="declare the PState without private=True",
                 declared=place,
             )
+
+    def check_readable(self, pstate: object, step: str, place: str) -> None:
+        """As :meth:`check_own`: a query only reads."""
+        self.check_own(pstate, step, place)
 
     def check(self) -> None:
         """What can only be seen once all is declared.
@@ -227,6 +242,36 @@ def asked_by(graph: Graph) -> dict[str, QueryGraph]:
                 found[asked.name] = asked
                 waiting.append(asked)
     return found
+
+
+def read_elsewhere(graph: Graph) -> dict[str, str]:
+    """The PStates that a topology reads, itself or through queries, and another one writes.
+
+    For each the place of a step that reads it.
+    """
+    asked = [step for query in asked_by(graph).values() for step in query.operators]
+    read = ((_read_by(step), step.place) for step in (*graph.operators, *asked))
+    return {
+        each.name: place
+        for each, place in read
+        if each is not None and each.name not in graph.pstates
+    }
+
+
+def mirrors_read(queries: Iterable[QueryGraph]) -> set[str]:
+    """The PStates of other modules that queries read, by ``module.name``."""
+    read = [_read_by(step) for query in queries for step in query.operators]
+    return {each.name for each in read if each is not None and each.mirrored}
+
+
+def _read_by(step: op.Operator) -> PStateDeclaration | None:
+    """The PState that a step reads and does not write."""
+    match step:
+        case op.Lookup(target=target):
+            return target.pstate
+        case op.SelectFrom(pstate=pstate):
+            return pstate
+    return None
 
 
 def _only_in_queries(stream: Stream, step: str, place: str) -> None:

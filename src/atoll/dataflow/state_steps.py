@@ -110,9 +110,8 @@ def _target_to_read(stream: Stream, given: object, step: str, place: str) -> Tar
         DeclarationError: As :func:`_own_target`.
     """
     pstate = given.pstate if isinstance(given, Target) else given
-    if isinstance(pstate, PStateDeclaration) and pstate.mirrored:
-        return given if isinstance(given, Target) else Target(pstate, ())
-    return _own_target(stream, given, step, place)
+    stream.graph.check_readable(pstate, step, place)
+    return given if isinstance(given, Target) else Target(pstate, ())  # type: ignore[arg-type]
 
 
 def _exploded(stream: Stream, write: Write, place: str) -> Stream:

@@ -306,7 +306,8 @@ class Stream(Timed):
         """Ask a query of the module for each row, and put the answer's columns beside it.
 
         ``arguments`` names for each parameter the column that gives it. In a topology the query
-        reads that topology's own PStates, as of the commit before the microbatch.
+        reads that topology's own PStates as of the commit before the microbatch, and those of
+        others as of the commit that the plan names.
         """
         place = declared_at(1)
         return queries.ask(self, query, arguments, _schema(emits, place), place)

@@ -84,7 +84,7 @@ class Actions:
     timeline: int = 0
     littered: bool = True
     mirrored: MirroredTopologies | None = None
-    """The topologies of other modules whose PStates this one reads."""
+    """The topologies, of this module and others, whose PStates this one reads."""
 
     def __post_init__(self) -> None:
         """Follow rollbacks, whoever makes them."""
@@ -176,6 +176,8 @@ class Actions:
         if self.publish is not None:
             self.publish(event.commit)
         self._follower.tidy(event.commit)
+        if self.mirrored is not None:
+            self.mirrored.release()
         return event
 
     def _create_plan(self, command: ev.CreatePlan) -> ev.Event:
@@ -189,8 +191,12 @@ class Actions:
     def _run_attempt(self, command: ev.RunAttempt) -> ev.Event:
         timeout = float(self.options.phase_timeout_seconds)
         self.executor.tune(self.options)
+        plan = command.plan
+        if self.mirrored is not None:
+            named = self.mirrored.completed(plan.id, plan.mirrors)
+            plan = msgspec.structs.replace(plan, mirrors=named)
         outcome = self.executor.run(
-            command.plan, self.epoch.number, command.version, command.placement, timeout
+            plan, self.epoch.number, command.version, command.placement, timeout
         )
         pinned = lowest_pin(self.store, self.module, self.topology)
         return ev.AttemptSucceeded(outcome, self.now_ms(), pinned)

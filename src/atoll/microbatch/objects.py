@@ -62,7 +62,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     migrate_vnodes: dict[str, list[int]] = {}
     """For each PState the vnodes that this microbatch rewrites although nothing else does."""
     mirrors: dict[str, int] = {}
-    """For each mirrored topology (``module/topology``) the commit as of which it is read."""
+    """For each other topology (``module/topology``) the commit as of which it is read."""
 
     @property
     def times(self) -> Times:

@@ -77,6 +77,7 @@ class _Actor:
         self.token = uuid.uuid4().hex
         self.prefix = f"{spec.id:020d}-{spec.epoch}-{spec.version}-{spec.job}-{self.token}"
         self.store = LocalStore(program.root)
+        self.mirrors = MirrorViews(program, spec, self.store)
         self.emitted: dict[int, pa.Table] = {}
         self.agenda: dict[str, dict[int, int]] = {}
         self.timings: dict[str, float] = {}
@@ -179,13 +180,12 @@ class _Actor:
 
         Two topologies that mirror each other must not wait for each other's stores.
         """
-        mirrors = MirrorViews(self.program, self.spec, self.store)
         for terminal in self.job.terminals:
             if isinstance(terminal, LookupTerminal) and terminal.pstate in self.program.mirrors:
                 rows = tables.get(terminal.tag)
                 if rows:
                     with locating(self.program, self.spec), terminal.blamed():
-                        vnode_of = mirrors.view(terminal.pstate).vnode
+                        vnode_of = self.mirrors.view(terminal.pstate).vnode
                         self.emitted[terminal.tag] = lookup.look_up(terminal, rows, vnode_of)
 
     def _execute(
@@ -261,7 +261,9 @@ class _Actor:
         stores = module_stores(str(self.program.local), self.program.module)
 
         def view(pstate: str) -> PStateView:
-            spec = self.program.pstates[pstate]
+            spec = self.program.pstates.get(pstate)
+            if spec is None:
+                return self.mirrors.view(pstate)
             return PStateView(stores, pstate, spec.vnode_count, history, spec)
 
         reading = Reading(terminal.queries, view, math.inf)

@@ -7,30 +7,27 @@ can be wrong about types is found here, before the first record.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.aggregates.base import Aggregator, Packing
-from atoll.codec import opaque
 from atoll.codec.arrow_types import arrow_type, value_type
-from atoll.codec.values import LeafCodec, leaf_codec
 from atoll.dataflow import operators as op
-from atoll.dataflow.declared import PStateDeclaration, Target
+from atoll.dataflow.declared import PStateDeclaration
 from atoll.dataflow.fragments import Fragments, Job
 from atoll.dataflow.graph import Graph
+from atoll.dataflow.queries import read_elsewhere
 from atoll.dataflow.usercode import placed
 from atoll.errors import DeclarationError
 from atoll.module import entry_keys
-from atoll.pstate.spec import PStateSpec, pstate_spec
-from atoll.schema import Scalar, Set, Struct
+from atoll.pstate.spec import PStateSpec
+from atoll.schema import Scalar, Set
 from atoll.storage.places import Places
 from atoll.tasks.align import Align
 from atoll.tasks.appending import partitioner_of
 from atoll.tasks.bind_fold import fold_schema, fold_terminal
-from atoll.tasks.bind_keys import column_type, elements_of, process_key
-from atoll.tasks.bind_windows import window_schema, window_specs, window_terminal
+from atoll.tasks.bind_keys import elements_of, process_key
+from atoll.tasks.bind_pstates import BoundPStates, Schemas, input_types, position_of
+from atoll.tasks.bind_windows import window_schema, window_terminal
 from atoll.tasks.fitting import check_columns
 from atoll.tasks.program import (
     AggregateTerminal,
@@ -49,64 +46,36 @@ from atoll.tasks.provenance import tracked_operators
 from atoll.tasks.repeats import reported_once
 from atoll.tasks.timed_terminals import ObserveTerminal
 
-if TYPE_CHECKING:
-    from atoll.dataflow.operators import AggregateField
-
 __all__ = ["bind", "emitted_schema", "lookup_terminal"]
 
-Schemas = Mapping[op.Operator, pa.Schema]
-_Position = tuple[str, ...]
-"""The struct fields on the way to a leaf: which leaf of a PState it is."""
 _FIELD_NAME = Scalar("str")
 
 
-@dataclass(frozen=True)
-class _Bound:
-    """The aggregates of a topology, ready to run, and the leaf codecs that they lead to."""
-
-    graph: Graph
-    aggregators: dict[tuple[op.Aggregate, str | None], Aggregator]
-    codecs: dict[str, dict[_Position, LeafCodec]]
-
-    def codec(self, target: Target) -> LeafCodec:
-        """The codec of the leaf at a target."""
-        known = self.codecs.get(target.pstate.name, {}).get(_position(target))
-        return known or leaf_codec(target.node)
-
-
 def bind(
-    graph: Graph,
+    bound: BoundPStates,
     cut: Fragments,
     schemas: Schemas,
     places: Places,
     history_microbatches: int,
-    mirrors: Mapping[str, PStateSpec] | None = None,
+    readable: Mapping[str, PStateSpec] | None = None,
 ) -> Program:
     """The program of a topology.
 
     Args:
-        graph: The topology.
+        bound: The topology's PStates.
         cut: Its jobs.
         schemas: The columns after every operator.
         places: Where its tasks find things.
         history_microbatches: How many microbatches back its state stays readable directly.
-        mirrors: The PStates of other modules, by ``module.name``.
+        readable: The PStates of the module's other topologies by name, and those of other
+            modules by ``module.name``.
 
     Raises:
         DeclarationError: When a key or an aggregate does not fit the types that reach it.
     """
-    bound = _bind_aggregates(graph, schemas)
-    specs = {}
-    for step in graph.state_operators:
-        if isinstance(step, op.WindowAgg):
-            specs.update(window_specs(step, schemas[step.inputs[0]]))
-    for name, declared in graph.pstates.items():
-        if name in specs:
-            continue
-        with placed(declared.place):
-            specs[name] = pstate_spec(declared, bound.codecs.get(name, {}))
-    mirrored = {name: spec for name, spec in (mirrors or {}).items() if name in _mirrored(graph)}
-    jobs = tuple(_job(job, cut, schemas, bound, specs | mirrored) for job in cut.jobs)
+    graph = bound.graph
+    elsewhere = _elsewhere(graph, readable or {})
+    jobs = tuple(_job(job, cut, schemas, bound, bound.specs | elsewhere) for job in cut.jobs)
     if graph.dead_letter is not None:
         jobs = reported_once(jobs, cut)
     depots = {
@@ -119,23 +88,28 @@ def bind(
         graph.module,
         graph.topology,
         places,
-        specs,
+        bound.specs,
         jobs,
         depots,
         history_microbatches,
         tracked=frozenset(cut.number[each] for each in tracked_operators(graph)),
-        mirrors=mirrored,
+        mirrors=elsewhere,
         dead_letter=None if graph.dead_letter is None else graph.dead_letter.name,
     )
 
 
-def _mirrored(graph: Graph) -> set[str]:
-    """The mirrored PStates that a topology looks up in."""
-    return {
-        step.target.pstate.name
-        for step in graph.state_operators
-        if isinstance(step, op.Lookup) and step.target.pstate.mirrored
-    }
+def _elsewhere(graph: Graph, readable: Mapping[str, PStateSpec]) -> dict[str, PStateSpec]:
+    found = {}
+    for name, place in read_elsewhere(graph).items():
+        if name not in readable:
+            raise DeclarationError(
+                f"topology {graph.topology!r} reads {name!r}, which module {graph.module!r} does "
+                "not mirror",
+                hint="give what mirror_pstate(...) of the very module returned that is deployed",
+                declared=place,
+            )
+        found[name] = readable[name]
+    return found
 
 
 def emitted_schema(step: op.StateOperator, schemas: Schemas) -> pa.Schema:
@@ -184,94 +158,11 @@ def _distinct(schema: pa.Schema, step: op.Operator) -> pa.Schema:
     return schema
 
 
-# Aggregates ---------------------------------------------------------------------------------------
-
-
-def _bind_aggregates(graph: Graph, schemas: Schemas) -> _Bound:
-    aggregators: dict[tuple[op.Aggregate, str | None], Aggregator] = {}
-    finishers: dict[tuple[PStateDeclaration, _Position], dict[str, str]] = {}
-    nodes: dict[tuple[PStateDeclaration, _Position], Target] = {}
-    for step in graph.state_operators:
-        if not isinstance(step, op.Aggregate) or isinstance(step.target.node, Set) or step.deletes:
-            continue
-        leaf = (step.target.pstate, _position(step.target))
-        nodes[leaf] = step.target
-        known = finishers.setdefault(leaf, {})
-        for each in step.fields:
-            aggregator, finish = _bind_field(step, each, schemas[step.inputs[0]])
-            aggregators[step, each.name] = aggregator
-            name = each.name or ""
-            if known.setdefault(name, finish) != finish:
-                raise DeclarationError(
-                    f"{step.target.text} is folded by aggregates that keep different state: "
-                    f"{known[name]} and {finish}",
-                    hint="give each aggregate a place of its own",
-                    declared=step.place,
-                )
-    codecs: dict[str, dict[_Position, LeafCodec]] = {}
-    for (pstate, position), words in finishers.items():
-        kept = {name: word for name, word in words.items() if word != "plain"}
-        codec = leaf_codec(nodes[pstate, position].node, kept)
-        codecs.setdefault(pstate.name, {})[position] = codec
-        _check_other_writers(graph, pstate, codec)
-    return _Bound(graph, aggregators, codecs)
-
-
-def _bind_field(
-    step: op.Aggregate, each: AggregateField, rows: pa.Schema
-) -> tuple[Aggregator, str]:
-    node = step.target.node
-    if each.name is not None:
-        assert isinstance(node, Struct)
-        node = node.get(each.name)  # type: ignore[assignment]  # checked when declared
-    types = _input_types(step, each, rows)
-    packing = Packing(opaque.pack, opaque.unpack)
-    try:
-        aggregator = each.aggregator.bind(node, types, packing)
-        finish = each.aggregator.finishers(node, types).get("", "plain")
-    except DeclarationError as error:
-        place = step.target.text + ("" if each.name is None else f".{each.name}")
-        raise DeclarationError(
-            f"{place}: {error.message}",
-            hint=error.hint,
-            **{**error.context, "declared": step.place},
-        ) from None
-    return aggregator, finish
-
-
-def _input_types(step: op.Aggregate, each: AggregateField, rows: pa.Schema) -> list[pa.DataType]:
-    return [
-        pa.bool_() if column is None else column_type(rows, column, step) for column in each.columns
-    ]
-
-
-def _check_other_writers(graph: Graph, pstate: PStateDeclaration, codec: LeafCodec) -> None:
-    if not codec.hidden and pstate.initial is None:
-        return
-    if codec.hidden and pstate.initial is not None:
-        raise DeclarationError(
-            f"PState {pstate.name!r} has an initial value, but its aggregate keeps more than that",
-            hint="leave initial= out",
-            declared=pstate.place,
-        )
-    for step in graph.writers(pstate):
-        if codec.hidden and isinstance(step, op.Process):
-            raise DeclarationError(
-                f"process cannot write {pstate.name!r}: its aggregate keeps more than the value",
-                hint="use a PState of its own for each",
-                declared=step.place,
-            )
-
-
-def _position(target: Target) -> _Position:
-    return tuple(part.text for part in target.parts if not part.is_key)
-
-
 # Jobs -------------------------------------------------------------------------------------------
 
 
 def _job(
-    job: Job, cut: Fragments, schemas: Schemas, bound: _Bound, specs: Mapping[str, PStateSpec]
+    job: Job, cut: Fragments, schemas: Schemas, bound: BoundPStates, specs: Mapping[str, PStateSpec]
 ) -> JobProgram:
     terminals = tuple(_terminal(step, cut, schemas, bound, specs) for step in job.terminals)
     chains: dict[tuple[int, ...], TaskChain] = {}
@@ -310,7 +201,7 @@ def _terminal(
     step: op.StateOperator,
     cut: Fragments,
     schemas: Schemas,
-    bound: _Bound,
+    bound: BoundPStates,
     specs: Mapping[str, PStateSpec],
 ) -> Terminal:
     common = (cut.number[step], step.title, step.place)
@@ -349,7 +240,7 @@ def lookup_terminal(
         DeclarationError: When a key is no column of the rows, or of another type.
     """
     elements = elements_of(step.target, step.keys, rows, step)
-    codec = spec.codec(_position(step.target))
+    codec = spec.codec(position_of(step.target))
     name = step.target.pstate.name
     return LookupTerminal(*common, name, elements, codec, spec.initial_bytes, step.column, rows)
 
@@ -377,7 +268,7 @@ def _aggregate(
     step: op.Aggregate,
     common: tuple[int, str, str],
     rows: pa.Schema,
-    bound: _Bound,
+    bound: BoundPStates,
     specs: Mapping[str, PStateSpec],
 ) -> AggregateTerminal:
     target = step.target
@@ -406,7 +297,7 @@ def _presence(step: op.Aggregate, rows: pa.Schema) -> tuple[FoldedField, ...]:
     node = step.target.node
     if not isinstance(node, Set):
         return ()
-    types = _input_types(step, each, rows)
+    types = input_types(step, each, rows)
     width = len(each.aggregator.state_types(node, types))
     if not width:
         return ()

@@ -1,4 +1,7 @@
-"""The PStates of other modules as one microbatch reads them: as of the commit its plan names."""
+"""The PStates that other topologies write as one microbatch reads them.
+
+As of the commit that its plan names for each of those topologies, of this module or another.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ __all__ = ["MirrorViews"]
 
 
 class MirrorViews:
-    """Opens each mirrored PState once per task.
+    """Opens each PState of another topology once per task.
 
     Args:
         program: The topology that reads.
@@ -39,7 +42,7 @@ class MirrorViews:
         self.view = functools.cache(self._view)
 
     def _view(self, name: str) -> PStateView:
-        """The PState known as ``module.name``.
+        """The PState of that name; one of another module is known as ``module.name``.
 
         Raises:
             UsageError: When the commit that the plan names can no longer be read.
@@ -50,7 +53,9 @@ class MirrorViews:
         return PStateView(stores, spec.name, spec.vnode_count, history, spec)
 
     def _present(self, spec: PStateSpec) -> PStateSpec:
-        """The PState as it is deployed now: its values may have been migrated since."""
+        """The PState as it is deployed now: another module's may have been migrated since."""
+        if spec.module == self._program.module:
+            return spec
         objects = NumberedObjects(self._store, f"{spec.module}/deployments")
         plain = msgspec.msgpack.decode(objects.read(objects.latest() or 0))
         return PStateSpec.from_json(plain["topologies"][spec.topology]["pstates"][spec.name])

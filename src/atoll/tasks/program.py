@@ -298,7 +298,8 @@ class Program:
     tracked: frozenset[int] = frozenset()
     """The operators whose rows say which record they came from: a user's function may see them."""
     mirrors: dict[str, PStateSpec] = field(default_factory=dict)
-    """The PStates of other modules that it reads, by ``module.name``."""
+    """The PStates that it reads and another topology writes; those of other modules by
+    ``module.name``."""
     depot_migrations: dict[str, tuple[DepotMigration, ...]] = field(default_factory=dict)
     """What older records of its depots go through, by the depot's name."""
     dead_letter: str | None = None
@@ -397,4 +398,4 @@ class JobSpec:
     migrated_vnodes: dict[str, frozenset[int]] = field(default_factory=dict)
     """For each PState the vnodes that earlier jobs of this attempt rewrote."""
     mirrors: dict[str, int] = field(default_factory=dict)
-    """For each mirrored topology (``module/topology``) the commit as of which it is read."""
+    """For each other topology (``module/topology``) the commit as of which it is read."""

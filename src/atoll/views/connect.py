@@ -103,7 +103,10 @@ class Connected:
 
 
 class _Follower:
-    """Follows a topology's commits and rollbacks: two system calls per read while none is new."""
+    """Follows a topology's commits and rollbacks: three system calls per read while none is new.
+
+    The next commit may have come and gone since the last read; then so has the one known.
+    """
 
     def __init__(self, store: LocalStore, module: str, topology: str) -> None:
         self.store = store
@@ -113,7 +116,8 @@ class _Follower:
 
     def history(self) -> CommitHistory:
         """The log as of the last commit; the same object while there is no new one."""
-        if os.access(self._next, os.F_OK) or os.access(self._next_timeline, os.F_OK):
+        newer = os.access(self._next, os.F_OK) or os.access(self._next_timeline, os.F_OK)
+        if newer or not os.access(self._same, os.F_OK):
             known = self._known.commit_id
             self._follow(latest_commit(self.store, self.module, self.topology, known))
         return self._known
@@ -122,6 +126,9 @@ class _Follower:
         self._known = CommitHistory(self.store, self.module, self.topology, commit)
         commits = commit_objects(self.store, self.module, self.topology, commit.timeline)
         self._next = str(self.store.path(commits.name(commit.id + 1)))
+        where = self._known.timelines.of(commit.id)
+        made = commit_objects(self.store, self.module, self.topology, where)
+        self._same = str(self.store.path(made.name(commit.id)))
         timelines = timeline_objects(self.store, self.module, self.topology)
         self._next_timeline = str(self.store.path(timelines.name(commit.timeline + 1)))
 

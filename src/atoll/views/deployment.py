@@ -22,6 +22,7 @@ __all__ = [
     "DepotDeployment",
     "MirrorDeployment",
     "TopologyDeployment",
+    "deployment_number",
     "latest_deployment",
     "save_deployment",
 ]
@@ -95,6 +96,11 @@ class Deployment(msgspec.Struct, frozen=True):
 def _deployments(store: LocalStore, module: str) -> NumberedObjects:
     """The deployments of a module."""
     return NumberedObjects(store, f"{module}/deployments")
+
+
+def deployment_number(store: LocalStore, module: str) -> int:
+    """The number of the newest deployment; 0 for none."""
+    return _deployments(store, module).latest() or 0
 
 
 def latest_deployment(store: LocalStore, module: str) -> Deployment | None:

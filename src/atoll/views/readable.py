@@ -141,6 +141,10 @@ class ReadablePState:
         """
         return _iterated(iterate(self.view(), self.spec, path), self.name)
 
+    def history(self) -> CommitHistory:
+        """The log as of the last commit; the same object while there is no new one."""
+        return self._history()
+
     def view(self) -> PStateView:
         """The PState as of the last commit; several reads through one view see one commit."""
         history = self._history()

@@ -19,8 +19,9 @@ __all__ = ["Ask"]
 class Ask(StateOperator):
     """Puts the answer beside each row: a value, the columns of a row, or a row per row of it.
 
-    In a topology it sees that topology's state as of the commit that the microbatch follows, in
-    every attempt: what the microbatch itself writes is not seen.
+    In a topology it sees that topology's state as of the commit that the microbatch follows, and
+    that of other topologies as of the commits that the plan names, in every attempt: what the
+    microbatch itself writes is not seen.
     """
 
     query: str

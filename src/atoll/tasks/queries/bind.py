@@ -20,7 +20,6 @@ from atoll.tasks.queries.reads import asking, folding, looking_up, selecting
 from atoll.tasks.queries.run import BoundQuery, BoundStep, Reading, Run
 
 if TYPE_CHECKING:
-    from atoll.dataflow.declared import PStateDeclaration
     from atoll.dataflow.graph import Graph
     from atoll.dataflow.queries import QueryGraph
     from atoll.pstate.spec import PStateSpec
@@ -51,34 +50,21 @@ def ask_terminal(
 ) -> AskTerminal:
     """A step of a topology that asks a query.
 
+    Args:
+        step: As declared.
+        common: The step's number, title and place.
+        rows: The columns that reach it.
+        emitted: Those that leave it.
+        graph: The topology.
+        specs: All PStates that the queries read, also those that the topology does not write.
+
     Raises:
-        DeclarationError: When there is no such query, or it reads another topology's state.
+        DeclarationError: When there is no such query, or it gets other columns than it takes.
     """
     check_asked(step, rows, graph.queries)
     asked = asked_by(graph)
-    for query in asked.values():
-        for each in query.operators:
-            pstate = _read_by(each)
-            if pstate is not None and pstate.name not in specs:
-                raise DeclarationError(
-                    f"query {step.query!r} reads {pstate.name!r} of topology {pstate.topology!r}, "
-                    f"and topology {graph.topology!r} asks it",
-                    hint="a retry must get the same answer, and the commit that another topology "
-                    "was at may be gone by then: ask queries over the topology's own PStates",
-                    declared=step.place,
-                )
     queries = {name: _Binding(query, graph.queries, specs).bound() for name, query in asked.items()}
     return AskTerminal(*common, rows, emitted, step.query, step.arguments, step.added, queries)
-
-
-def _read_by(operator: op.Operator) -> PStateDeclaration | None:
-    """The PState that a step of a query reads."""
-    match operator:
-        case op.Lookup(target=target):
-            return target.pstate
-        case op.SelectFrom(pstate=pstate):
-            return pstate
-    return None
 
 
 class _Binding:

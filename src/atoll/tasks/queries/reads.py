@@ -21,7 +21,9 @@ from atoll.tasks.queries.columns import taken
 
 if TYPE_CHECKING:
     from atoll.dataflow import operators as op
+    from atoll.pstate.migration import MigratedVnode
     from atoll.pstate.spec import PStateSpec
+    from atoll.pstate.view import VnodeView
     from atoll.tasks.program import AskTerminal, FoldTerminal, LookupTerminal
     from atoll.tasks.queries.run import Reading, Run
 
@@ -31,16 +33,24 @@ _UNIT = 0
 
 
 def looking_up(terminal: LookupTerminal, spec: PStateSpec, emitted: pa.Schema) -> Run:
-    """Adds an entry's value to each row: the rows of a vnode with one read."""
+    """Adds an entry's value to each row: the rows of a vnode with one read.
+
+    The vnodes are read one after the other: in threads that share Python's lock it takes longer.
+    """
 
     def run(tables: list[pa.Table], reading: Reading) -> pa.Table:
         packer = Packer(terminal, Mapping.even(spec.vnode_count, (_UNIT,)))
         packed = _packed(packer, tables[0])
         if packed is None:
             return emitted.empty_table()
-        view = reading.view(spec.name)
+        view = reading.view(terminal.pstate)
+
+        def vnode(number: int) -> VnodeView | MigratedVnode:
+            reading.check()
+            return view.vnode(number)
+
         with terminal.blamed():
-            return look_up(terminal, [packed], view.vnode)
+            return look_up(terminal, [packed], vnode)
 
     return run
 
@@ -80,7 +90,7 @@ def selecting(step: op.SelectFrom, spec: PStateSpec, emitted: pa.Schema) -> Run:
                 declared=step.place,
             )
         try:
-            for value in reading.checked(iterate(reading.view(spec.name), spec, path)):
+            for value in reading.checked(iterate(reading.view(step.pstate.name), spec, path)):
                 yield _columns_of(value, step)
         except PathError as error:
             error.context.setdefault("operator", step.title)
