@@ -173,7 +173,7 @@ def test_a_disk_that_refuses_changes_nothing(dry):
     total, _ = dry["calls"]
     chance = random.Random(seed())
     cases = [
-        (chance.randint(1, total), ERRORS[index % 2], (1, 4, None)[index % 3])
+        (chance.randint(1, total), ERRORS[index % 2], (1, 4, 40)[index % 3])
         for index in range(DISK_FAULTS)
     ]
 

@@ -104,10 +104,11 @@ def at_point(root: str, rounds: int, point: str, visit: int) -> None:
         life.run()
 
 
-def suffer(root: str, rounds: int, number: int, error: int, times: int | None) -> None:
-    """Live on a disk that refuses from the n-th call on; whatever was refused ends the life.
+def suffer(root: str, rounds: int, number: int, error: int, times: int) -> None:
+    """Live on a disk that refuses so many calls from the n-th on.
 
-    It refuses so many calls, or (None) all until three lives have ended.
+    Microbatches are tried again, within the life; an append or an update that was refused ends it.
+    After three lives that were ended so the disk works.
     """
     refusals = 0
     with Interposer(root) as calls:
