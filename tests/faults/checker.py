@@ -36,7 +36,7 @@ from atoll.microbatch.progress import latest_commit
 from atoll.storage.local import LocalStore
 from atoll.tasks.reading import depot_folder
 
-__all__ = ["Told", "check", "told_by", "violation"]
+__all__ = ["Told", "check", "check_clean", "check_commits", "told_by", "violation"]
 
 
 @dataclass
@@ -111,11 +111,13 @@ def check(root: str, told: dict[str, Any], *, finished: bool = False) -> None:
         say("committed", known.committed)
         return
     _depots(store, connected, known)
-    commits = {name: _commits(store, name, known) for name in TOPOLOGIES}
+    commits = {
+        name: check_commits(store, MODULE, name, known.committed[name]) for name in TOPOLOGIES
+    }
     alerts = _alerts(store, connected, commits, finished=finished)
     _state(connected, commits, alerts)
     if finished:
-        _clean(store, commits)
+        check_clean(store, MODULE, commits)
     say("committed", {name: each[-1].id if each else 0 for name, each in commits.items()})
 
 
@@ -180,16 +182,26 @@ def _by_src(rows: Sequence[Mapping[str, int]]) -> dict[int, list[tuple[int, int]
 # Commits ------------------------------------------------------------------------------------------
 
 
-def _commits(store: LocalStore, topology: str, known: Told) -> list[Commit]:
-    """The commits that are there, oldest first, checked one against the other."""
-    last = latest_commit(store, MODULE, topology)
-    violation(last.id >= known.committed[topology], "I5", f"{topology} went back", last.id, known)
+def check_commits(
+    store: LocalStore, module: str, topology: str, known: int, ticks: Sequence[str] = ()
+) -> list[Commit]:
+    """The commits that are there, oldest first, checked one against the other.
+
+    Args:
+        store: The root.
+        module: Whose.
+        topology: Its topology.
+        known: The last commit that somebody has seen.
+        ticks: Its sources that do not go on where they were.
+    """
+    last = latest_commit(store, module, topology)
+    violation(last.id >= known, "I5", f"{topology} went back", last.id, known)
     if last.id == 0:
         return []
     commits = [
-        read_commit(store, MODULE, topology, each) for each in range(last.floor, last.id + 1)
+        read_commit(store, module, topology, each) for each in range(last.floor, last.id + 1)
     ]
-    names = store.list(f"{MODULE}/{topology}/commits")
+    names = store.list(f"{module}/{topology}/commits")
     numbers = [int(name.rsplit("/", 1)[-1]) for name in names]
     # what lies below the floor may still be there, when tidying was killed
     violation(
@@ -200,12 +212,12 @@ def _commits(store: LocalStore, topology: str, known: Told) -> list[Commit]:
     )
     violation(len(set(numbers)) == len(numbers), "I4", f"commits of {topology}", numbers)
     for before, after in itertools.pairwise(commits):
-        _follows(topology, before, after)
+        _follows(topology, before, after, ticks)
     if commits[0].id == 1:
-        first = commits[0].ranges.values()
+        first = [each for name, each in commits[0].ranges.items() if name not in ticks]
         violation(all(s == 0 for each in first for s, _ in each), "I4", "a start", first)
         violation(commits[0].processed == commits[0].records, "I4", "the count", commits[0].id)
-    plans = plan_objects(store, MODULE, topology)
+    plans = plan_objects(store, module, topology)
     for number in plans.numbers(last.floor):
         plan = decode_plan(plans.read(number))
         violation(number <= last.id + 1, "I4", f"a plan ahead of {topology}", number, last.id)
@@ -216,14 +228,20 @@ def _commits(store: LocalStore, topology: str, known: Told) -> list[Commit]:
     return commits
 
 
-def _follows(topology: str, before: Commit, after: Commit) -> None:
+def _follows(topology: str, before: Commit, after: Commit, ticks: Sequence[str]) -> None:
     about = f"{topology} {before.id} and {after.id}"
     violation(after.id == before.id + 1, "I4", about)
     violation(after.epoch >= before.epoch, "I6", f"{about}: an older life", after.epoch)
     violation(after.processed == before.processed + after.records, "I4", f"{about}: the count")
     for depot, ranges in after.ranges.items():
         starts = [start for start, _ in ranges]
-        violation(starts == before.ends()[depot], "I4", f"{about}: {depot}", starts, before.ends())
+        violation(
+            depot in ticks or starts == before.ends()[depot],
+            "I4",
+            f"{about}: {depot}",
+            starts,
+            before.ends(),
+        )
         violation(all(end >= start for start, end in ranges), "I4", about, ranges)
 
 
@@ -257,7 +275,7 @@ def _read(connected: Any, name: str) -> Any:
 # Leftovers ----------------------------------------------------------------------------------------
 
 
-def _clean(store: LocalStore, commits: Mapping[str, list[Commit]]) -> None:
+def check_clean(store: LocalStore, module: str, commits: Mapping[str, list[Commit]]) -> None:
     """Nothing but what the commits name, and no file that was never finished."""
     unfinished = [
         os.path.join(folder, name)  # noqa: PTH118
@@ -270,7 +288,7 @@ def _clean(store: LocalStore, commits: Mapping[str, list[Commit]]) -> None:
         kept = {name for commit in each for name in _named(commit)}
         found = {
             name
-            for name in store.list(f"{MODULE}/{topology}")
+            for name in store.list(f"{module}/{topology}")
             if "/commits/" not in name and "/plans/" not in name
         }
         violation(found <= kept, "I11", f"orphans of {topology}", sorted(found - kept))
@@ -278,7 +296,7 @@ def _clean(store: LocalStore, commits: Mapping[str, list[Commit]]) -> None:
         floor = each[-1].floor if each else 0
         for folder in ("plans", "commits"):
             numbers = [
-                int(n.rsplit("/", 1)[-1]) for n in store.list(f"{MODULE}/{topology}/{folder}")
+                int(n.rsplit("/", 1)[-1]) for n in store.list(f"{module}/{topology}/{folder}")
             ]
             low = [number for number in numbers if number < floor]
             violation(not low, "I11", f"{folder} of {topology} below the floor {floor}", low)

@@ -38,6 +38,10 @@ class FakeDepot:
         """Everything kept."""
         return [row for batch in self.batches for row in self.codec.to_rows(batch)]
 
+    def codec_for(self, _producer):
+        """As the real one without migrations."""
+        return self.codec
+
     def append_stream(self, batches, on_invalid="none", *, producer=None):
         """As the real one: reads all, then keeps or refuses."""
         self.calls.append(threading.current_thread().name)

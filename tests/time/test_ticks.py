@@ -57,6 +57,21 @@ def test_missed_ticks_are_not_made_up_for():
         assert seconds(driver) == [9, 12]
 
 
+def test_a_life_that_commits_nothing_forgets_no_tick(tmp_path):
+    """The first tick is the first after the first deployment, however many lives come before it."""
+    with TopologyTestDriver(ticking(), engine="inline", root=tmp_path) as driver:
+        for _ in range(3):
+            driver.advance(2)
+            driver.restart()
+        driver.run_until_idle()
+        assert seconds(driver) == [6]
+        driver.advance(3)
+        driver.restart()
+        assert len(list((tmp_path / "ticks" / "deployments").iterdir())) == 1
+        driver.run_until_idle()
+        assert seconds(driver) == [6, 9]
+
+
 def test_every_attempt_and_life_sees_the_tick_of_the_plan():
     """Though the clock goes on between attempts, and the process may die between them."""
     with TopologyTestDriver(ticking(), engine="inline") as driver:

@@ -298,7 +298,7 @@ def _deployment(
     for each in bound:
         graph = each.declared.graph
         known = before.topologies.get(graph.topology) if before is not None else None
-        read = graph.depots()
+        read = {*graph.depots(), *graph.ticks()}
         starts = {} if known is None else {n: at for n, at in known.starts.items() if n in read}
         for source in graph.sources:
             if source.depot.name not in starts:

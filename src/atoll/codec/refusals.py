@@ -52,9 +52,12 @@ class Checked:
         refused_count: How many were refused in all.
         records: The good records as the codec's own objects, where they came as Python rows:
             ``RecordCodec.batch_of`` makes one batch of those of several appends.
+        before: The same records as an earlier schema takes them, where somebody asked for that
+            (``atoll.depot.resent``).
     """
 
     batch: pa.RecordBatch
     refusals: list[Refusal]
     refused_count: int
     records: list[Any] | None = None
+    before: Checked | None = None

@@ -99,7 +99,7 @@ class SegmentChain:
             return tuple(self.tail.ends) if self.tail is not None else self._zeros()
 
     def producers(self) -> ProducerTable:
-        """What is stored of producers; only the writer's thread may use it."""
+        """What is stored of producers; others than the writer's thread look under the lock."""
         found = self.tail.producers if self.tail is not None else None
         return ProducerTable(self.producer_seconds_max) if found is None else found
 

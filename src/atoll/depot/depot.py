@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -19,8 +19,10 @@ import pyarrow as pa
 from atoll.codec.records import RecordCodec
 from atoll.codec.refusals import Checked, Refusal, Refusals
 from atoll.ddl import to_ddl
-from atoll.depot.blocks import BLOCK_ROWS_MAX, BlockRef
+from atoll.depot.append_call import AppendCall
+from atoll.depot.blocks import BlockRef
 from atoll.depot.chain import SegmentChain
+from atoll.depot.checking import checked_parts
 from atoll.depot.claim import WriterClaim
 from atoll.depot.files import FileSource
 from atoll.depot.fingerprint import RecordsCrc
@@ -29,12 +31,13 @@ from atoll.depot.migration import DepotMigration
 from atoll.depot.partitioner import Placer
 from atoll.depot.producers import Producer
 from atoll.depot.reader import read_range, resolve_start
+from atoll.depot.resent import Resent, TwoCodecs, stored_before
 from atoll.depot.retention import removable
 from atoll.depot.segment_file import clean_staging, sync_file
 from atoll.depot.spec import DepotSpec
 from atoll.depot.start import StartFrom
 from atoll.depot.stream_append import StreamAppend
-from atoll.errors import RecordsRefusedError, UsageError
+from atoll.errors import ProducerError, RecordsRefusedError, UsageError
 from atoll.logs import get_logger
 from atoll.storage.local import storage_errors
 from atoll.storage.objects import ObjectExistsError
@@ -152,7 +155,8 @@ class Depot:
             StorageError: When the disk refuses; nothing of the call is stored.
             FencedError: When another writer has taken over.
         """
-        return self.append_stream(self._checked(data), on_invalid, producer=producer)
+        parts = checked_parts(data, self.codec_for(producer), self.spec.name)
+        return self.append_stream(parts, on_invalid, producer=producer)
 
     def append_stream(
         self,
@@ -176,30 +180,26 @@ class Depot:
             self.folder, self._claim.number, self._placer, self.spec.partitions, self._ddl
         )
         crc = RecordsCrc() if producer is not None else None
-        refusals, count = Refusals(), 0
+        resent = self._resent(producer)
+        call = AppendCall(stream, all_or_nothing=on_invalid == "none", crc=crc, resent=resent)
         try:
-            for checked in batches:
-                refusals.extend(checked.refusals, checked.refused_count)
-                count += checked.batch.num_rows
-                if refusals.count and on_invalid == "none":
-                    stream.discard()  # go on only to name and count the others
-                else:
-                    stream.add(checked)
-                    if crc is not None:
-                        crc.add(checked.batch)
-                if progress is not None:
-                    progress(count + refusals.count)
-            if refusals.count and on_invalid == "none":
-                raise self._refused(refusals)
+            call.take(batches, progress)
+            if resent is not None and resent.is_stored(keeping=on_invalid == "keep"):
+                self._writer.check_still_writer()
+                return Appended(resent.count, resent.offsets, [], 0, duplicate=True)
+            if call.refused:
+                raise self._refused(call.refusals, resent)
             request = stream.request()
             if crc is not None:
                 request.producer, request.crc = producer, crc.value()
-            if count or producer is not None:  # a number counts without records too
+            if call.count or producer is not None:  # a number counts without records too
                 self._writer.submit(request)
+        except ProducerError as error:
+            raise (error if resent is None else resent.explained(error)) from error
         finally:
             stream.discard()
         offsets, again = request.offsets, request.duplicate
-        return Appended(count, offsets, refusals.kept, refusals.count, again)
+        return Appended(call.count, offsets, call.refusals.kept, call.refusals.count, again)
 
     def append_file(
         self,
@@ -218,13 +218,24 @@ class Depot:
             progress: Called with the number of records seen so far.
             producer: As for :meth:`append_stream`.
         """
-        source = FileSource(path, self.codec, format)
+        source = FileSource(path, self.codec_for(producer), format)
         return self.append_stream(source, on_invalid, progress, producer)
 
     @property
     def migrations(self) -> tuple[DepotMigration, ...]:
         """What records of older schemas go through, in order."""
         return self._chain.migrations
+
+    def codec_for(self, producer: Producer | None) -> RecordCodec:
+        """What reads the records of an append: also those sent again from before a migration.
+
+        Then each batch comes as the schema of that time takes it, too, so that
+        :meth:`append_stream` recognises records that do not fit the present one.
+        """
+        resent = self._resent(producer)
+        if resent is None:
+            return self.codec
+        return TwoCodecs(self.spec.schema, resent.codec)
 
     def start_offsets(self) -> tuple[int, ...]:
         """Per depot partition, the oldest offset that is still there."""
@@ -318,47 +329,21 @@ class Depot:
                 with storage_errors(path):
                     path.unlink(missing_ok=True)
 
-    def _checked(self, data: Any) -> Iterator[Checked]:
-        if isinstance(data, pa.Table | pa.RecordBatch):
-            yield from self._checked_arrow(data)
-        elif isinstance(data, Mapping):
-            yield self.codec.from_rows([data])
-        elif isinstance(data, str | bytes) or not isinstance(data, Iterable):
-            raise UsageError(
-                f"a {type(data).__name__} cannot be appended",
-                hint="give a mapping, a list of them, an Arrow table or a pandas DataFrame",
-                depot=self.spec.name,
-            )
-        elif hasattr(data, "iloc") and hasattr(data, "columns"):
-            yield self.codec.from_pandas(data)
-        else:
-            yield from self._checked_rows(data)
+    def _resent(self, producer: Producer | None) -> Resent | None:
+        """What is stored under a producer's number since before a migration, if anything is."""
+        if producer is None or not self._chain.migrations:
+            return None
+        with self._chain.lock:
+            marks = self._chain.producers().marks(producer.id, int(self._clock() * 1000))
+        return stored_before(marks, producer, self._chain.migrations, self._ddl, self.read)
 
-    def _checked_arrow(self, data: pa.Table | pa.RecordBatch) -> Iterator[Checked]:
-        table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-        if table.num_rows == 0:
-            yield self.codec.from_arrow(table)
-        step = _ROWS_PER_CHECK
-        for start in range(0, table.num_rows, step):
-            yield self.codec.from_arrow(table.slice(start, step), start + 1)
-
-    def _checked_rows(self, rows: Iterable[Any]) -> Iterator[Checked]:
-        chunk: list[Any] = []
-        line = 1
-        for row in rows:
-            chunk.append(row)
-            if len(chunk) >= BLOCK_ROWS_MAX:
-                yield self.codec.from_rows(chunk, line)
-                line += len(chunk)
-                chunk = []
-        yield self.codec.from_rows(chunk, line)
-
-    def _refused(self, refusals: Refusals) -> RecordsRefusedError:
+    def _refused(self, refusals: Refusals, resent: Resent | None) -> RecordsRefusedError:
         first = refusals.kept[0]
+        hint = "correct them, or append with on_invalid='keep' to store the others"
         return RecordsRefusedError(
             f"{_counted(refusals.count)} not fit the schema; "
             f"the first is line {first.line}: {first.reason}",
-            hint="correct them, or append with on_invalid='keep' to store the others",
+            hint=hint if resent is None else resent.hint,
             depot=self.spec.name,
             refusals=[{"line": item.line, "reason": item.reason} for item in refusals.kept],
             refused=refusals.count,
@@ -368,9 +353,6 @@ class Depot:
     def _tell(self) -> None:
         for listener in self._listeners:
             listener()
-
-
-_ROWS_PER_CHECK = 4 * BLOCK_ROWS_MAX
 
 
 def _counted(count: int) -> str:

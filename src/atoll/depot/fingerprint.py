@@ -3,7 +3,8 @@
 It tells whether an append that comes again carries what it carried the first time. Arrow's bytes
 would not do: equal records may lie in memory in many ways (offsets, padding, what stands below a
 null). So each column contributes plain streams: which values are there, how long they are, and
-their bytes; each stream's CRC-32 runs on from batch to batch.
+their bytes; each stream's CRC-32 runs on from batch to batch. A column without any value counts
+as none, so that records are the same after columns were added to their schema.
 """
 
 from __future__ import annotations
@@ -24,18 +25,24 @@ class RecordsCrc:
     def __init__(self) -> None:
         """Of no records."""
         self._rows = 0
+        self._columns: dict[int, dict[str, int]] = {}
         self._streams: dict[str, int] = {}
+        self._filled: set[int] = set()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Go on with more records of the same schema."""
         self._rows += batch.num_rows
         for position, column in enumerate(batch.columns):
+            self._streams = self._columns.setdefault(position, {})
             self._column(f"{position}", column)
+            if column.null_count < len(column):
+                self._filled.add(position)
 
     def value(self) -> int:
         """The CRC-32 of all records so far."""
         crc = zlib.crc32(str(self._rows).encode())
-        for name, stream in sorted(self._streams.items()):
+        streams = [each for at in self._filled for each in self._columns[at].items()]
+        for name, stream in sorted(streams):
             crc = zlib.crc32(f"{name}:{stream};".encode(), crc)
         return crc
 

@@ -111,6 +111,15 @@ class GroupWriter:
             # a copy each: one exception object must not be raised in several threads
             raise copy.copy(request.error) from request.error
 
+    def check_still_writer(self) -> None:
+        """Nothing, while this process may acknowledge.
+
+        Raises:
+            FencedError: When another writer or coordinator has taken over.
+        """
+        self._claim.check()
+        self._fence()
+
     def close(self) -> None:
         """Let queued appends end, then close the segment. May be called again."""
         with self._lock:
@@ -158,7 +167,7 @@ class GroupWriter:
             raise self._fenced
         fresh = self._admit(run)
         if not fresh:
-            self._check_still_writer()
+            self.check_still_writer()
         elif fresh[0].staged is not None:
             self._publish(fresh[0].staged, fresh[0])
         else:
@@ -208,7 +217,7 @@ class GroupWriter:
             buffers += pieces
         file.write(buffers)
         file.sync()
-        self._check_still_writer()
+        self.check_still_writer()
         with self._chain.lock:
             tail = self._tail()
             for frame, header_bytes, payload_bytes in frames:
@@ -224,7 +233,7 @@ class GroupWriter:
             staged.add_producers(marks)
         header = self._publish_file(staged.file)
         self._file = staged.file
-        self._check_still_writer()
+        self.check_still_writer()
         self._add_segment(header, staged.frames)
 
     def _add_segment(
@@ -261,7 +270,7 @@ class GroupWriter:
         try:
             frames = self._carry_producers(file)
             header = self._publish_file(file)
-            self._check_still_writer()
+            self.check_still_writer()
         except BaseException:
             file.close()
             raise
@@ -318,10 +327,6 @@ class GroupWriter:
             time_ms=self._now_ms(),
             ddl=self._chain.ddl or "",
         )
-
-    def _check_still_writer(self) -> None:
-        self._claim.check()
-        self._fence()
 
     def _now_ms(self) -> int:
         """The time, never lower than the last one written: a clock may be set back."""

@@ -93,9 +93,8 @@ class DepotPort(Protocol):
         """Its declaration."""
         ...
 
-    @property
-    def codec(self) -> RecordCodec:
-        """What checks its records."""
+    def codec_for(self, producer: Producer | None) -> RecordCodec:
+        """What checks the records of an append."""
         ...
 
     def append_stream(

@@ -65,14 +65,15 @@ async def append_records(
     and ``Atoll-Producer-Sequence`` an append that is sent again is stored once.
     """
     found = context.app(module).depot(depot)
-    append = partial(found.append_stream, producer=producer_of(request.headers))
+    producer = producer_of(request.headers)
+    append, codec = partial(found.append_stream, producer=producer), found.codec_for(producer)
     kind = media_type(request.headers)
     if kind == JSON:
-        batches = batches_of_json(found.codec, await request.body())
+        batches = batches_of_json(codec, await request.body())
         appended = await context.in_thread(append, batches, on_invalid)
     elif kind in BATCHES_OF:
         appended = await _append_streamed(
-            context, request, found.codec, partial(append, on_invalid=on_invalid)
+            context, request, codec, partial(append, on_invalid=on_invalid)
         )
     else:
         raise HTTPException(415, f"records cannot be read from {kind}")
