@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "Query", "load"]
 
-NAMES = ("q0",)
+NAMES = ("q0", "q1", "q2")
 
 
 class Query(Protocol):
