@@ -16,7 +16,9 @@ from atoll.aggregates.struct_of import StructOf
 from atoll.dataflow import operators as op
 from atoll.dataflow.compound import Write, writes_of
 from atoll.dataflow.declared import PStateDeclaration, Target
+from atoll.dataflow.distinct_counts import count_distinct
 from atoll.dataflow.operators.columns import bare_column
+from atoll.dataflow.projection import Projection
 from atoll.dataflow.timers import with_timers
 from atoll.dataflow.usercode import check_function
 from atoll.errors import DeclarationError, PathError
@@ -31,34 +33,6 @@ if TYPE_CHECKING:
     from atoll.dataflow.stream import Aggregated, Stream
 
 __all__ = ["Projection", "aggregate", "lookup", "process", "update"]
-
-
-class Projection:
-    """Collects the expressions that a step needs as columns."""
-
-    def __init__(self) -> None:
-        """Nothing is computed yet."""
-        self.computed: dict[str, str] = {}
-
-    def column(self, expression: str) -> str:
-        """The column that holds the expression's value: itself, or a new one."""
-        bare = bare_column(expression)
-        if bare is not None:
-            return bare
-        for name, known in self.computed.items():
-            if known == expression:
-                return name
-        name = f"__e{len(self.computed)}"
-        self.computed[name] = expression
-        return name
-
-    def before(self, stream: Stream, place: str) -> op.Operator:
-        """The stream's operator, behind a projection when one is needed."""
-        if not self.computed:
-            return stream.operator
-        step = op.WithColumns((stream.operator,), place, tuple(self.computed.items()))
-        stream.graph.add(step)
-        return step
 
 
 def aggregate(
@@ -87,7 +61,9 @@ def aggregate(
             )
     writes = writes_of(target, aggregator or StructOf.of(fields), place)
     for write in writes:
-        _add_aggregate(_exploded(stream, write, place), write, place)
+        rows = _exploded(stream, write, place)
+        _add_aggregate(rows, write, place)
+        count_distinct(rows, write, place)
     if len(writes) > 1:
         return Aggregated(target, ())
     return Aggregated(writes[0].target, writes[0].key_names)

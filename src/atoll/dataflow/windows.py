@@ -12,7 +12,7 @@ from atoll.dataflow.declared import PStateDeclaration
 from atoll.dataflow.grouped import check_aggregates
 from atoll.dataflow.operators.columns import bare_column, named
 from atoll.dataflow.operators.window import WINDOW_END, WINDOW_START
-from atoll.dataflow.state_steps import Projection
+from atoll.dataflow.projection import Projection
 from atoll.dataflow.stream import Stream
 from atoll.dataflow.usercode import declared_at, placed
 from atoll.durations import parse_millis
@@ -30,6 +30,7 @@ __all__ = [
     "dropping",
     "session_window",
     "window",
+    "with_processing_time",
     "with_watermark",
 ]
 
@@ -43,6 +44,13 @@ def with_watermark(stream: Stream, column: str, delay: object, place: str) -> St
     marked = _then(stream, step)
     stream.graph.add(op.Observe((step,), place, step.name, step.title, name, delay_ms))
     return marked
+
+
+def with_processing_time(stream: Stream, column: str, place: str) -> Stream:
+    """The rows and when their microbatch was planned."""
+    with placed(place):
+        name = _column(column, "with_processing_time")
+    return _then(stream, op.ProcessingTime((stream.operator,), place, name))
 
 
 def window(  # noqa: PLR0913  # each says one thing of the windows

@@ -29,6 +29,7 @@ from atoll.storage.local import LocalStore
 from atoll.tasks import aggregate, changes, fold, lookup, process, windows
 from atoll.tasks.appending import AppendWriter
 from atoll.tasks.exchange import Blob, fetch
+from atoll.tasks.first_seen import FirstSeenTerminal, first_seen
 from atoll.tasks.mirrors import MirrorViews
 from atoll.tasks.observing import ObserveTaker
 from atoll.tasks.packing import VNODE, unpack
@@ -213,12 +214,20 @@ class _Actor:
                 firing = Firing(self.spec.times.of(terminal.clock), self._due(name))
                 self._process(terminal, rows, sessions, firing)
                 self.agenda[name] = firing.agenda
-            case _ if not rows:
-                return
+            case _ if rows:
+                self._run_rows(terminal, rows, sessions)
+
+    def _run_rows(self, terminal: Terminal, rows: list[pa.Table], sessions: Sessions) -> None:
+        """A step that does nothing without rows."""
+        match terminal:
             case FoldTerminal():
                 self.emitted[terminal.tag] = fold.fold_rows(terminal, rows)
             case LookupTerminal(pstate=name):
                 self.emitted[terminal.tag] = lookup.look_up(
+                    terminal, rows, lambda vnode: sessions.get(name, vnode)
+                )
+            case FirstSeenTerminal(pstate=name):
+                self.emitted[terminal.tag] = first_seen(
                     terminal, rows, lambda vnode: sessions.get(name, vnode)
                 )
             case AggregateTerminal(pstate=name):

@@ -31,6 +31,7 @@ from atoll.tasks.appending import partitioner_of
 from atoll.tasks.bind_fold import fold_schema, fold_terminal
 from atoll.tasks.bind_keys import column_type, elements_of, process_key
 from atoll.tasks.bind_windows import window_schema, window_specs, window_terminal
+from atoll.tasks.first_seen import first_seen_schema, first_seen_spec, first_seen_terminal
 from atoll.tasks.fitting import check_columns
 from atoll.tasks.program import (
     AggregateTerminal,
@@ -100,6 +101,8 @@ def bind(
     for step in graph.state_operators:
         if isinstance(step, op.WindowAgg):
             specs.update(window_specs(step, schemas[step.inputs[0]]))
+        if isinstance(step, op.FirstSeen):
+            specs[step.state.name] = first_seen_spec(step, schemas[step.inputs[0]])
     for name, declared in graph.pstates.items():
         if name in specs:
             continue
@@ -160,6 +163,8 @@ def emitted_schema(step: op.StateOperator, schemas: Schemas) -> pa.Schema:
             return fold_schema(step, schemas[step.inputs[0]])
         case op.WindowAgg():
             return window_schema(step, schemas[step.inputs[0]])
+        case op.FirstSeen():
+            return first_seen_schema(step, schemas[step.inputs[0]])
         case op.Ask(added=added):
             return _distinct(pa.schema([*schemas[step.inputs[0]], *added]), step)
         case op.Materialize():
@@ -319,7 +324,7 @@ def _terminal(
             return _aggregate(step, common, schemas[step.inputs[0]], bound, specs)
         case op.Lookup(target=target):
             return lookup_terminal(step, common, schemas[step.inputs[0]], specs[target.pstate.name])
-        case op.Process() | op.Fold() | op.WindowAgg() | op.Materialize():
+        case op.Process() | op.Fold() | op.WindowAgg() | op.Materialize() | op.FirstSeen():
             return _BY_ROWS[type(step)](step, common, schemas[step.inputs[0]])
         case op.Observe(name=name, column=column, delay_ms=delay_ms):
             return ObserveTerminal(*common, name, column, delay_ms)
@@ -425,6 +430,7 @@ _BY_ROWS: dict[type[op.StateOperator], Callable[..., Terminal]] = {
     op.Process: _process,
     op.Fold: fold_terminal,
     op.WindowAgg: window_terminal,
+    op.FirstSeen: first_seen_terminal,
     op.Materialize: _materialize,
 }
 """For which the columns of their rows are enough."""
