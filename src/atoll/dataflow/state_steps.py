@@ -17,6 +17,7 @@ from atoll.dataflow import operators as op
 from atoll.dataflow.compound import Write, writes_of
 from atoll.dataflow.declared import PStateDeclaration, Target
 from atoll.dataflow.distinct_counts import count_distinct
+from atoll.dataflow.live_sessions import check_sessions
 from atoll.dataflow.operators.columns import bare_column
 from atoll.dataflow.projection import Projection
 from atoll.dataflow.timers import with_timers
@@ -41,6 +42,8 @@ def aggregate(
     aggregator: Aggregator | None,
     fields: Mapping[str, Aggregator],
     place: str,
+    *,
+    by_session: bool = False,
 ) -> Aggregated:
     """Add an :class:`~atoll.dataflow.operators.Aggregate` and return what it wrote."""
     from atoll.dataflow.stream import Aggregated
@@ -60,9 +63,11 @@ def aggregate(
                 declared=place,
             )
     writes = writes_of(target, aggregator or StructOf.of(fields), place)
+    if by_session:
+        check_sessions(target, writes, place)
     for write in writes:
         rows = _exploded(stream, write, place)
-        _add_aggregate(rows, write, place)
+        _add_aggregate(rows, write, place, by_session=by_session)
         count_distinct(rows, write, place)
     if len(writes) > 1:
         return Aggregated(target, ())
@@ -102,7 +107,7 @@ def _exploded(stream: Stream, write: Write, place: str) -> Stream:
     return _after(stream, op.ExplodeMap((before,), place, column, key, value))
 
 
-def _add_aggregate(stream: Stream, write: Write, place: str) -> None:
+def _add_aggregate(stream: Stream, write: Write, place: str, *, by_session: bool) -> None:
     target = write.target
     projection = Projection()
     keys = [projection.column(part.text) for part in target.key_parts]
@@ -117,7 +122,7 @@ def _add_aggregate(stream: Stream, write: Write, place: str) -> None:
         for name, each in write.fields
     )
     before = projection.before(stream, place)
-    step = op.Aggregate((before,), place, target, tuple(keys), declared, write.deletes)
+    step = op.Aggregate((before,), place, target, tuple(keys), declared, write.deletes, by_session)
     stream.graph.add(step)
 
 

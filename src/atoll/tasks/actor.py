@@ -26,7 +26,7 @@ from atoll.pstate.changefile import Part, write_change_file
 from atoll.pstate.stores import module_stores
 from atoll.pstate.view import PStateView
 from atoll.storage.local import LocalStore
-from atoll.tasks import aggregate, changes, fold, lookup, process, windows
+from atoll.tasks import aggregate, changes, fold, lookup, process, sessions_merge, windows
 from atoll.tasks.appending import AppendWriter
 from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.first_seen import FirstSeenTerminal, first_seen
@@ -49,7 +49,7 @@ from atoll.tasks.rejects import RejectWriter
 from atoll.tasks.sessions import Sessions
 from atoll.tasks.spreading import SpreadTaker
 from atoll.tasks.staging import stage, staging_folder
-from atoll.tasks.timed_terminals import WindowTerminal
+from atoll.tasks.timed_terminals import LiveSessionsTerminal, WindowTerminal
 from atoll.tasks.timers import Firing
 
 if TYPE_CHECKING:
@@ -204,6 +204,9 @@ class _Actor:
                 )
             case FoldTerminal(fires=True) if not rows and self._first():
                 self.emitted[terminal.tag] = fold.no_rows(terminal)
+            case LiveSessionsTerminal():
+                if rows:
+                    sessions_merge.merge(terminal, rows, sessions.get)
             case WindowTerminal(pstate=name):
                 due = self._due(name)
                 out, self.agenda[name] = windows.run(

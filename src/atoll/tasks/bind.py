@@ -48,7 +48,7 @@ from atoll.tasks.program import (
 )
 from atoll.tasks.provenance import tracked_operators
 from atoll.tasks.repeats import reported_once
-from atoll.tasks.timed_terminals import ObserveTerminal
+from atoll.tasks.timed_terminals import LiveSessionsTerminal, ObserveTerminal
 
 if TYPE_CHECKING:
     from atoll.dataflow.operators import AggregateField
@@ -384,7 +384,7 @@ def _aggregate(
     rows: pa.Schema,
     bound: _Bound,
     specs: Mapping[str, PStateSpec],
-) -> AggregateTerminal:
+) -> AggregateTerminal | LiveSessionsTerminal:
     target = step.target
     elements = elements_of(target, step.keys, rows, step)
     if isinstance(target.node, Set) or step.deletes:
@@ -401,6 +401,19 @@ def _aggregate(
                 aggregator = bound.aggregators[step, each.name]
                 fields.append(FoldedField(aggregator, layout.node, each.columns, start, stop))
             start = stop
+    if step.by_session:
+        *keys, start_key, end_key = elements
+        return LiveSessionsTerminal(
+            *common,
+            target.pstate.name,
+            (end_key, start_key, *keys),
+            tuple(fields),
+            codec,
+            (),
+            0,
+            pa.schema([]),
+            target.pstate.name,
+        )
     initial = specs[target.pstate.name].initial_bytes
     return AggregateTerminal(*common, target.pstate.name, elements, tuple(fields), codec, initial)
 
