@@ -25,7 +25,7 @@ from nexmark.feeds import tables
 from nexmark.site import TOPOLOGY, Site
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from nexmark.feeds import Feed
 
@@ -103,47 +103,66 @@ def run(  # each says one thing of the check
     return found, seen
 
 
-def _feed(driver: TopologyTestDriver, site: Site, feed: Feed, dice: random.Random) -> pa.Table:
-    """Append and process all of it; the bids as they were processed, with the time of that."""
-    moving, failing = dice.randrange(len(feed)), dice.randrange(len(feed))
-    times: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+class _Processed:
+    """When each bid was processed, by the plan of its microbatch."""
 
-    def microbatch(most: int | None) -> bool:
-        driver.advance(dice.choice([0.0, 0.5, 4.0]))
-        now = driver.clock.now_ms()
-        done = driver.microbatch(max_records=most)
-        for partition, (start, end) in enumerate(done.ranges.get("bid", ()) if done else ()):
-            times[partition].append((start, end, now))
+    def __init__(self, driver: TopologyTestDriver) -> None:
+        self.driver = driver
+        self.moved_ms = 0
+        self.ranges: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+
+    def microbatch(self, most: int | None = None) -> bool:
+        """Run one; whether there was one to run."""
+        now_ms = self.driver.clock.now_ms()
+        done = self.driver.microbatch(max_records=most)
+        if done is not None:
+            self._note(done.ranges.get("bid", ()), now_ms)
         return done is not None
 
+    def move(self, parallelism: int) -> None:
+        """Reschedule; the new mapping is tried with a microbatch of its own, if records wait."""
+        self.moved_ms = self.driver.clock.now_ms()
+        self.driver.app.cluster.set_parallelism(TOPOLOGY, f"fixed({parallelism})")
+
+    def bids(self) -> pa.Table:
+        """All bids, with the time of their microbatch."""
+        depot = self.driver.depot("bid")
+        self._note([(end, end) for end in depot.end_offsets()], 0)
+        parts = []
+        for partition, ranges in self.ranges.items():
+            for start, end, now_ms in ranges:
+                if end > start:
+                    rows = pa.table(depot.read(partition, start, end))
+                    at = pa.scalar(now_ms * 1_000, pa.int64()).cast(pa.timestamp("us", "UTC"))
+                    parts.append(rows.append_column(_PROCESSED, pa.repeat(at, rows.num_rows)))
+        return pa.concat_tables(parts)
+
+    def _note(self, ranges: Sequence[tuple[int, int]], now_ms: int) -> None:
+        """Records between the ranges were processed when the actors moved."""
+        for partition, (start, end) in enumerate(ranges):
+            known = self.ranges[partition][-1][1] if self.ranges[partition] else 0
+            self.ranges[partition] += [(known, start, self.moved_ms), (start, end, now_ms)]
+
+
+def _feed(driver: TopologyTestDriver, site: Site, feed: Feed, dice: random.Random) -> pa.Table:
+    """Append and process all of it; the bids with the time at which they were processed."""
+    moving, failing = dice.randrange(len(feed)), dice.randrange(len(feed))
+    processed = _Processed(driver)
     for number, piece in enumerate(feed):
         for kind, table in piece.items():
             if kind in site.reads and table.num_rows:
                 driver.depot(kind).append(table)
         if number == moving:
-            driver.app.cluster.set_parallelism(TOPOLOGY, f"fixed({dice.randint(1, 4)})")
+            processed.move(dice.randint(1, 4))
         if number == failing:
             driver.fail_next_attempt(after_work=True)
         most = max(sum(table.num_rows for table in piece.values()) // dice.randint(1, 3), 1)
         for _ in range(dice.randint(0, 2)):
-            microbatch(most)
-    while microbatch(None):
+            driver.advance(dice.choice([0.0, 0.5, 4.0]))
+            processed.microbatch(most)
+    while processed.microbatch():
         pass
-    return _processed(driver, times) if "bid" in site.reads else pa.table({})
-
-
-def _processed(
-    driver: TopologyTestDriver, times: Mapping[int, list[tuple[int, int, int]]]
-) -> pa.Table:
-    depot = driver.depot("bid")
-    parts = []
-    for partition, ranges in times.items():
-        for start, end, now_ms in ranges:
-            if end > start:
-                rows = depot.read(partition, start, end)
-                at = pa.scalar(now_ms * 1_000, pa.int64()).cast(pa.timestamp("us", "UTC"))
-                parts.append(pa.table(rows).append_column(_PROCESSED, pa.repeat(at, rows.num_rows)))
-    return pa.concat_tables(parts)
+    return processed.bids() if "bid" in site.reads else pa.table({})
 
 
 def _without_zones(table: pa.Table) -> pa.Table:
