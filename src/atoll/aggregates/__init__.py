@@ -8,6 +8,7 @@ from atoll.aggregates.collect import CollectList, CollectSet
 from atoll.aggregates.combine import Combine
 from atoll.aggregates.compound import MapOf, MergeMap
 from atoll.aggregates.count import Count
+from atoll.aggregates.count_distinct import CountDistinct
 from atoll.aggregates.extremes import Max, Min
 from atoll.aggregates.limit import Limit
 from atoll.aggregates.positions import First, Last, MaxBy, MinBy
@@ -28,6 +29,7 @@ __all__ = [
     "CollectSet",
     "Combine",
     "Count",
+    "CountDistinct",
     "First",
     "Kept",
     "Last",

@@ -27,11 +27,20 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["MapOf", "MergeMap", "count_values", "map", "map_from", "merge_map", "struct"]
+__all__ = [
+    "Compound",
+    "MapOf",
+    "MergeMap",
+    "count_values",
+    "map",
+    "map_from",
+    "merge_map",
+    "struct",
+]
 
 
 @dataclass(frozen=True)
-class _Compound(Aggregator):
+class Compound(Aggregator):
     """What is taken apart where it is declared, and never runs itself."""
 
     def check(self, node: Node, input_types: Sequence[pa.DataType]) -> None:  # noqa: ARG002
@@ -56,7 +65,7 @@ class _Compound(Aggregator):
 
 
 @dataclass(frozen=True)
-class MapOf(_Compound):
+class MapOf(Compound):
     """An aggregate for each value of a key. ``inputs`` are the key, then what the values need."""
 
     inner: Aggregator
@@ -85,7 +94,7 @@ class MapOf(_Compound):
 
 
 @dataclass(frozen=True)
-class MergeMap(_Compound):
+class MergeMap(Compound):
     """The entries of maps, the latest of each key."""
 
     word: ClassVar[str] = "merge_map"

@@ -9,10 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from atoll.aggregates import Aggregator, CollectSet, MapOf, MergeMap, StructOf, Voided
+from atoll.aggregates import (
+    Aggregator,
+    CollectSet,
+    CountDistinct,
+    MapOf,
+    MergeMap,
+    StructOf,
+    Voided,
+)
+from atoll.aggregates.count_distinct import Zero
 from atoll.aggregates.positions import last
 from atoll.dataflow.declared import Part, Target
 from atoll.dataflow.operators.columns import bare_column, quoted
+from atoll.dataflow.usercode import placed
 from atoll.errors import DeclarationError
 from atoll.schema import Map, Node, Set, Struct
 
@@ -38,6 +48,8 @@ class Write:
     target: Target
     fields: tuple[tuple[str | None, Aggregator], ...]
     exploded: Exploded | None = None
+    distinct: tuple[tuple[str | None, CountDistinct], ...] = ()
+    """Those of them that are counted by steps of their own; here they only begin with 0."""
 
     @property
     def deletes(self) -> bool:
@@ -75,7 +87,22 @@ def writes_of(target: Target, aggregator: Aggregator, place: str) -> list[Write]
                 return writes_of(_entry(target, node, aggregator.key), aggregator.inner, place)
             return _merged(target, node, aggregator, place)
     _check_single(target, node, aggregator, place)
-    return [Write(target, ((None, aggregator),))]
+    return [_write(target, ((None, aggregator),), place)]
+
+
+def _write(target: Target, fields: tuple[tuple[str | None, Aggregator], ...], place: str) -> Write:
+    """A write to one leaf, distinct counts set apart."""
+    distinct = tuple((name, each) for name, each in fields if isinstance(each, CountDistinct))
+    for name, each in distinct:
+        node: Node | None = target.node
+        if name is not None and isinstance(node, Struct):
+            node = node.get(name)
+        assert node is not None, "checked"
+        with placed(place):
+            each.check(node, ())
+    zero = Zero.counts()
+    plain = ((name, zero if isinstance(each, CountDistinct) else each) for name, each in fields)
+    return Write(target, tuple(plain), distinct=distinct)
 
 
 def _entry(target: Target, node: Map, key: str) -> Target:
@@ -107,7 +134,7 @@ def _struct(target: Target, node: Node, aggregator: StructOf, place: str) -> lis
     if node.leaf:
         for name, each in aggregator.fields:
             _check_field(target, name, each, place)
-        return [Write(target, aggregator.fields)]
+        return [_write(target, aggregator.fields, place)]
     return [
         write
         for name, each in aggregator.fields

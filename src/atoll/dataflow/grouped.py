@@ -12,7 +12,7 @@ from atoll.aggregates.base import Aggregator
 from atoll.aggregates.count import EVERY_ROW
 from atoll.dataflow import operators as op
 from atoll.dataflow.operators.columns import named
-from atoll.dataflow.state_steps import Projection
+from atoll.dataflow.projection import Projection
 from atoll.dataflow.usercode import declared_at
 from atoll.errors import DeclarationError
 

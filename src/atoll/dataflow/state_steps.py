@@ -16,7 +16,10 @@ from atoll.aggregates.struct_of import StructOf
 from atoll.dataflow import operators as op
 from atoll.dataflow.compound import Write, writes_of
 from atoll.dataflow.declared import PStateDeclaration, Target
+from atoll.dataflow.distinct_counts import count_distinct
+from atoll.dataflow.live_sessions import check_sessions
 from atoll.dataflow.operators.columns import bare_column
+from atoll.dataflow.projection import Projection
 from atoll.dataflow.timers import with_timers
 from atoll.dataflow.usercode import check_function
 from atoll.errors import DeclarationError, PathError
@@ -33,40 +36,14 @@ if TYPE_CHECKING:
 __all__ = ["Projection", "aggregate", "lookup", "process", "update"]
 
 
-class Projection:
-    """Collects the expressions that a step needs as columns."""
-
-    def __init__(self) -> None:
-        """Nothing is computed yet."""
-        self.computed: dict[str, str] = {}
-
-    def column(self, expression: str) -> str:
-        """The column that holds the expression's value: itself, or a new one."""
-        bare = bare_column(expression)
-        if bare is not None:
-            return bare
-        for name, known in self.computed.items():
-            if known == expression:
-                return name
-        name = f"__e{len(self.computed)}"
-        self.computed[name] = expression
-        return name
-
-    def before(self, stream: Stream, place: str) -> op.Operator:
-        """The stream's operator, behind a projection when one is needed."""
-        if not self.computed:
-            return stream.operator
-        step = op.WithColumns((stream.operator,), place, tuple(self.computed.items()))
-        stream.graph.add(step)
-        return step
-
-
 def aggregate(
     stream: Stream,
     into: Target | PStateDeclaration,
     aggregator: Aggregator | None,
     fields: Mapping[str, Aggregator],
     place: str,
+    *,
+    by_session: bool = False,
 ) -> Aggregated:
     """Add an :class:`~atoll.dataflow.operators.Aggregate` and return what it wrote."""
     from atoll.dataflow.stream import Aggregated
@@ -86,8 +63,12 @@ def aggregate(
                 declared=place,
             )
     writes = writes_of(target, aggregator or StructOf.of(fields), place)
+    if by_session:
+        check_sessions(target, writes, place)
     for write in writes:
-        _add_aggregate(_exploded(stream, write, place), write, place)
+        rows = _exploded(stream, write, place)
+        _add_aggregate(rows, write, place, by_session=by_session)
+        count_distinct(rows, write, place)
     if len(writes) > 1:
         return Aggregated(target, ())
     return Aggregated(writes[0].target, writes[0].key_names)
@@ -125,7 +106,7 @@ def _exploded(stream: Stream, write: Write, place: str) -> Stream:
     return _after(stream, op.ExplodeMap((before,), place, column, key, value))
 
 
-def _add_aggregate(stream: Stream, write: Write, place: str) -> None:
+def _add_aggregate(stream: Stream, write: Write, place: str, *, by_session: bool) -> None:
     target = write.target
     projection = Projection()
     keys = [projection.column(part.text) for part in target.key_parts]
@@ -140,7 +121,7 @@ def _add_aggregate(stream: Stream, write: Write, place: str) -> None:
         for name, each in write.fields
     )
     before = projection.before(stream, place)
-    step = op.Aggregate((before,), place, target, tuple(keys), declared, write.deletes)
+    step = op.Aggregate((before,), place, target, tuple(keys), declared, write.deletes, by_session)
     stream.graph.add(step)
 
 

@@ -36,6 +36,16 @@ class Timed:
 
         return windows.with_watermark(_stream(self), column, delay, declared_at(1))
 
+    def with_processing_time(self, column: str) -> Stream:
+        """Add when the rows are processed, a timestamp: ``with_processing_time("seen_at")``.
+
+        It is the clock's time when the microbatch was planned, so all rows of a microbatch have
+        the same, and so has every attempt at it. It never goes back.
+        """
+        from atoll.dataflow import windows
+
+        return windows.with_processing_time(_stream(self), column, declared_at(1))
+
     @overload
     def window(
         self,

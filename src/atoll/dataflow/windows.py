@@ -8,12 +8,13 @@ from atoll.aggregates.base import Aggregator
 from atoll.aggregates.count import EVERY_ROW
 from atoll.dataflow import operators as op
 from atoll.dataflow.clocks import clock_of, upstream
-from atoll.dataflow.declared import PStateDeclaration
+from atoll.dataflow.declared import PStateDeclaration, Target
 from atoll.dataflow.grouped import check_aggregates
 from atoll.dataflow.operators.columns import bare_column, named
 from atoll.dataflow.operators.window import WINDOW_END, WINDOW_START
-from atoll.dataflow.state_steps import Projection
-from atoll.dataflow.stream import Stream
+from atoll.dataflow.projection import Projection
+from atoll.dataflow.state_steps import aggregate
+from atoll.dataflow.stream import Aggregated, Stream
 from atoll.dataflow.usercode import declared_at, placed
 from atoll.durations import parse_millis
 from atoll.errors import DeclarationError
@@ -30,6 +31,7 @@ __all__ = [
     "dropping",
     "session_window",
     "window",
+    "with_processing_time",
     "with_watermark",
 ]
 
@@ -43,6 +45,13 @@ def with_watermark(stream: Stream, column: str, delay: object, place: str) -> St
     marked = _then(stream, step)
     stream.graph.add(op.Observe((step,), place, step.name, step.title, name, delay_ms))
     return marked
+
+
+def with_processing_time(stream: Stream, column: str, place: str) -> Stream:
+    """The rows and when their microbatch was planned."""
+    with placed(place):
+        name = _column(column, "with_processing_time")
+    return _then(stream, op.ProcessingTime((stream.operator,), place, name))
 
 
 def window(  # noqa: PLR0913  # each says one thing of the windows
@@ -125,6 +134,20 @@ class Sessions:
             DeclarationError: When the rows have no watermark, or there is no aggregate.
         """
         return _aggregated(self._rows, keys, aggregates, declared_at(1))
+
+    def aggregate(
+        self, target: Target, aggregator: Aggregator | None = None, **fields: Aggregator
+    ) -> Aggregated:
+        """Fold the rows into a PState whose entries are sessions, by key, start and end.
+
+        ``sessions["user"]["window_start"]["window_end"]``: readers see a session while it is
+        still open. A row that makes it longer, or makes two sessions one, removes the entries
+        that were, and writes the one that is.
+
+        Raises:
+            DeclarationError: When the target has no such keys, or the values cannot be merged.
+        """
+        return aggregate(self._rows, target, aggregator, fields, declared_at(1), by_session=True)
 
 
 # Inside -------------------------------------------------------------------------------------------

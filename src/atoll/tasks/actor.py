@@ -26,9 +26,10 @@ from atoll.pstate.changefile import Part, write_change_file
 from atoll.pstate.stores import module_stores
 from atoll.pstate.view import PStateView
 from atoll.storage.local import LocalStore
-from atoll.tasks import aggregate, changes, fold, lookup, process, windows
+from atoll.tasks import aggregate, changes, fold, lookup, process, sessions_merge, windows
 from atoll.tasks.appending import AppendWriter
 from atoll.tasks.exchange import Blob, fetch
+from atoll.tasks.first_seen import FirstSeenTerminal, first_seen
 from atoll.tasks.mirrors import MirrorViews
 from atoll.tasks.observing import ObserveTaker
 from atoll.tasks.packing import VNODE, unpack
@@ -48,7 +49,7 @@ from atoll.tasks.rejects import RejectWriter
 from atoll.tasks.sessions import Sessions
 from atoll.tasks.spreading import SpreadTaker
 from atoll.tasks.staging import stage, staging_folder
-from atoll.tasks.timed_terminals import WindowTerminal
+from atoll.tasks.timed_terminals import LiveSessionsTerminal, WindowTerminal
 from atoll.tasks.timers import Firing
 
 if TYPE_CHECKING:
@@ -203,6 +204,9 @@ class _Actor:
                 )
             case FoldTerminal(fires=True) if not rows and self._first():
                 self.emitted[terminal.tag] = fold.no_rows(terminal)
+            case LiveSessionsTerminal():
+                if rows:
+                    sessions_merge.merge(terminal, rows, sessions.get)
             case WindowTerminal(pstate=name):
                 due = self._due(name)
                 out, self.agenda[name] = windows.run(
@@ -213,12 +217,20 @@ class _Actor:
                 firing = Firing(self.spec.times.of(terminal.clock), self._due(name))
                 self._process(terminal, rows, sessions, firing)
                 self.agenda[name] = firing.agenda
-            case _ if not rows:
-                return
+            case _ if rows:
+                self._run_rows(terminal, rows, sessions)
+
+    def _run_rows(self, terminal: Terminal, rows: list[pa.Table], sessions: Sessions) -> None:
+        """A step that does nothing without rows."""
+        match terminal:
             case FoldTerminal():
                 self.emitted[terminal.tag] = fold.fold_rows(terminal, rows)
             case LookupTerminal(pstate=name):
                 self.emitted[terminal.tag] = lookup.look_up(
+                    terminal, rows, lambda vnode: sessions.get(name, vnode)
+                )
+            case FirstSeenTerminal(pstate=name):
+                self.emitted[terminal.tag] = first_seen(
                     terminal, rows, lambda vnode: sessions.get(name, vnode)
                 )
             case AggregateTerminal(pstate=name):

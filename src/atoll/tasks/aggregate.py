@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from atoll.pstate.session import VnodeSession
     from atoll.tasks.timed_terminals import WindowTerminal
 
-__all__ = ["fold"]
+__all__ = ["Merged", "SessionOf", "fold", "merged"]
 
 SessionOf = Callable[[int], "VnodeSession"]
 
@@ -31,6 +31,17 @@ class _Entries:
     """(vnode, start, stop) in the two above."""
 
 
+@dataclass(frozen=True)
+class Merged:
+    """The entries that were written, by vnode and key, with their values before and after."""
+
+    keys: list[bytes]
+    olds: list[bytes | None]
+    values: Sequence[bytes | None]
+    slices: list[tuple[int, int, int]]
+    """(vnode, start, stop) in those above."""
+
+
 def fold(
     terminal: AggregateTerminal | WindowTerminal, tables: list[pa.Table], session_of: SessionOf
 ) -> dict[int, list[bytes]]:
@@ -39,6 +50,14 @@ def fold(
     Returns:
         The keys of the entries that were written, by vnode.
     """
+    done = merged(terminal, tables, session_of)
+    return {vnode: done.keys[start:stop] for vnode, start, stop in done.slices}
+
+
+def merged(
+    terminal: AggregateTerminal | WindowTerminal, tables: list[pa.Table], session_of: SessionOf
+) -> Merged:
+    """As :func:`fold`, and what it wrote over."""
     entries = _entries(terminal, pa.concat_tables(tables).combine_chunks())
     olds: list[bytes | None] = []
     for vnode, start, stop in entries.slices:
@@ -46,7 +65,7 @@ def fold(
     values = _merged(terminal, olds, entries)
     for vnode, start, stop in entries.slices:
         session_of(vnode).put_many(entries.keys[start:stop], values[start:stop], olds[start:stop])
-    return {vnode: entries.keys[start:stop] for vnode, start, stop in entries.slices}
+    return Merged(entries.keys, olds, values, entries.slices)
 
 
 def _entries(terminal: AggregateTerminal | WindowTerminal, table: pa.Table) -> _Entries:

@@ -28,6 +28,7 @@ from atoll.tasks.bind_fold import fold_schema, fold_terminal
 from atoll.tasks.bind_keys import elements_of, process_key
 from atoll.tasks.bind_pstates import BoundPStates, Schemas, input_types, position_of
 from atoll.tasks.bind_windows import window_schema, window_terminal
+from atoll.tasks.first_seen import first_seen_schema, first_seen_terminal
 from atoll.tasks.fitting import check_columns
 from atoll.tasks.program import (
     AggregateTerminal,
@@ -44,7 +45,7 @@ from atoll.tasks.program import (
 )
 from atoll.tasks.provenance import tracked_operators
 from atoll.tasks.repeats import reported_once
-from atoll.tasks.timed_terminals import ObserveTerminal
+from atoll.tasks.timed_terminals import LiveSessionsTerminal, ObserveTerminal
 
 __all__ = ["bind", "emitted_schema", "lookup_terminal"]
 
@@ -134,6 +135,8 @@ def emitted_schema(step: op.StateOperator, schemas: Schemas) -> pa.Schema:
             return fold_schema(step, schemas[step.inputs[0]])
         case op.WindowAgg():
             return window_schema(step, schemas[step.inputs[0]])
+        case op.FirstSeen():
+            return first_seen_schema(step, schemas[step.inputs[0]])
         case op.Ask(added=added):
             return _distinct(pa.schema([*schemas[step.inputs[0]], *added]), step)
         case op.Materialize():
@@ -210,7 +213,7 @@ def _terminal(
             return _aggregate(step, common, schemas[step.inputs[0]], bound, specs)
         case op.Lookup(target=target):
             return lookup_terminal(step, common, schemas[step.inputs[0]], specs[target.pstate.name])
-        case op.Process() | op.Fold() | op.WindowAgg() | op.Materialize():
+        case op.Process() | op.Fold() | op.WindowAgg() | op.Materialize() | op.FirstSeen():
             return _BY_ROWS[type(step)](step, common, schemas[step.inputs[0]])
         case op.Observe(name=name, column=column, delay_ms=delay_ms):
             return ObserveTerminal(*common, name, column, delay_ms)
@@ -270,7 +273,7 @@ def _aggregate(
     rows: pa.Schema,
     bound: BoundPStates,
     specs: Mapping[str, PStateSpec],
-) -> AggregateTerminal:
+) -> AggregateTerminal | LiveSessionsTerminal:
     target = step.target
     elements = elements_of(target, step.keys, rows, step)
     if isinstance(target.node, Set) or step.deletes:
@@ -287,6 +290,19 @@ def _aggregate(
                 aggregator = bound.aggregators[step, each.name]
                 fields.append(FoldedField(aggregator, layout.node, each.columns, start, stop))
             start = stop
+    if step.by_session:
+        *keys, start_key, end_key = elements
+        return LiveSessionsTerminal(
+            *common,
+            target.pstate.name,
+            (end_key, start_key, *keys),
+            tuple(fields),
+            codec,
+            (),
+            0,
+            pa.schema([]),
+            target.pstate.name,
+        )
     initial = specs[target.pstate.name].initial_bytes
     return AggregateTerminal(*common, target.pstate.name, elements, tuple(fields), codec, initial)
 
@@ -316,6 +332,7 @@ _BY_ROWS: dict[type[op.StateOperator], Callable[..., Terminal]] = {
     op.Process: _process,
     op.Fold: fold_terminal,
     op.WindowAgg: window_terminal,
+    op.FirstSeen: first_seen_terminal,
     op.Materialize: _materialize,
 }
 """For which the columns of their rows are enough."""

@@ -24,6 +24,7 @@ from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.schema import Set, Struct
 from atoll.tasks.bind_keys import column_type
 from atoll.tasks.bind_windows import window_specs
+from atoll.tasks.first_seen import first_seen_spec
 
 if TYPE_CHECKING:
     from atoll.dataflow.operators import AggregateField
@@ -65,6 +66,8 @@ def bind_pstates(graph: Graph, schemas: Schemas) -> BoundPStates:
     for step in graph.state_operators:
         if isinstance(step, op.WindowAgg):
             specs.update(window_specs(step, schemas[step.inputs[0]]))
+        if isinstance(step, op.FirstSeen):
+            specs[step.state.name] = first_seen_spec(step, schemas[step.inputs[0]])
     for name, declared in graph.pstates.items():
         if name in specs:
             continue

@@ -28,7 +28,7 @@ from atoll.tasks.program import (
     Terminal,
 )
 from atoll.tasks.session_rows import partial_sessions
-from atoll.tasks.timed_terminals import TIMES, WindowTerminal
+from atoll.tasks.timed_terminals import TIMES, LiveSessionsTerminal, WindowTerminal
 
 if TYPE_CHECKING:
     from atoll.placement.mapping import Mapping
@@ -238,6 +238,8 @@ def _folded(
     names = [f"k{index}" for index in range(len(keys))] + [f"s{i}" for i in range(len(states))]
     count = len(states[0]) if states else len(keys[0])
     match terminal:
+        case LiveSessionsTerminal():
+            vnodes = _vnodes_of_arrays(terminal, keys[TIMES : TIMES + 1], count, vnode_count, TIMES)
         case WindowTerminal():  # all windows of a key share a vnode
             vnodes = _vnodes_of_arrays(terminal, keys[TIMES:], count, vnode_count, TIMES)
         case FoldTerminal():

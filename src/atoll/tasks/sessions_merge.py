@@ -79,7 +79,10 @@ def merge(
     written: dict[int, list[bytes]] = {}
     for vnode, each in sorted(writes.items()):
         index = sorted(each.index.items())
-        session_of(terminal.pstate, vnode).put_many([k for k, _ in index], [v for _, v in index])
+        if terminal.pstate != terminal.sessions:
+            session_of(terminal.pstate, vnode).put_many(
+                [key for key, _ in index], [value for _, value in index]
+            )
         states = sorted(each.states.items())
         session_of(terminal.sessions, vnode).put_many(
             [key for key, _ in states], [None if n is None else values[n] for _, n in states]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from atoll.dataflow.times import Clock
     from atoll.tasks.program import FoldedField, KeyElement
 
-__all__ = ["TIMES", "ObserveTerminal", "WindowTerminal"]
+__all__ = ["TIMES", "LiveSessionsTerminal", "ObserveTerminal", "WindowTerminal"]
 
 TIMES = 2
 """How many of the elements of a window's key say when it is: its end and its start."""
@@ -48,6 +48,24 @@ class WindowTerminal(Terminal):
     def pstates(self) -> tuple[str, ...]:
         """Every PState that it writes."""
         return (self.pstate,) if self.sessions is None else (self.pstate, self.sessions)
+
+
+@dataclass(frozen=True)
+class LiveSessionsTerminal(WindowTerminal):
+    """Merge rows into sessions that are entries of a user's PState; none of them closes.
+
+    ``pstate`` and ``sessions`` are that PState, whose first key says where a session is.
+    """
+
+    @property
+    def agenda(self) -> None:  # type: ignore[override]
+        """Nothing is ever due."""
+        return None
+
+    @property
+    def pstates(self) -> tuple[str, ...]:
+        """The PState that it writes."""
+        return (self.pstate,)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from atoll.dataflow.operators.chosen import Chosen
 from atoll.dataflow.operators.distinct import Distinct
 from atoll.dataflow.operators.explode import Explode
 from atoll.dataflow.operators.explode_map import ExplodeMap
+from atoll.dataflow.operators.first_seen import FirstSeen
 from atoll.dataflow.operators.flat_map import FlatMap
 from atoll.dataflow.operators.fold import Fold
 from atoll.dataflow.operators.group_agg import GroupAgg
@@ -31,6 +32,7 @@ from atoll.dataflow.operators.observe import Observe
 from atoll.dataflow.operators.place_by import PlaceBy
 from atoll.dataflow.operators.present import Present
 from atoll.dataflow.operators.process import Process
+from atoll.dataflow.operators.processing_time import ProcessingTime
 from atoll.dataflow.operators.select import Select
 from atoll.dataflow.operators.select_from import SelectFrom
 from atoll.dataflow.operators.shuffle import Shuffle
@@ -60,6 +62,7 @@ __all__ = [
     "Distinct",
     "Explode",
     "ExplodeMap",
+    "FirstSeen",
     "FlatMap",
     "Fold",
     "GroupAgg",
@@ -76,6 +79,7 @@ __all__ = [
     "PlaceBy",
     "Present",
     "Process",
+    "ProcessingTime",
     "RootOperator",
     "Select",
     "SelectFrom",

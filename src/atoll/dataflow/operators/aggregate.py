@@ -44,6 +44,8 @@ class Aggregate(StateOperator):
     fields: tuple[AggregateField, ...]
     deletes: bool = False
     """Whether its rows delete the entries."""
+    by_session: bool = False
+    """Whether entries are sessions, the last keys their start and end: those that meet are one."""
 
     @property
     def writes(self) -> tuple[PStateDeclaration, ...]:

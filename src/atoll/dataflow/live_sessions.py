@@ -1,0 +1,55 @@
+"""What sessions in a PState need: ``session_window(...).aggregate(sessions["user"][...], ...)``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from atoll.aggregates import Accumulate
+from atoll.dataflow.operators.window import WINDOW_END, WINDOW_START
+from atoll.errors import DeclarationError
+from atoll.schema import Set
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from atoll.dataflow.compound import Write
+    from atoll.dataflow.declared import Target
+
+__all__ = ["check_sessions"]
+
+_TIMES = [WINDOW_START, WINDOW_END]
+
+
+def check_sessions(target: Target, writes: Sequence[Write], place: str) -> None:
+    """Hold that a session is an entry, and that the entries of two sessions can become one.
+
+    Raises:
+        DeclarationError: When the target is no map by key, start and end of a session, or its
+            values are not leaves that merge.
+    """
+    texts = [part.text for part in target.parts]
+    keyed = all(part.is_key for part in target.parts) and len(texts) > len(_TIMES)
+    if not keyed or texts[-len(_TIMES) :] != _TIMES:
+        raise DeclarationError(
+            f"sessions cannot go to {target.text}: a session is an entry by key, start and end",
+            hint=f"declare Map(..., Map(dt.datetime, Map(dt.datetime, ...))), and aggregate into "
+            f'{target.pstate.name}["user"]["{WINDOW_START}"]["{WINDOW_END}"]',
+            declared=place,
+        )
+    for write in writes:
+        aggregates = [each for _, each in write.fields]
+        alone = len(writes) == 1 and write.exploded is None and not isinstance(target.node, Set)
+        merged = not write.distinct and not any(isinstance(e, Accumulate) for e in aggregates)
+        if not (alone and merged) or write.deletes:
+            raise DeclarationError(
+                f"{write.target.text} cannot be merged when two sessions become one",
+                hint="use aggregates that combine into a value or a struct of values: agg.count, "
+                "agg.sum, agg.collect_list, agg.approx_count_distinct",
+                declared=place,
+            )
+    if target.pstate.initial is not None:
+        raise DeclarationError(
+            f"PState {target.pstate.name!r} has an initial value, and sessions begin with a row",
+            hint="leave initial= out",
+            declared=target.pstate.place,
+        )

@@ -1,0 +1,41 @@
+"""The columns that a step needs beside those of its rows: computed by one projection before it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from atoll.dataflow import operators as op
+from atoll.dataflow.operators.columns import bare_column
+
+if TYPE_CHECKING:
+    from atoll.dataflow.stream import Stream
+
+__all__ = ["Projection"]
+
+
+class Projection:
+    """Collects the expressions that a step needs as columns."""
+
+    def __init__(self) -> None:
+        """Nothing is computed yet."""
+        self.computed: dict[str, str] = {}
+
+    def column(self, expression: str) -> str:
+        """The column that holds the expression's value: itself, or a new one."""
+        bare = bare_column(expression)
+        if bare is not None:
+            return bare
+        for name, known in self.computed.items():
+            if known == expression:
+                return name
+        name = f"__e{len(self.computed)}"
+        self.computed[name] = expression
+        return name
+
+    def before(self, stream: Stream, place: str) -> op.Operator:
+        """The stream's operator, behind a projection when one is needed."""
+        if not self.computed:
+            return stream.operator
+        step = op.WithColumns((stream.operator,), place, tuple(self.computed.items()))
+        stream.graph.add(step)
+        return step
