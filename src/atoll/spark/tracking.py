@@ -72,7 +72,7 @@ class Tracking:
 
     def _carries(self, session: SparkSession, operator: op.Operator) -> bool:
         match operator:
-            case op.Changes() | op.Fold() | op.WindowAgg():
+            case op.Changes() | op.Fold() | op.WindowAgg() | op.IncrementalJoin():
                 return False
             case op.RootOperator() | op.StateOperator():
                 return True
