@@ -15,7 +15,7 @@ from atoll.aggregates.compound import (
     merge_map,
     struct,
 )
-from atoll.aggregates.count import count
+from atoll.aggregates.count import count, count_if
 from atoll.aggregates.extremes import max, min  # noqa: A004 - used as agg.max
 from atoll.aggregates.limit import limit
 from atoll.aggregates.positions import first, last, max_by, min_by
@@ -34,6 +34,7 @@ __all__ = [
     "collect_set",
     "combine",
     "count",
+    "count_if",
     "count_values",
     "first",
     "last",

@@ -48,6 +48,42 @@ def test_aggregates_read_as_written():
     )
 
 
+def test_a_condition_guards_the_input_that_leaves_rows_out():
+    """Of an aggregate by an order that is the order: a row without one never counts."""
+    guarded = {
+        agg.count_if("v > 1"): "CASE WHEN v > 1 THEN true END",
+        agg.sum("v").where("v > 1"): "CASE WHEN v > 1 THEN v END",
+        agg.avg("v").where("v > 1"): "CASE WHEN v > 1 THEN v END",
+        agg.max("v").where("v > 1"): "CASE WHEN v > 1 THEN v END",
+        agg.bool_or("v").where("v > 1"): "CASE WHEN v > 1 THEN v END",
+        agg.collect_list("v").where("v > 1"): "CASE WHEN v > 1 THEN v END",
+        agg.last("v", ignore_nulls=True).where("v > 1"): "CASE WHEN v > 1 THEN v END",
+    }
+    for aggregate, text in guarded.items():
+        assert aggregate.inputs == (text,)
+    assert agg.last("v", by="t").where("b").inputs == ("v", "CASE WHEN b THEN t END")
+    assert agg.top_n(1, "t", ["v"]).where("b").inputs == ("CASE WHEN b THEN t END", "v")
+
+
+@pytest.mark.parametrize(
+    "sees_nulls",
+    [
+        agg.first("v"),
+        agg.last("v"),
+        agg.collect_set("v"),
+        agg.limit(1, ["v"]),
+        agg.accumulate(max, "v", initial=0),
+        agg.struct(n=agg.count()),
+        agg.map("k", agg.count()),
+    ],
+)
+def test_no_condition_where_nulls_count(sees_nulls):
+    """The stream's where() is what does it."""
+    with pytest.raises(DeclarationError, match="sees nulls") as error:
+        sees_nulls.where("v > 1")
+    assert "stream.where" in error.value.hint
+
+
 def test_inputs_are_the_expressions():
     """count() asks for a literal, which tells how many rows there are."""
     assert agg.count().inputs == ("true",)

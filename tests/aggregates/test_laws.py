@@ -213,6 +213,21 @@ def test_top_n_of_rows(rows, n, descending):
     )
 
 
+@settings(max_examples=40, deadline=None)
+@given(rows=rows_of(st.integers(0, 4)), n=st.integers(1, 3), descending=st.booleans())
+def test_top_n_with_ties(rows, n, descending):
+    """All rows of the n least orders, counted as often as they come: SQL's WITH TIES."""
+
+    def top(group):
+        sign = -1 if descending else 1
+        kept = [(r["v"], r["id"]) for r in group if r["v"] is not None]
+        kept.sort(key=lambda row: (sign * row[0], row[1] is not None, row[1] or ""))
+        return [row for row in kept if row[0] in [v for v, _ in kept[:n]]]
+
+    tied = agg.top_n(n, by="v", columns=["v", "id"], descending=descending, with_ties=True)
+    check(tied, List(tuple[int, str | None]), rows, pa.int64(), top)
+
+
 def top_by_id_first(group, n, descending):
     """The top rows where the id is shown first, so that ties go by it."""
     sign = -1 if descending else 1
@@ -236,6 +251,15 @@ def test_top_n_of_ids(rows, n):
 
     aggregator = agg.top_n(n, by="v", columns=["id", "v"], id="id")
     check(aggregator, List(tuple[str | None, int]), rows, pa.int64(), top)
+
+    def tied(group):
+        ranked = sorted({r["id"]: r["v"] for r in group}.items(), key=lambda row: -row[1])
+        least = [v for _, v in ranked[:n]][-1]
+        kept = [row for row in ranked if row[1] >= least]
+        return sorted(kept, key=lambda row: (-row[1], row[0] is not None, row[0] or ""))
+
+    aggregator = agg.top_n(n, by="v", columns=["id", "v"], id="id", with_ties=True)
+    check(aggregator, List(tuple[str | None, int]), rows, pa.int64(), tied)
 
 
 @settings(max_examples=40, deadline=None)

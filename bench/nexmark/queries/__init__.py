@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "Query", "load"]
 
-NAMES = ("q0",)
+NAMES = ("q0", "q1", "q2", "q5", "q7", "q14", "q17", "q18", "q19", "q21", "q22")
 
 
 class Query(Protocol):

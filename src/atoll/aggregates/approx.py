@@ -114,6 +114,7 @@ class ApproxCountDistinct(_Sketch):
     """The schema of the values, once bound."""
 
     word: ClassVar[str] = "approx_count_distinct"
+    null_skips: ClassVar[int | None] = 0
 
     @property
     def finish(self) -> str:
@@ -163,6 +164,7 @@ class ApproxPercentile(_Sketch):
     relative_error: float
 
     word: ClassVar[str] = "approx_percentile"
+    null_skips: ClassVar[int | None] = 0
 
     def __str__(self) -> str:
         """As written, with one percentage or several."""

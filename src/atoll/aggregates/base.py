@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from atoll.errors import DeclarationError
 
@@ -79,6 +79,9 @@ class Aggregator(ABC):
     combines: ClassVar[bool] = True
     """Whether partial states can be built before the exchange."""
 
+    null_skips: ClassVar[int | None] = None
+    """The place of the input whose null leaves the row out; None where a null is a value, too."""
+
     element_wise: ClassVar[bool] = False
     """Whether it adds elements to a Set (each one a key) rather than folding values."""
 
@@ -90,6 +93,25 @@ class Aggregator(ABC):
     def finish(self) -> str:
         """How the state is shown: ``plain``, ``avg``, ``ordered``, ``top`` and so on."""
         return "plain"
+
+    def where(self, condition: str) -> Self:
+        """The same over the rows for which a condition holds, as SQL's ``FILTER (WHERE ...)``.
+
+        ``agg.sum("price").where("price < 10000")``. A condition that is null does not hold.
+
+        Raises:
+            DeclarationError: When the aggregate is not one that leaves nulls out.
+        """
+        place = self._null_place()
+        if place is None:
+            raise DeclarationError(
+                f"agg.{self} sees nulls, so a condition cannot keep rows from it",
+                hint="filter the rows before: stream.where(...).aggregate(...)",
+            )
+        test = expression(condition, "where")
+        guarded = f"CASE WHEN {test} THEN {self.inputs[place]} END"
+        inputs = (*self.inputs[:place], guarded, *self.inputs[place + 1 :])
+        return replace(self, inputs=inputs)
 
     # While declaring and deploying -----------------------------------------------------------
 
@@ -218,6 +240,10 @@ class Aggregator(ABC):
         from atoll.aggregates.kernels.segments import taken
 
         return self.reduce([taken(state, order) for state in self.lift(columns, node)], starts)
+
+    def _null_place(self) -> int | None:
+        """The place of the input whose null leaves the row out."""
+        return self.null_skips
 
     # For subclasses ----------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ class CollectList(Aggregator):
 
     packing: Packing | None = None
     word: ClassVar[str] = "collect_list"
+    null_skips: ClassVar[int | None] = 0
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """A list of the input's values."""

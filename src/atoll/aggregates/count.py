@@ -1,4 +1,7 @@
-"""``agg.count()`` counts rows, ``agg.count(expr)`` those whose value is not null."""
+"""``agg.count()`` counts rows, ``agg.count(expr)`` those whose value is not null.
+
+``agg.count_if(condition)`` counts the rows for which a condition holds.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["Count", "count"]
+__all__ = ["Count", "count", "count_if"]
 
 EVERY_ROW = "true"
 """The input of ``count()``: one bit per row, so that the number of rows is known."""
@@ -28,6 +31,7 @@ class Count(Aggregator):
     """Counts; never null."""
 
     word: ClassVar[str] = "count"
+    null_skips: ClassVar[int | None] = 0
 
     def __str__(self) -> str:
         """``count()`` where every row counts."""
@@ -64,3 +68,8 @@ class Count(Aggregator):
 def count(expr: str | None = None) -> Count:
     """Count rows, or the rows where ``expr`` is not null."""
     return Count((EVERY_ROW if expr is None else expression(expr, "count"),))
+
+
+def count_if(condition: str) -> Count:
+    """Count the rows for which a condition holds."""
+    return count().where(expression(condition, "count_if"))

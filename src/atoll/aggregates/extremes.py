@@ -29,6 +29,7 @@ class Extreme(Aggregator):
     """What :class:`Min` and :class:`Max` share. Of equal values the one that came first stays."""
 
     greatest: ClassVar[bool]
+    null_skips: ClassVar[int | None] = 0
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """The kind of the input; null where all inputs are."""

@@ -52,6 +52,12 @@ class _Position(Aggregator):
     def _marked(self) -> bool:
         return not (self.ordered or self.final or self.ignore_nulls)
 
+    def _null_place(self) -> int | None:
+        """A row without an order never counts; one without a value where nulls are ignored."""
+        if self.ordered:
+            return 1
+        return 0 if self.ignore_nulls else None
+
     def __str__(self) -> str:
         """As written, the order named."""
         by = f", by={self.inputs[1]}" if self.ordered else ""

@@ -44,6 +44,7 @@ class Sum(Aggregator):
     """The total of the values that are not null."""
 
     word: ClassVar[str] = "sum"
+    null_skips: ClassVar[int | None] = 0
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """The kind of the input; null where all inputs are."""
@@ -89,6 +90,7 @@ class Avg(Aggregator):
     """
 
     word: ClassVar[str] = "avg"
+    null_skips: ClassVar[int | None] = 0
 
     @property
     def finish(self) -> str:

@@ -43,8 +43,11 @@ class TopN(Aggregator):
     bound: tuple[Node, str] | None = None
     """The list's schema and the kind of the order, once bound."""
     packing: Packing | None = None
+    with_ties: bool = False
+    """Whether rows that are equal to the last one in order are kept, too."""
 
     word: ClassVar[str] = "top_n"
+    null_skips: ClassVar[int | None] = 0
 
     def __str__(self) -> str:
         """The number and the order."""
@@ -132,6 +135,7 @@ def top_n(
     id: str | None = None,  # noqa: A002 - the word for it; used by keyword
     *,
     descending: bool = True,
+    with_ties: bool = False,
 ) -> TopN:
     """The ``n`` rows with the greatest ``by``, sorted: ``top_n(3, by="spent", columns={...})``.
 
@@ -143,6 +147,8 @@ def top_n(
         id: One of the names or expressions of ``columns``: only the latest row of each id
             counts. Without it every row counts.
         descending: Greatest first; else least first.
+        with_ties: Keep more than ``n`` rows where the next ones have the order of the last, as
+            SQL's ``FETCH FIRST n ROWS WITH TIES``.
 
     Raises:
         DeclarationError: When ``n`` is not positive, or ``id`` is not shown.
@@ -150,7 +156,7 @@ def top_n(
     check_count(n, "top_n")
     shown = shown_columns(columns, "top_n")
     inputs = (expression(by, "top_n"), *shown.exprs)
-    return TopN(inputs, n, shown, _id_place(id, shown), descending)
+    return TopN(inputs, n, shown, _id_place(id, shown), descending, with_ties=with_ties)
 
 
 def _id_place(wanted: str | None, shown: Shown) -> int | None:

@@ -110,7 +110,16 @@ class Ranking:
             entries = latest.values()
         by_content = sorted(entries, key=lambda entry: _sort_key(entry[1]))
         by_content.sort(key=lambda entry: _sort_key(entry[0]), reverse=declared.descending)
-        return by_content[: declared.count]
+        return by_content[: self._end(by_content)]
+
+    def _end(self, ranked: Sequence[Entry]) -> int:
+        """How many of the sorted entries are the top."""
+        end = self._declared.count
+        if self._declared.with_ties and end < len(ranked):
+            last = _sort_key(ranked[end - 1][0])
+            while end < len(ranked) and _sort_key(ranked[end][0]) == last:
+                end += 1
+        return end
 
     def _id_of(self, value: Any, place: int) -> Any:
         shown = self._declared.shown
