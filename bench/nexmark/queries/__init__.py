@@ -16,7 +16,24 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "Query", "load"]
 
-NAMES = ("q0", "q1", "q2", "q5", "q7", "q14", "q17", "q18", "q19", "q21", "q22")
+NAMES = (
+    "q0",
+    "q1",
+    "q2",
+    "q3",
+    "q4",
+    "q5",
+    "q7",
+    "q8",
+    "q9",
+    "q14",
+    "q17",
+    "q18",
+    "q19",
+    "q20",
+    "q21",
+    "q22",
+)
 
 
 class Query(Protocol):
