@@ -29,6 +29,8 @@ class Node:
     numbers: tuple[int, ...] = ()
     ordered: bool = True
     """Whether rows of one key still come in append order."""
+    joined: bool = False
+    """Whether there is a join above; one of joined rows would have too many."""
 
 
 @dataclass(frozen=True)
@@ -79,22 +81,28 @@ def cases(draw, most_records=60):
 
 @st.composite
 def _step(draw, nodes):
-    kind = draw(st.sampled_from(["map", "repeat", "keep", "rekey", "union", "running"]))
+    kinds = ["map", "repeat", "keep", "rekey", "union", "running", "join", "join"]
+    kind = draw(st.sampled_from(kinds))
     one = draw(st.integers(0, len(nodes) - 1))
-    ordered = nodes[one].ordered
+    ordered, joined = nodes[one].ordered, nodes[one].joined
     match kind:
         case "map":
-            return Node(kind, (one,), (draw(st.integers(-3, 3)), draw(st.integers(-9, 9))), ordered)
+            numbers = (draw(st.integers(-3, 3)), draw(st.integers(-9, 9)))
+            return Node(kind, (one,), numbers, ordered, joined)
         case "repeat":
-            return Node(kind, (one,), (draw(st.integers(0, 2)),), ordered)
+            return Node(kind, (one,), (draw(st.integers(0, 2)),), ordered, joined)
         case "keep":
-            return Node(kind, (one,), (draw(st.integers(2, 4)),), ordered)
+            return Node(kind, (one,), (draw(st.integers(2, 4)),), ordered, joined)
         case "rekey":
-            return Node(kind, (one,), (draw(st.integers(1, 5)),), ordered=False)
+            return Node(kind, (one,), (draw(st.integers(1, 5)),), ordered=False, joined=joined)
         case "running" if ordered:
-            return Node(kind, (one,), ordered=False)
+            return Node(kind, (one,), ordered=False, joined=joined)
     two = draw(st.integers(0, len(nodes) - 1))
-    return Node("union", (one, two), ordered=False)
+    joined = joined or nodes[two].joined
+    if kind == "join" and not joined:  # which row is the first needs their order
+        unique = nodes[two].ordered and draw(st.integers(0, 3)) > 0
+        return Node(kind, (one, two), (int(unique),), ordered=False, joined=True)
+    return Node("union", (one, two), ordered=False, joined=joined)
 
 
 # As a module ------------------------------------------------------------------------------------
@@ -139,6 +147,11 @@ def _stream(mb, depots, name, node, inputs):
         case "running":
             totals = mb.pstate(name, Map(str, int))
             return inputs[0].process(_running, key="k", states=[totals], emits=KN)
+        case "join":
+            unique = "right" if node.numbers[0] else None
+            right = inputs[1].map(lambda row: {"k": row.k, "m": row.n}, emits="k string, m long")
+            pairs = inputs[0].incremental_join(right, on="k", unique=unique)
+            return pairs.map(lambda row: {"k": row.k, "n": row.n * 3 + row.m}, emits=KN)
     return inputs[0].union(inputs[1])
 
 
@@ -195,6 +208,12 @@ def _rows(node, inputs, records):
                 totals[k] += n
                 found.append((k, totals[k] % 1_000))
             return found
+        case "join":
+            rights = inputs[1]
+            if node.numbers[0]:
+                first = dict(reversed(rights))
+                rights = list(first.items())
+            return [(k, n * 3 + m) for k, n in inputs[0] for key, m in rights if key == k]
     return inputs[0] + inputs[1]
 
 

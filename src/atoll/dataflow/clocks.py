@@ -25,10 +25,10 @@ def clock_of(operator: op.Operator) -> Clock:
 
 
 def _holds_back(operator: op.Operator) -> bool:
-    """Whether rows come out when a watermark passes, so that by that watermark they were late."""
+    """Whether rows come out later than they came, so that by their watermark they may be late."""
     if isinstance(operator, op.Process):
         return operator.on_timer is not None and operator.clock != ()
-    return isinstance(operator, op.WindowAgg)
+    return isinstance(operator, op.WindowAgg | op.IncrementalJoin)
 
 
 def upstream(operator: op.Operator) -> Iterator[op.Operator]:

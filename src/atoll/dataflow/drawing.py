@@ -48,7 +48,7 @@ class Drawing:
             self.boxes["pstate", name] = ("pstate", name, f"PState of {graph.topology}")
             assert pstate.name == name
         for step in graph.operators:
-            if isinstance(step, op.Observe):
+            if isinstance(step, op.Observe | op.JoinSide):
                 continue
             if not isinstance(step, op.Source):
                 told = f"{graph.topology}: {step.place}"
@@ -84,7 +84,8 @@ class Drawing:
 
     def _connect(self, step: op.Operator) -> None:
         here = ("depot", step.depot.name) if isinstance(step, op.Source) else step
-        for each in step.inputs:
+        for given in step.inputs:
+            each = given.inputs[0] if isinstance(given, op.JoinSide) else given
             self._arrow(("depot", each.depot.name) if isinstance(each, op.Source) else each, here)
         if isinstance(step, op.StateOperator):
             written = {pstate.name for pstate in step.writes}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from atoll.dataflow.stream import Stream
 
-__all__ = ["join"]
+__all__ = ["columns_of", "join"]
 
 
 def join(
@@ -43,7 +43,7 @@ def join(
             hint='join(other, on="user_id"), or join(profiles["user_id"], column="profile")',
             declared=place,
         )
-    names, conditions = _columns(on, place)
+    names, conditions = columns_of(on, "join", place)
     if column is not None:
         raise DeclarationError(
             "join of two streams takes no column=",
@@ -55,12 +55,14 @@ def join(
     return type(stream)(stream.graph, step)
 
 
-def _columns(on: str | Sequence[str] | None, place: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def columns_of(
+    on: str | Sequence[str] | None, word: str, place: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The columns that both sides have, and the other conditions."""
     texts = (on,) if isinstance(on, str) else tuple(on or ())
     if not texts or not all(isinstance(each, str) and each.strip() for each in texts):
         raise DeclarationError(
-            f"join needs to know which rows belong together, on={on!r} does not say",
+            f"{word} needs to know which rows belong together, on={on!r} does not say",
             hint='on="user_id", on=["a", "b"], or on="left.user_id = right.id"',
             declared=place,
         )

@@ -43,7 +43,7 @@ def _states(step: op.StateOperator) -> list[PStateDeclaration]:
             return [] if target.pstate.mirrored else [target.pstate]
         case op.Changes(pstate=pstate):
             return [pstate]
-        case op.Process() | op.WindowAgg() | op.FirstSeen():
+        case op.Process() | op.WindowAgg() | op.FirstSeen() | op.IncrementalJoin():
             return list(step.writes)
     return []
 

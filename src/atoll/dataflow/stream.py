@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from atoll.dataflow import control, joins, queries, state_steps
 from atoll.dataflow import operators as op
 from atoll.dataflow.grouped import Grouped, aggregated
+from atoll.dataflow.incremental import Incremental
 from atoll.dataflow.timed import Timed
 from atoll.dataflow.usercode import check_columns, check_function, declared_at, placed
 from atoll.errors import DeclarationError
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Aggregated", "Stream"]
 
 
-class Stream(Timed):
+class Stream(Timed, Incremental):
     """Rows of one microbatch on their way through a topology."""
 
     __slots__ = ("graph", "operator")

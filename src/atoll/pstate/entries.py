@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from atoll.codec.keys import successor
 from atoll.errors import DamageError
 
 __all__ = ["PLAIN_KEY_BYTES_MAX", "Bounds", "Entries", "Page"]
@@ -137,6 +138,28 @@ class Entries:
             yield from pairs
             if after is None:
                 return
+
+    def under(self, prefixes: Sequence[bytes], longer: int) -> list[list[_Pair]]:
+        """The entries whose keys begin with each prefix, in order, without reading beyond them.
+
+        Args:
+            prefixes: Sorted; none begins with another.
+            longer: By how many bytes at most the keys are longer than their prefix.
+        """
+        if prefixes and max(map(len, prefixes)) + longer > PLAIN_KEY_BYTES_MAX:
+            return [list(self.scan(Bounds(each, successor(each)))) for each in prefixes]
+        cursor = self._transaction.cursor(self._table)
+        found: list[list[_Pair]] = []
+        here: bytes | None = b""
+        for prefix in prefixes:
+            pairs: list[_Pair] = []
+            if here is not None and here < prefix:
+                here = cursor.key() if cursor.set_range(prefix) else None
+            while here is not None and here.startswith(prefix):
+                pairs.append(cursor.item())
+                here = cursor.key() if cursor.next() else None
+            found.append(pairs)
+        return found
 
     def _read(
         self, bounds: Bounds, after: bytes | None, limit: int

@@ -117,6 +117,10 @@ class VnodeSession:
         """
         return self._store.entries.scan(Bounds(low, DATA_END if high is None else high, reverse))
 
+    def under(self, prefixes: Sequence[bytes], longer: int) -> list[list[tuple[bytes, bytes]]]:
+        """The entries under each of many keys: see :meth:`atoll.pstate.entries.Entries.under`."""
+        return self._store.entries.under(prefixes, longer)
+
     # -- writing ------------------------------------------------------------------------------
 
     def put(self, key: bytes, value: bytes) -> None:

@@ -72,7 +72,7 @@ class Tracking:
 
     def _carries(self, session: SparkSession, operator: op.Operator) -> bool:
         match operator:
-            case op.Changes() | op.Fold() | op.WindowAgg() | op.FirstSeen():
+            case op.Changes() | op.Fold() | op.WindowAgg() | op.FirstSeen() | op.IncrementalJoin():
                 return False
             case op.RootOperator() | op.StateOperator():
                 return True

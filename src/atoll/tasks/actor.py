@@ -26,10 +26,20 @@ from atoll.pstate.changefile import Part, write_change_file
 from atoll.pstate.stores import module_stores
 from atoll.pstate.view import PStateView
 from atoll.storage.local import LocalStore
-from atoll.tasks import aggregate, changes, fold, lookup, process, sessions_merge, windows
+from atoll.tasks import (
+    aggregate,
+    changes,
+    fold,
+    incremental_join,
+    lookup,
+    process,
+    sessions_merge,
+    windows,
+)
 from atoll.tasks.appending import AppendWriter
 from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.first_seen import FirstSeenTerminal, first_seen
+from atoll.tasks.join_terminals import JoinSideTerminal, JoinTerminal
 from atoll.tasks.mirrors import MirrorViews
 from atoll.tasks.observing import ObserveTaker
 from atoll.tasks.packing import VNODE, unpack
@@ -161,7 +171,11 @@ class _Actor:
             match terminal:
                 case LookupTerminal(pstate=name) if name in self.program.mirrors:
                     pass
-                case AggregateTerminal(pstate=name) | LookupTerminal(pstate=name):
+                case (
+                    AggregateTerminal(pstate=name)
+                    | LookupTerminal(pstate=name)
+                    | JoinSideTerminal(pstate=name)
+                ):
                     needed[name] |= vnodes
                 case ProcessTerminal(pstates=names, timers=timers):
                     for name in names:
@@ -194,7 +208,16 @@ class _Actor:
     ) -> None:
         rows = tables.get(terminal.tag, [])
         with locating(self.program, self.spec), terminal.blamed():
-            self._run(terminal, rows, sessions)
+            if isinstance(terminal, JoinTerminal):
+                self.emitted[terminal.tag] = incremental_join.run(
+                    terminal,
+                    rows,
+                    tables.get(terminal.right.tag, []),
+                    self.spec.id,
+                    lambda vnode: sessions.get(terminal.pstate, vnode),
+                )
+            else:
+                self._run(terminal, rows, sessions)
 
     def _run(self, terminal: Terminal, rows: list[pa.Table], sessions: Sessions) -> None:
         match terminal:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from atoll.codec.arrow_types import arrow_type, value_type
 from atoll.dataflow import operators as op
 from atoll.dataflow.declared import PStateDeclaration
-from atoll.dataflow.fragments import Fragments, Job
+from atoll.dataflow.fragments import Chain, Fragments, Job
 from atoll.dataflow.graph import Graph
 from atoll.dataflow.queries import read_elsewhere
 from atoll.dataflow.usercode import placed
@@ -25,6 +25,7 @@ from atoll.storage.places import Places
 from atoll.tasks.align import Align
 from atoll.tasks.appending import partitioner_of
 from atoll.tasks.bind_fold import fold_schema, fold_terminal
+from atoll.tasks.bind_joins import join_schema, join_terminals
 from atoll.tasks.bind_keys import elements_of, process_key
 from atoll.tasks.bind_pstates import BoundPStates, Schemas, input_types, position_of
 from atoll.tasks.bind_windows import window_schema, window_terminal
@@ -137,6 +138,8 @@ def emitted_schema(step: op.StateOperator, schemas: Schemas) -> pa.Schema:
             return window_schema(step, schemas[step.inputs[0]])
         case op.FirstSeen():
             return first_seen_schema(step, schemas[step.inputs[0]])
+        case op.IncrementalJoin():
+            return join_schema(step, _both(step, schemas))
         case op.Ask(added=added):
             return _distinct(pa.schema([*schemas[step.inputs[0]], *added]), step)
         case op.Materialize():
@@ -167,7 +170,12 @@ def _distinct(schema: pa.Schema, step: op.Operator) -> pa.Schema:
 def _job(
     job: Job, cut: Fragments, schemas: Schemas, bound: BoundPStates, specs: Mapping[str, PStateSpec]
 ) -> JobProgram:
-    terminals = tuple(_terminal(step, cut, schemas, bound, specs) for step in job.terminals)
+    terminals: list[Terminal] = []
+    for step in job.terminals:
+        if isinstance(step, op.IncrementalJoin):
+            terminals += join_terminals(step, cut.number, _both(step, schemas))
+        else:
+            terminals.append(_terminal(step, cut, schemas, bound, specs))
     chains: dict[tuple[int, ...], TaskChain] = {}
     for chain in job.chains:
         steps = tuple(
@@ -180,10 +188,22 @@ def _job(
             cut.number[chain.origin],
             schemas[chain.origin],
             chains[identity].steps if identity in chains else steps,
-            (*fed, cut.number[chain.terminal]),
+            (*fed, cut.number[_fed(chain)]),
             identity[1:],
         )
-    return JobProgram(job.index, tuple(chains.values()), terminals, fires=_fires(job))
+    return JobProgram(job.index, tuple(chains.values()), tuple(terminals), fires=_fires(job))
+
+
+def _fed(chain: Chain) -> op.Operator:
+    """What the rows of a chain are packed for: the state step, or the right side of a join."""
+    last = chain.steps[-1] if chain.steps else None
+    return last if isinstance(last, op.JoinSide) else chain.terminal
+
+
+def _both(step: op.IncrementalJoin, schemas: Schemas) -> tuple[pa.Schema, pa.Schema]:
+    """The columns of both sides of a join."""
+    left, right = step.inputs
+    return schemas[left], schemas[right]
 
 
 def _fires(job: Job) -> bool:

@@ -22,6 +22,7 @@ from atoll.dataflow.usercode import placed
 from atoll.errors import DeclarationError
 from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.schema import Set, Struct
+from atoll.tasks.bind_joins import join_spec
 from atoll.tasks.bind_keys import column_type
 from atoll.tasks.bind_windows import window_specs
 from atoll.tasks.first_seen import first_seen_spec
@@ -68,6 +69,9 @@ def bind_pstates(graph: Graph, schemas: Schemas) -> BoundPStates:
             specs.update(window_specs(step, schemas[step.inputs[0]]))
         if isinstance(step, op.FirstSeen):
             specs[step.state.name] = first_seen_spec(step, schemas[step.inputs[0]])
+        if isinstance(step, op.IncrementalJoin):
+            left, right = step.inputs
+            specs[step.state.name] = join_spec(step, (schemas[left], schemas[right]))
     for name, declared in graph.pstates.items():
         if name in specs:
             continue

@@ -19,6 +19,7 @@ from atoll.dataflow.grouping import group, worth_combining
 from atoll.dataflow.rows import ORIGIN_FIELD, conformed
 from atoll.errors import StateError
 from atoll.placement.vnodes import vnodes_by, vnodes_of
+from atoll.tasks.join_terminals import JoinSideTerminal
 from atoll.tasks.program import (
     AggregateTerminal,
     FoldTerminal,
@@ -45,7 +46,7 @@ class Packer:
     """Collects one terminal's rows in one task.
 
     Args:
-        terminal: An aggregate, fold, process or lookup terminal.
+        terminal: An aggregate, fold, process, lookup or join terminal.
         mapping: Which unit owns each vnode of the terminal's PStates, or of a fold's groups.
         tracked: Whether the rows say which records they came from.
         combine_rows_max: How many rows of an aggregate to collect before they are folded; all
@@ -65,7 +66,7 @@ class Packer:
         self._rows = 0
         self._folded: list[pa.Table] = []
         self.tracked = tracked
-        kinds = _FOLDING | ProcessTerminal | LookupTerminal
+        kinds = _FOLDING | ProcessTerminal | LookupTerminal | JoinSideTerminal
         assert isinstance(terminal, kinds)
         self.terminal = terminal
         self.owners = np.asarray(mapping.units, dtype=np.int32)
@@ -115,6 +116,9 @@ class Packer:
             case LookupTerminal(elements=elements, rows=schema):
                 vnodes = _vnodes(self.terminal, elements[:1], rows, len(self.owners))
                 return _with_vnodes(_chosen(rows, schema, tracked=self.tracked), vnodes)
+            case JoinSideTerminal(elements=elements, rows=schema):
+                vnodes = _vnodes(self.terminal, elements, rows, len(self.owners))
+                return _with_vnodes(_chosen(rows, schema, tracked=False), vnodes)
             case ProcessTerminal(route="all", rows=schema):
                 return _to_every_vnode(
                     _chosen(rows, schema, tracked=self.tracked), len(self.owners)
@@ -199,6 +203,7 @@ def _elements_of(terminal: Terminal) -> tuple[KeyElement, ...]:
             | LookupTerminal(elements=elements)
             | FoldTerminal(elements=elements)
             | WindowTerminal(elements=elements)
+            | JoinSideTerminal(elements=elements)
         ):
             return elements
         case ProcessTerminal(key=key) if key is not None:

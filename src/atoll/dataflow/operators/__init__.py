@@ -21,6 +21,7 @@ from atoll.dataflow.operators.flat_map import FlatMap
 from atoll.dataflow.operators.fold import Fold
 from atoll.dataflow.operators.group_agg import GroupAgg
 from atoll.dataflow.operators.hash_by import HashBy
+from atoll.dataflow.operators.incremental_join import IncrementalJoin, JoinSide
 from atoll.dataflow.operators.join import Join
 from atoll.dataflow.operators.keep import Keep
 from atoll.dataflow.operators.lookup import Lookup
@@ -67,7 +68,9 @@ __all__ = [
     "Fold",
     "GroupAgg",
     "HashBy",
+    "IncrementalJoin",
     "Join",
+    "JoinSide",
     "Keep",
     "Lookup",
     "Map",
