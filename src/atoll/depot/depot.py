@@ -195,7 +195,9 @@ class Depot:
             if call.count or producer is not None:  # a number counts without records too
                 self._writer.submit(request)
         except ProducerError as error:
-            raise (error if resent is None else resent.explained(error)) from error
+            if resent is None or error.context["problem"] != "conflict":
+                raise
+            raise resent.explained(error) from error
         finally:
             stream.discard()
         offsets, again = request.offsets, request.duplicate

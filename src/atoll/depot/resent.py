@@ -120,9 +120,7 @@ class Resent:
         return whole and self._sum == self._stored_sum()
 
     def explained(self, error: ProducerError) -> ProducerError:
-        """A refusal of the append, with what the migration has to do with it."""
-        if error.context.get("problem") != "conflict":
-            return error
+        """A conflict, with what the migration has to do with it."""
         return ProducerError(error.message, hint=self.hint, **error.context)
 
     def _stored_sum(self) -> int | None:
