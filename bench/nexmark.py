@@ -28,6 +28,8 @@ from nexmark.report import SIDES, compared, table, wrong_rows
 from nexmark.site import KINDS
 
 HERE = Path(__file__).parent
+BY_THE_CLOCK = {"q12"}
+"""Queries whose results depend on when records were processed."""
 MODULES = {"atoll": "nexmark.ours", "peer": "nexmark.peer"}
 
 
@@ -46,7 +48,7 @@ def counted(records: Path, sql: str) -> int:
 def expected_rows(query: str, records: Path) -> int | None:
     """How many rows the query's result has, or None where that depends on the clock."""
     reference = HERE / "nexmark" / "reference" / f"{query}.sql"
-    if not reference.exists():
+    if query in BY_THE_CLOCK or not reference.exists():
         return None
     sql = reference.read_text().strip().rstrip(";")
     return counted(records, f"SELECT count(*) FROM ({sql}\n)")

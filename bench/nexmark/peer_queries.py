@@ -134,7 +134,7 @@ PEER_QUERIES = {
         sql=f"""
             SELECT a.id, max_by(
                 struct(a.*, b.auction, b.bidder, b.price, b.date_time AS bid_time),
-                struct(b.price, -unix_micros(b.date_time))) AS won
+                struct(b.price, -unix_micros(b.date_time), -b.bidder)) AS won
             FROM {_PLACED} GROUP BY a.id""",
         mode="update",
         way="max_by instead of row_number",
