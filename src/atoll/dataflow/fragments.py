@@ -22,7 +22,11 @@ from atoll.errors import DeclarationError
 if TYPE_CHECKING:
     from atoll.dataflow.graph import Graph
 
-__all__ = ["Chain", "Fragments", "Job", "fragments"]
+__all__ = ["Chain", "Fragments", "Job", "Step", "fragments"]
+
+
+Step = op.BatchOperator | op.Union | op.Select
+"""What Python does with rows on their way to a state step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +38,8 @@ class Chain:
     """
 
     origin: op.Operator
-    steps: tuple[op.BatchOperator | op.Union, ...]
-    """A union among them only aligns the columns of its branches."""
+    steps: tuple[Step, ...]
+    """A union among them only aligns the columns of its branches, a select only picks columns."""
     terminal: op.StateOperator
 
 
@@ -119,8 +123,9 @@ def _chains(terminal: op.StateOperator) -> list[Chain]:
     """The ways into a state step: up through Python steps and unions to where rows come from."""
     chains: list[Chain] = []
 
-    def climb(operator: op.Operator, below: tuple[op.BatchOperator | op.Union, ...]) -> None:
-        if isinstance(operator, op.BatchOperator):
+    def climb(operator: op.Operator, below: tuple[Step, ...]) -> None:
+        if isinstance(operator, op.BatchOperator) or _only_picks(operator):
+            assert isinstance(operator, op.BatchOperator | op.Select)
             climb(operator.inputs[0], (operator, *below))
         elif isinstance(operator, op.Union):
             for each in operator.inputs:
@@ -131,3 +136,16 @@ def _chains(terminal: op.StateOperator) -> list[Chain]:
     for each in terminal.inputs:
         climb(each, ())
     return chains
+
+
+def _only_picks(operator: op.Operator) -> bool:
+    """Whether it picks columns of rows that no step of Spark's has touched."""
+    return isinstance(operator, op.Select) and _untouched(operator)
+
+
+def _untouched(operator: op.Operator) -> bool:
+    if isinstance(operator, op.RootOperator | op.StateOperator):
+        return True
+    plain = isinstance(operator, op.Select) and operator.picked is not None
+    passes = plain or isinstance(operator, op.BatchOperator | op.Union)
+    return passes and all(_untouched(each) for each in operator.inputs)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from atoll.codec.arrow_types import arrow_type, value_type
 from atoll.dataflow import operators as op
 from atoll.dataflow.declared import PStateDeclaration
-from atoll.dataflow.fragments import Chain, Fragments, Job
+from atoll.dataflow.fragments import Chain, Fragments, Job, Step
 from atoll.dataflow.graph import Graph
 from atoll.dataflow.queries import read_elsewhere
 from atoll.dataflow.usercode import placed
@@ -31,6 +31,7 @@ from atoll.tasks.bind_pstates import BoundPStates, Schemas, input_types, positio
 from atoll.tasks.bind_windows import window_schema, window_terminal
 from atoll.tasks.first_seen import first_seen_schema, first_seen_terminal
 from atoll.tasks.fitting import check_columns
+from atoll.tasks.pick import Pick
 from atoll.tasks.program import (
     AggregateTerminal,
     AppendTerminal,
@@ -178,10 +179,7 @@ def _job(
             terminals.append(_terminal(step, cut, schemas, bound, specs))
     chains: dict[tuple[int, ...], TaskChain] = {}
     for chain in job.chains:
-        steps = tuple(
-            Align(each.inputs, each.place, schemas[each]) if isinstance(each, op.Union) else each
-            for each in chain.steps
-        )
+        steps = tuple(_step(each, schemas) for each in chain.steps)
         identity = (cut.number[chain.origin], *(cut.number[each] for each in chain.steps))
         fed = chains[identity].terminals if identity in chains else ()
         chains[identity] = TaskChain(
@@ -192,6 +190,16 @@ def _job(
             identity[1:],
         )
     return JobProgram(job.index, tuple(chains.values()), tuple(terminals), fires=_fires(job))
+
+
+def _step(step: Step, schemas: Schemas) -> op.BatchOperator:
+    """A step of a chain as tasks run it."""
+    match step:
+        case op.Union():
+            return Align(step.inputs, step.place, schemas[step])
+        case op.Select():
+            return Pick.of(step, schemas[step.inputs[0]], schemas[step])
+    return step
 
 
 def _fed(chain: Chain) -> op.Operator:

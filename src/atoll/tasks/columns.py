@@ -9,6 +9,7 @@ from atoll.dataflow import operators as op
 from atoll.dataflow.usercode import check_columns, placed
 from atoll.errors import DeclarationError
 from atoll.tasks.bind import emitted_schema
+from atoll.tasks.pick import picked_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,11 +50,13 @@ def schemas_of(graph: Graph, column_step: ColumnStep) -> dict[op.Operator, pa.Sc
 
 
 def python_only(operator: op.ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
-    """The column steps that need no Spark: a union of equal columns.
+    """The column steps that need no Spark: a union of equal columns, a select of plain ones.
 
     Raises:
         DeclarationError: For any other column step.
     """
+    if isinstance(operator, op.Select) and operator.picked is not None:
+        return picked_schema(operator, inputs[0])
     if not isinstance(operator, op.Union):
         raise DeclarationError(
             f"{operator.title} is a column step, which only Spark can run",
