@@ -15,13 +15,10 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from atoll.aggregates import Packing
-from atoll.codec import opaque
+from atoll.codec.opaque import PACKING
 from atoll.codec.values import leaf_codec
 from atoll.dataflow.grouping import group
 from atoll.schema import as_node
-
-PACKING = Packing(opaque.pack, opaque.unpack)
 
 UTC_TIMES = st.datetimes(
     dt.datetime(1900, 1, 1),  # noqa: DTZ001 - the strategy wants naive limits

@@ -214,6 +214,22 @@ def test_top_n_of_rows(rows, n, descending):
 
 
 @settings(max_examples=40, deadline=None)
+@given(rows=rows_of(st.integers(0, 3)), n=st.integers(1, 3), kind=st.sampled_from([int, float]))
+def test_ties_go_by_the_fields_of_the_struct(rows, n, kind):
+    """In their order, whatever that of the columns and the cuts, with nulls and floats."""
+
+    def top(group):
+        kept = [{"k": r["id"], "x": r["t"], "v": r["v"]} for r in group if r["v"] is not None]
+        absent = lambda value: (value is not None, value or 0)  # noqa: E731
+        text = lambda value: (value is not None, value or "")  # noqa: E731
+        return sorted(kept, key=lambda row: (-row["v"], text(row["k"]), absent(row["x"])))[:n]
+
+    aggregator = agg.top_n(n, by="v", columns={"x": "t", "v": "v", "k": "id"})
+    node = List(Struct(k=str | None, x=int | None, v=kind))
+    check(aggregator, node, rows, pa.int64(), top)
+
+
+@settings(max_examples=40, deadline=None)
 @given(rows=rows_of(st.integers(0, 4)), n=st.integers(1, 3), descending=st.booleans())
 def test_top_n_with_ties(rows, n, descending):
     """All rows of the n least orders, counted as often as they come: SQL's WITH TIES."""

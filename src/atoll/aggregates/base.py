@@ -31,7 +31,20 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["Aggregator", "Packing", "StateField", "expression"]
+__all__ = ["Aggregator", "Packing", "PlainForms", "StateField", "expression"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlainForms:
+    """Opaque bytes without the Python values between: what they hold, as lists and numbers.
+
+    A struct is the list of its members in the order of its fields, an instant a number.
+    """
+
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], Any]
+    sort: Callable[[Node], bool]
+    """Whether plain forms of that schema sort, and are equal, as their values do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +52,12 @@ class Packing:
     """How Python values become the bytes of an opaque column, and come back.
 
     Aggregates stand below the codec, so whoever runs them hands it in:
-    ``Packing(opaque.pack, opaque.unpack)``.
+    ``opaque.PACKING``.
     """
 
     pack: Callable[[Node, object], bytes]
     unpack: Callable[[Node, bytes], Any]
+    plain: PlainForms | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,13 @@ from typing import Any
 
 import msgspec
 
+from atoll.aggregates.base import Packing, PlainForms
 from atoll.codec.keys import encode_element
 from atoll.codec.scalars import decimal_of, fit, plain_of, value_of
 from atoll.errors import StateError
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
-__all__ = ["arrow_ready", "check_struct", "pack", "unpack"]
+__all__ = ["PACKING", "arrow_ready", "check_struct", "pack", "unpack"]
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder()
@@ -57,6 +58,43 @@ def _thaw(node: Node, plain: Any) -> Any:
         return None
     thawer = _thawer(node)
     return plain if thawer is None else thawer(plain)
+
+
+def encode_plain(plain: Any) -> bytes:
+    """The bytes of a plain form that :func:`decode_plain` gave, or of a list of such."""
+    return _ENCODER.encode(plain)
+
+
+def decode_plain(data: bytes | memoryview) -> Any:
+    """The plain form that the bytes hold.
+
+    Raises:
+        StateError: When they hold none.
+    """
+    try:
+        return _DECODER.decode(data)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise StateError(
+            "these bytes are no value",
+            hint="they were damaged",
+            value=bytes(data[:64]).hex(),
+        ) from error
+
+
+def plain_forms_sort(node: Node) -> bool:
+    """Whether plain forms sort, and are equal, as their values do: not floats, not decimals."""
+    match node:
+        case Scalar("tuple", _, items):
+            return all(map(plain_forms_sort, items))
+        case Scalar(kind):
+            return kind not in ("float", "decimal")
+        case Struct(fields):
+            return all(plain_forms_sort(field) for _, field in fields)
+    return False
+
+
+PACKING = Packing(pack, unpack, PlainForms(encode_plain, decode_plain, plain_forms_sort))
+"""What aggregates are handed."""
 
 
 def arrow_ready(node: Node, value: Any) -> Any:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.aggregates.base import Packing
-from atoll.codec import opaque
 from atoll.codec.arrow_types import value_type
+from atoll.codec.opaque import PACKING
 from atoll.codec.values import LeafCodec, leaf_codec
 from atoll.dataflow.usercode import placed
 from atoll.errors import DeclarationError
@@ -86,8 +85,7 @@ def bound_field(each: TypedField, start: int, stop: int) -> FoldedField:
     Raises:
         DeclarationError: When it does not fit the types of its inputs.
     """
-    packing = Packing(opaque.pack, opaque.unpack)
-    aggregator = each.declared.aggregator.bind(each.node, each.kinds, packing)
+    aggregator = each.declared.aggregator.bind(each.node, each.kinds, PACKING)
     return FoldedField(aggregator, each.node, each.declared.columns, start, stop, each.kinds)
 
 

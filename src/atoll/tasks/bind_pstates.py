@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.aggregates.base import Aggregator, Packing
-from atoll.codec import opaque
+from atoll.aggregates.base import Aggregator
+from atoll.codec.opaque import PACKING
 from atoll.codec.values import LeafCodec, leaf_codec
 from atoll.dataflow import operators as op
 from atoll.dataflow.declared import PStateDeclaration, Target
@@ -122,9 +122,8 @@ def _bind_field(
         assert isinstance(node, Struct)
         node = node.get(each.name)  # type: ignore[assignment]  # checked when declared
     types = input_types(step, each, rows)
-    packing = Packing(opaque.pack, opaque.unpack)
     try:
-        aggregator = each.aggregator.bind(node, types, packing)
+        aggregator = each.aggregator.bind(node, types, PACKING)
         finish = each.aggregator.finishers(node, types).get("", "plain")
     except DeclarationError as error:
         place = step.target.text + ("" if each.name is None else f".{each.name}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from atoll.aggregates.top import TopN
 
 __all__ = ["Ranking"]
+
+_ORDER, _VALUE = itemgetter(0), itemgetter(1)
 
 Entry = tuple[Any, Any]
 """The order of a row, and what is shown of it."""
@@ -39,6 +43,9 @@ class Ranking:
         self._shown = shown
         self._packing = packing
         self._packed = List(Struct(order=self._order, value=node.item))
+        self._fields = node.item.names() if isinstance(node.item, Struct) else ()
+        plain = packing.plain
+        self._plain = plain if plain and plain.sort(self._order) and plain.sort(node.item) else None
 
     # --- the three steps ------------------------------------------------------------------
 
@@ -51,24 +58,25 @@ class Ranking:
         """The top entries of each group of packed lists."""
         lists = states.to_pylist()
         bounds = [*starts.tolist(), len(lists)]
-        return self._column(
-            self._top(entry for packed in lists[start:end] for entry in self._unpacked(packed))
-            for start, end in pairwise(bounds)
-        )
+        return pa.array([self._joined(lists[a:b]) for a, b in pairwise(bounds)], OPAQUE)
 
     def merge(self, old: pa.Array, new: pa.Array) -> pa.Array:
         """The top entries of each pair of packed lists."""
-        return self._column(
-            self._top([*self._unpacked(before), *self._unpacked(after)])
-            for before, after in zip(old.to_pylist(), new.to_pylist(), strict=True)
-        )
+        pairs = zip(old.to_pylist(), new.to_pylist(), strict=True)
+        return pa.array([self._joined(pair) for pair in pairs], OPAQUE)
 
     def fold(self, columns: Sequence[pa.Array], order: Positions, starts: Positions) -> pa.Array:
         """The top entries of each group of rows."""
         counts = np.diff(starts, append=len(order))
         rows, groups = self._sieve(columns, order, np.repeat(np.arange(len(starts)), counts))
-        entries = self._entries([taken(column, rows) for column in columns])
+        kept = [taken(column, rows) for column in columns]
         bounds = np.searchsorted(groups, np.arange(len(starts) + 1)).tolist()
+        if self._plain is not None and self._simple:
+            plain = self._plain_entries(kept)
+            with contextlib.suppress(TypeError):  # nulls have no order of their own
+                tops = [self._plain_top(plain[start:end]) for start, end in pairwise(bounds)]
+                return pa.array([self._plain.encode(top) for top in tops], OPAQUE)
+        entries = self._entries(kept)
         return self._column(self._top(entries[start:end]) for start, end in pairwise(bounds))
 
     # --- whole columns --------------------------------------------------------------------
@@ -97,7 +105,58 @@ class Ranking:
         declared = self._declared
         orders = fitted(columns[0], self._order, declared, None).to_pylist()
         values = declared.shown.rows(columns[1:], self._shown, declared)
+        if declared.shown.names and self._fields != declared.shown.names:  # as packed ones are
+            values = [{name: value[name] for name in self._fields} for value in values]
         return list(zip(orders, values, strict=True))
+
+    # --- packed lists ---------------------------------------------------------------------
+
+    def _joined(self, packed: Sequence[bytes | None]) -> bytes:
+        """The top of several lists, each of which is a top already, in arrival order."""
+        held = [each for each in packed if each is not None]
+        if len(held) == 1:
+            return held[0]
+        if self._plain is not None:
+            entries = [entry for each in held for entry in self._plain.decode(each)]
+            with contextlib.suppress(TypeError, IndexError):  # nulls, or damage: the long way
+                return self._plain.encode(self._plain_top(entries))
+        return self._pack(self._top([entry for each in held for entry in self._unpacked(each)]))
+
+    @property
+    def _simple(self) -> bool:
+        """Whether all that is shown are columns of plain forms."""
+        return all(isinstance(each, Scalar) and each.kind != "tuple" for each in self._shown)
+
+    def _plain_entries(self, columns: Sequence[pa.Array]) -> list[Any]:
+        """As :meth:`_entries`, in plain forms."""
+        declared = self._declared
+        nodes = (self._order, *self._shown)
+        orders, *shown = (
+            _plain_column(fitted(column, node, declared, None), node)
+            for column, node in zip(columns, nodes, strict=True)
+        )
+        if declared.shown.alone:
+            return list(zip(orders, shown[0], strict=True))
+        if declared.shown.names:
+            shown = [shown[declared.shown.names.index(name)] for name in self._fields]
+        return list(zip(orders, zip(*shown, strict=True), strict=True))
+
+    def _plain_top(self, entries: list[Any]) -> list[Any]:
+        """As :meth:`_top`, of plain forms: pairs as lists, structs as lists."""
+        declared = self._declared
+        if declared.id_place is not None:
+            place, shown = declared.id_place, declared.shown
+            if not shown.alone:
+                place = self._fields.index(shown.names[place]) if shown.names else place
+            entries = list({(e[1] if shown.alone else e[1][place]): e for e in entries}.values())
+        entries.sort(key=_VALUE)
+        entries.sort(key=_ORDER, reverse=declared.descending)
+        end = declared.count
+        if declared.with_ties and end < len(entries):
+            last = entries[end - 1][0]
+            while end < len(entries) and entries[end][0] == last:
+                end += 1
+        return entries[:end]
 
     # --- entries --------------------------------------------------------------------------
 
@@ -134,11 +193,19 @@ class Ranking:
         return [(pair["order"], pair["value"]) for pair in pairs]
 
     def _column(self, lists: Iterable[list[Entry]]) -> pa.Array:
-        pack, node = self._packing.pack, self._packed
-        return pa.array(
-            [pack(node, [{"order": o, "value": v} for o, v in entries]) for entries in lists],
-            OPAQUE,
-        )
+        return pa.array([self._pack(entries) for entries in lists], OPAQUE)
+
+    def _pack(self, entries: list[Entry]) -> bytes:
+        pairs = [{"order": order, "value": value} for order, value in entries]
+        return self._packing.pack(self._packed, pairs)
+
+
+def _plain_column(column: pa.Array, node: Node) -> list[Any]:
+    """The plain forms of a column, null as None."""
+    kind = node.kind if isinstance(node, Scalar) else ""
+    integer = {"datetime": pa.int64(), "date": pa.int32(), "bool": pa.int8()}.get(kind)
+    values: list[Any] = (column if integer is None else column.cast(integer)).to_pylist()
+    return values
 
 
 def _latest(ids: pa.Array, rows: Positions, groups: Positions) -> tuple[Positions, Positions]:
