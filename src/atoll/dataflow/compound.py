@@ -61,7 +61,7 @@ class Write:
         """The expressions of the entries' keys, as a user knows them."""
         own = None if self.exploded is None else self.exploded.key
         keys = ["key" if p.text == own else p.text for p in self.target.key_parts]
-        if isinstance(self.target.node, Set):
+        if isinstance(self.target.node, Set) and not self.deletes:
             keys.append(self.fields[0][1].inputs[0])
         return tuple(keys)
 
@@ -158,6 +158,14 @@ def _check_field(target: Target, name: str, aggregator: Aggregator, place: str) 
 
 
 def _check_single(target: Target, node: Node, aggregator: Aggregator, place: str) -> None:
+    if isinstance(aggregator, Voided):
+        if not target.parts:
+            raise DeclarationError(
+                f"{target.text} is the whole PState, which cannot be deleted",
+                hint="name the entry to delete by its key",
+                declared=place,
+            )
+        return
     element_wise = getattr(aggregator, "element_wise", False)
     if isinstance(node, Set) != element_wise:
         raise DeclarationError(
@@ -167,17 +175,11 @@ def _check_single(target: Target, node: Node, aggregator: Aggregator, place: str
         )
     if isinstance(node, Map) or (isinstance(node, Struct) and not node.leaf):
         hint = "go on to its values: " + target.text + '["..."]'
-        if isinstance(node, Map) and not isinstance(aggregator, Voided):
+        if isinstance(node, Map):
             hint += f', or agg.map("...", agg.{aggregator})'
         raise DeclarationError(
             f"{target.text} is a {_word(node)}, stored element by element",
             hint=hint,
-            declared=place,
-        )
-    if isinstance(aggregator, Voided) and not target.parts:
-        raise DeclarationError(
-            f"{target.text} is one value at the top level, which cannot be deleted",
-            hint="name the entry to delete by its key",
             declared=place,
         )
 

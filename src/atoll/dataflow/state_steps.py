@@ -110,7 +110,7 @@ def _add_aggregate(stream: Stream, write: Write, place: str, *, by_session: bool
     target = write.target
     projection = Projection()
     keys = [projection.column(part.text) for part in target.key_parts]
-    if isinstance(target.node, Set):
+    if isinstance(target.node, Set) and not write.deletes:
         keys.extend(projection.column(each.inputs[0]) for _, each in write.fields)
     declared = tuple(
         op.AggregateField(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from atoll.codec.keys import successor
 from atoll.tasks.packing import VNODE, encoded_keys
 from atoll.tasks.program import AggregateTerminal
 
@@ -59,6 +60,8 @@ def merged(
 ) -> Merged:
     """As :func:`fold`, and what it wrote over."""
     entries = _entries(terminal, pa.concat_tables(tables).combine_chunks())
+    if isinstance(terminal, AggregateTerminal) and terminal.deletes == "all below":
+        return _deleted_below(entries, session_of)
     olds: list[bytes | None] = []
     for vnode, start, stop in entries.slices:
         olds.extend(session_of(vnode).get_many(entries.keys[start:stop]))
@@ -66,6 +69,24 @@ def merged(
     for vnode, start, stop in entries.slices:
         session_of(vnode).put_many(entries.keys[start:stop], values[start:stop], olds[start:stop])
     return Merged(entries.keys, olds, values, entries.slices)
+
+
+def _deleted_below(entries: _Entries, session_of: SessionOf) -> Merged:
+    """Delete what lies under each key."""
+    keys: list[bytes] = []
+    olds: list[bytes | None] = []
+    slices = []
+    for vnode, start, stop in entries.slices:
+        first = len(keys)
+        for collection in entries.keys[start:stop]:
+            for key, value in session_of(vnode).scan(collection, successor(collection)):
+                keys.append(key)
+                olds.append(value)
+        if len(keys) > first:
+            gone = [None] * (len(keys) - first)
+            session_of(vnode).put_many(keys[first:], gone, olds[first:])
+            slices.append((vnode, first, len(keys)))
+    return Merged(keys, olds, [None] * len(keys), slices)
 
 
 def _entries(terminal: AggregateTerminal | WindowTerminal, table: pa.Table) -> _Entries:
@@ -112,7 +133,7 @@ def _merged(
     """The entries' new values; None deletes."""
     known = olds
     if isinstance(terminal, AggregateTerminal):
-        if terminal.deletes:
+        if terminal.deletes == "entry":
             return [None] * len(entries.keys)
         if terminal.codec is None:  # elements of a set: being there is all
             if not terminal.fields:

@@ -7,6 +7,7 @@ can be wrong about types is found here, before the first record.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 import pyarrow as pa
 
@@ -305,8 +306,11 @@ def _aggregate(
     target = step.target
     elements = elements_of(target, step.keys, rows, step)
     if isinstance(target.node, Set) or step.deletes:
+        deletes: Literal["no", "entry", "all below"] = "no"
+        if step.deletes:
+            deletes = "entry" if target.node.leaf else "all below"
         return AggregateTerminal(
-            *common, target.pstate.name, elements, _presence(step, rows), None, None, step.deletes
+            *common, target.pstate.name, elements, _presence(step, rows), None, None, deletes
         )
     codec = bound.codec(target)
     fields = []

@@ -35,7 +35,7 @@ def elements_of(
             elements.append(
                 key_element(next(columns), part.key, rows, step, skips_null=part.skips_null)
             )
-    if isinstance(target.node, Set) and isinstance(step, op.Aggregate):
+    if isinstance(target.node, Set) and isinstance(step, op.Aggregate) and not step.deletes:
         elements.append(key_element(next(columns), target.node.item, rows, step, skips_null=True))
     if target.pstate.partition_by is not None:
         elements[0] = replace(elements[0], partition_by=target.pstate.partition_by)

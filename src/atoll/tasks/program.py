@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from atoll.dataflow.times import Clock, Times
 from atoll.errors import AtollError
@@ -124,8 +124,8 @@ class AggregateTerminal(Terminal):
     codec: LeafCodec | None
     initial: bytes | None
     """The encoded value that an absent entry counts as, or None."""
-    deletes: bool = False
-    """Whether every row deletes its entry."""
+    deletes: Literal["no", "entry", "all below"] = "no"
+    """Whether every row deletes its entry, or the collection that it names with all its entries."""
 
 
 @dataclass(frozen=True)
