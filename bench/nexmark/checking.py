@@ -19,6 +19,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from atoll.errors import RescheduleError
 from atoll.testing import TopologyTestDriver
 from nexmark import queries
 from nexmark.feeds import tables
@@ -120,9 +121,15 @@ class _Processed:
         return done is not None
 
     def move(self, parallelism: int) -> None:
-        """Reschedule; the new mapping is tried with a microbatch of its own, if records wait."""
+        """Reschedule; the new mapping is tried with a microbatch of its own, if records wait.
+
+        When that attempt is the one that is made to fail, nothing is rescheduled: ask again.
+        """
         self.moved_ms = self.driver.clock.now_ms()
-        self.driver.app.cluster.set_parallelism(TOPOLOGY, f"fixed({parallelism})")
+        try:
+            self.driver.app.cluster.set_parallelism(TOPOLOGY, f"fixed({parallelism})")
+        except RescheduleError:
+            self.driver.app.cluster.set_parallelism(TOPOLOGY, f"fixed({parallelism})")
 
     def bids(self) -> pa.Table:
         """All bids, with the time of their microbatch."""
