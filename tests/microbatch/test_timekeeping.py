@@ -60,13 +60,34 @@ def test_watermarks_never_fall_and_counts_add_up():
     after = clocks_after(
         last,
         went,
-        outcome({"watermarks": {"a": 60}, "dropped": {"w": 2}}, {"watermarks": {"a": 55, "b": 1}}),
+        outcome(
+            {"watermarks": {"a": {"d/0": 60}}, "dropped": {"w": 2}},
+            {"watermarks": {"a": {"d/0": 55}, "b": {"d/0": 1}}},
+        ),
         {},
     )
     assert after.watermarks == {"a": 60, "b": 70}
     assert after.used == {"a": 50, "b": 70}
     assert after.dropped == {"w": 5}
     assert after.now_ms == 1_000
+
+
+def test_depot_partitions_with_records_waiting_hold_a_watermark_back():
+    """To the slowest of them; others do not, nor do rows of which the partition is not known."""
+    last = Clocks()
+    seen = []
+    for told, behind in (
+        ({"d/0": 90, "d/1": 20, "d/2": 30}, ["d/1", "d/2"]),
+        ({"d/1": 40, "d/2": 35}, ["d/1", "d/2", "e/0"]),
+        ({"d/1": 50, "d/2": 60}, ["d/1"]),
+        ({"d/1": 55}, []),
+        ({"d/0": 95, "": 97}, ["d/0"]),
+        ({}, []),
+    ):
+        went = timed(msgspec.structs.replace(plan(), behind=behind), last, {})
+        last = clocks_after(last, went, outcome({"watermarks": {"a": told} if told else {}}), {})
+        seen.append(last.watermarks["a"])
+    assert seen == [20, 35, 50, 90, 95, 97]
 
 
 def test_an_agenda_changes_only_where_somebody_looked():
@@ -98,7 +119,7 @@ def test_a_tick_s_range_is_its_newest_record_or_none(done, now_ms, wanted):
 def test_objects_of_versions_without_time_are_read():
     """Nothing had happened in event time then."""
     old = msgspec.msgpack.decode(encode(plan()))
-    for name in ("watermarks", "watermarks_before", "due"):
+    for name in ("watermarks", "watermarks_before", "due", "behind"):
         del old[name]
     assert decode_plan(msgspec.msgpack.encode(old)) == plan()
     commit = msgspec.msgpack.decode(encode(GENESIS))

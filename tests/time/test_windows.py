@@ -402,3 +402,23 @@ def test_columns_are_checked_when_the_module_is_deployed(declare, message):
         TopologyTestDriver(module, engine="inline"),
     ):
         pass
+
+
+@pytest.mark.parametrize("most", [3, 10, 1_000])
+def test_a_backlog_makes_no_rows_late(most):
+    """Although one depot partition has twenty times as many rows, of the same time, as another."""
+    module = module_of(
+        lambda rows: rows.window("at", "5 seconds").aggregate_windows("user", **aggregates()),
+        partitions=4,
+    )
+    heavy = [row("ann", n / 4) for n in range(1_200)]
+    light = [row(user, n * 5) for n in range(60) for user in ("bob", "cyd", "dan")]
+    with TopologyTestDriver(module) as driver:
+        driver.depot("clicks").append(sorted(heavy + light, key=lambda each: each["at"]))
+        while driver.microbatch(max_records=most) is not None:
+            pass
+        driver.depot("clicks").append([row("eve", 10_000)])
+        driver.run_until_idle()
+        found = read(driver)
+    assert len(found) == 4 * 60
+    assert sum(each["n"] for each in found) == 1_200 + 180

@@ -222,6 +222,7 @@ def _wake(state: State, event: Wake) -> tuple[State, Command]:
         stale,
         follows.timeline,
         migrate_vnodes=slices,
+        behind=planning.left_behind(ranges, event.ends),
     )
     plan = timed(plan, follows.clocks, state.clocks)
     idle = all(start == end for each in ranges.values() for start, end in each)

@@ -63,6 +63,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For each PState the vnodes that this microbatch rewrites although nothing else does."""
     mirrors: dict[str, int] = {}
     """For each other topology (``module/topology``) the commit as of which it is read."""
+    behind: list[str] = []
+    """The depot partitions (``bids/3``) that had more records than the microbatch reads."""
 
     @property
     def times(self) -> Times:
@@ -136,6 +138,8 @@ class Clocks(msgspec.Struct, frozen=True):
     """Processing time of the microbatch: it never goes back."""
     watermarks: dict[str, int] = {}
     """How far event time is for the next microbatch."""
+    reached: dict[str, dict[str, int]] = {}
+    """For each watermark how far it would be by the rows of a depot partition alone."""
     used: dict[str, int] = {}
     """How far it was in this one."""
     dropped: dict[str, int] = {}

@@ -75,8 +75,9 @@ class Manifest(msgspec.Struct, frozen=True):
     rows: int = 0
     timings_ms: dict[str, float] = {}
     failure: ActorFailure | None = None
-    watermarks: dict[str, int] = {}
-    """How far each watermark would be by the rows of this attempt alone."""
+    watermarks: dict[str, dict[str, int]] = {}
+    """How far each watermark would be by the rows of this attempt alone, by depot partition
+    (``bids/3``; ``""`` for rows of which it is not known)."""
     dropped: dict[str, int] = {}
     """How many rows were dropped because they lie in no open window, by step."""
     agenda: dict[str, dict[int, int]] = {}
@@ -146,12 +147,14 @@ class Outcome(msgspec.Struct, frozen=True):
             for vnode, size in sizes.items()
         }
 
-    def watermarks(self) -> dict[str, int]:
-        """How far each watermark would be by the rows of this attempt alone."""
-        found: dict[str, int] = {}
+    def watermarks(self) -> dict[str, dict[str, int]]:
+        """How far each watermark would be by the rows of this attempt, by depot partition."""
+        found: dict[str, dict[str, int]] = {}
         for manifest in self._manifests():
-            for name, millis in manifest.watermarks.items():
-                found[name] = max(millis, found.get(name, millis))
+            for name, parts in manifest.watermarks.items():
+                known = found.setdefault(name, {})
+                for part, millis in parts.items():
+                    known[part] = max(millis, known.get(part, millis))
         return found
 
     def dropped(self) -> dict[str, int]:

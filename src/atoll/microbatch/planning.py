@@ -5,7 +5,7 @@ from __future__ import annotations
 from atoll.errors import DamageError
 from atoll.microbatch.objects import Ranges
 
-__all__ = ["choose_ranges", "lost_records"]
+__all__ = ["choose_ranges", "left_behind", "lost_records"]
 
 
 def lost_records(progress: dict[str, list[int]], ends: dict[str, list[int]]) -> DamageError | None:
@@ -45,3 +45,13 @@ def choose_ranges(
             start = max(done[partition], starts[depot][partition])
             ranges[depot].append((start, min(max(end, start), start + records_max[depot])))
     return ranges
+
+
+def left_behind(ranges: Ranges, ends: dict[str, list[int]]) -> list[str]:
+    """The depot partitions that have more records than the ranges: ``bids/3``."""
+    return [
+        f"{depot}/{partition}"
+        for depot, depot_ends in sorted(ends.items())
+        for partition, end in enumerate(depot_ends)
+        if ranges[depot][partition][1] < end
+    ]

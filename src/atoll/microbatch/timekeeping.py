@@ -6,7 +6,7 @@ every attempt sees the same. Rows that a microbatch reads move the watermarks of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -69,7 +69,14 @@ def clocks_after(
 ) -> Clocks:
     """What the commit of a plan says of time. Watermarks never fall."""
     watermarks = dict(last.watermarks)
-    for name, millis in outcome.watermarks().items():
+    reached = dict(last.reached)
+    for name, parts in outcome.watermarks().items():
+        before = reached.get(name, {})
+        reached[name] = before | {
+            part: max(millis, before.get(part, millis)) for part, millis in parts.items()
+        }
+    for name, parts in reached.items():
+        millis = _over_parts(parts, plan.behind)
         watermarks[name] = max(millis, watermarks.get(name, millis))
     dropped = dict(last.dropped)
     for name, count in outcome.dropped().items():
@@ -83,4 +90,16 @@ def clocks_after(
             for vnode, millis in looked_at.items():
                 times[vnode] = millis
             agenda[pstate] = pack_times(times)
-    return Clocks(plan.planned_at_ms, watermarks, plan.watermarks, dropped, agenda)
+    return Clocks(plan.planned_at_ms, watermarks, reached, plan.watermarks, dropped, agenda)
+
+
+def _over_parts(reached: Mapping[str, int], behind: Collection[str]) -> int:
+    """How far a watermark is by what its depot partitions have reached.
+
+    Depot partitions are not read side by side in event time: while a backlog is worked off, one
+    may be hours ahead of another. So those with records waiting hold it back to the slowest of
+    them. Where nothing waits, the highest of all counts: a partition that nothing is appended to
+    holds nothing back.
+    """
+    waiting = [millis for part, millis in reached.items() if part in behind]
+    return min(waiting) if waiting else max(reached.values())

@@ -55,7 +55,7 @@ def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> dict[int, 
             packers[terminal.tag] = SpreadPacker(terminal, unit, tracked=tracked)
             continue
         if isinstance(terminal, ObserveTerminal):
-            packers[terminal.tag] = ObservePacker(terminal, program.units[0])
+            packers[terminal.tag] = ObservePacker(terminal, spec.ranges, program.units[0])
             continue
         if isinstance(terminal, FoldTerminal):
             packers[terminal.tag] = Packer(terminal, group_mapping(program.units))

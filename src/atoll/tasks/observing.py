@@ -1,7 +1,7 @@
 """Takes from the rows what a commit says of them: how far event time is, how many were dropped.
 
-Each reading task boils its rows down to one number; the numbers of all tasks meet on one actor,
-whose manifest tells them.
+Each reading task boils its rows down to a number per depot partition; the numbers of all tasks
+meet on one actor, whose manifest tells them.
 """
 
 from __future__ import annotations
@@ -9,51 +9,84 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from atoll.dataflow.event_time import event_millis
+from atoll.dataflow.rows import ORIGIN
 from atoll.tasks.exchange import Blob, fetch
+from atoll.tasks.provenance import Records
 from atoll.tasks.timed_terminals import ObserveTerminal
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from atoll.microbatch.objects import Ranges
     from atoll.tasks.program import JobProgram
 
 __all__ = ["ObservePacker", "ObserveTaker"]
 
-_SCHEMA = pa.schema([("number", pa.int64())])
+_SCHEMA = pa.schema([("part", pa.string()), ("number", pa.int64())])
+
+_ANY = ""
+"""The part of rows of which it is not known from which depot partition they came."""
 
 
 class ObservePacker:
-    """One observation in one task, for the actor of one unit."""
+    """One observation in one task, for the actor of one unit.
 
-    def __init__(self, terminal: ObserveTerminal, unit: int) -> None:
+    Args:
+        terminal: The step.
+        ranges: What the microbatch reads: by them rows know their depot partition.
+        unit: Whose actor takes it.
+    """
+
+    def __init__(self, terminal: ObserveTerminal, ranges: Ranges, unit: int) -> None:
         """Nothing is seen yet."""
         self.terminal = terminal
         self.unit = unit
-        self.number: int | None = None
+        self.numbers: dict[str, int] = {}
+        self._records = Records(ranges)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take one batch."""
         column = self.terminal.column
         if column is None:
-            found = batch.num_rows
-        else:
-            millis, valid = event_millis(batch.column(column))
-            if not valid.any():
-                return
-            found = int(millis[valid].max()) - self.terminal.delay_ms
-        self.number = self.terminal.both(self.number, found)
+            self._tell(_ANY, batch.num_rows)
+            return
+        millis, valid = event_millis(batch.column(column))
+        if not valid.any():
+            return
+        for part, highest in self._highest(batch, millis, valid):
+            self._tell(part, highest - self.terminal.delay_ms)
 
     def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
-        """The number, as a blob."""
-        if not self.number and (self.number is None or self.terminal.column is None):
+        """The numbers, as a blob."""
+        if self.terminal.column is None and not self.numbers.get(_ANY):
             return
-        if only not in (None, self.unit):
+        if not self.numbers or only not in (None, self.unit):
             return
+        told = {"part": list(self.numbers), "number": list(self.numbers.values())}
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, _SCHEMA) as writer:
-            writer.write_batch(pa.RecordBatch.from_pydict({"number": [self.number]}, _SCHEMA))
+            writer.write_batch(pa.RecordBatch.from_pydict(told, _SCHEMA))
         yield self.unit, sink.getvalue()
+
+    def _highest(
+        self, batch: pa.RecordBatch, millis: NDArray[np.int64], valid: NDArray[np.bool_]
+    ) -> Iterator[tuple[str, int]]:
+        at = batch.schema.get_field_index(ORIGIN)
+        if at < 0 or batch.column(at).null_count:
+            yield _ANY, int(millis[valid].max())
+            return
+        places, names = self._records.partitions(batch.column(at).to_numpy()[valid])
+        highest = np.full(len(names), np.iinfo(np.int64).min)
+        np.maximum.at(highest, places, millis[valid])
+        for place in np.unique(places).tolist():
+            yield names[place], int(highest[place])
+
+    def _tell(self, part: str, number: int) -> None:
+        self.numbers[part] = self.terminal.both(self.numbers.get(part), number)
 
 
 class ObserveTaker:
@@ -62,7 +95,7 @@ class ObserveTaker:
     def __init__(self, job: JobProgram) -> None:
         """Nothing is taken yet."""
         self._terminals = {e.tag: e for e in job.terminals if isinstance(e, ObserveTerminal)}
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[int, dict[str, int]] = {}
 
     def take(self, blobs: Iterable[Blob]) -> list[Blob]:
         """Keep the numbers; the other blobs."""
@@ -72,20 +105,21 @@ class ObserveTaker:
                 others.append((tag, sequence, payload))
                 continue
             rows = fetch(payload) if isinstance(payload, str) else payload
-            for number in pa.ipc.open_stream(rows).read_all().column(0).to_pylist():
-                known = self._numbers.get(tag)
-                self._numbers[tag] = self._terminals[tag].both(known, number)
+            known = self._numbers.setdefault(tag, {})
+            for told in pa.ipc.open_stream(rows).read_all().to_pylist():
+                part = told["part"]
+                known[part] = self._terminals[tag].both(known.get(part), told["number"])
         return others
 
-    def watermarks(self) -> dict[str, int]:
-        """How far each watermark would be by these rows alone."""
+    def watermarks(self) -> dict[str, dict[str, int]]:
+        """How far each watermark would be by these rows alone, by depot partition."""
         return self._found(counts=False)
 
     def dropped(self) -> dict[str, int]:
         """How many rows lie in no open window and were dropped, by step."""
-        return self._found(counts=True)
+        return {name: sum(numbers.values()) for name, numbers in self._found(counts=True).items()}
 
-    def _found(self, *, counts: bool) -> dict[str, int]:
+    def _found(self, *, counts: bool) -> dict[str, dict[str, int]]:
         return {
             each.name: self._numbers[tag]
             for tag, each in self._terminals.items()

@@ -15,10 +15,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from atoll.dataflow import operators as op
 from atoll.errors import AtollError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from atoll.dataflow.graph import Graph
     from atoll.microbatch.objects import Ranges
     from atoll.tasks.program import JobSpec, Program
@@ -48,6 +52,15 @@ class Records:
                 self._firsts.append(Record(depot, partition, start))
                 self.count += end - start
 
+    def partitions(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
+        """Which depot partition the records of these numbers are of.
+
+        Returns:
+            For each number an index into the second, which names the partitions: ``bids/3``.
+        """
+        at = np.searchsorted(np.array(self._begins, np.int64), numbers, side="right") - 1
+        return at, [f"{each.depot}/{each.partition}" for each in self._firsts]
+
     def find(self, number: int | None) -> Record | None:
         """The record of that number; None when there is none."""
         if number is None or not 0 <= number < self.count:
@@ -74,12 +87,17 @@ def _laid(ranges: Ranges) -> Iterator[tuple[str, int, int, int]]:
 
 
 def tracked_operators(graph: Graph) -> set[op.Operator]:
-    """The operators whose rows, or rows made of them, a user's function will see."""
+    """The operators whose rows a user's function will see, or a watermark, or rows of them."""
     tracked: set[op.Operator] = set()
     for operator in reversed(graph.operators):
-        if isinstance(operator, _CALLING) or operator in tracked:
+        if isinstance(operator, _CALLING) or operator in tracked or _observes_time(operator):
             tracked.update(operator.inputs)
     return tracked
+
+
+def _observes_time(operator: op.Operator) -> bool:
+    """Whether it tells how far event time is: for each depot partition, where that is known."""
+    return isinstance(operator, op.Observe) and operator.column is not None
 
 
 _CALLING = op.Map | op.FlatMap | op.MapBatches | op.Keep | op.Numbered | op.Process
