@@ -10,8 +10,10 @@ import pytest
 
 from atoll.ddl import parse_ddl
 from atoll.demo.nexmark import BID_DDL
+from atoll.testing import TopologyTestDriver
 from nexmark import queries, verify
 from nexmark.checking import differences, expected, run
+from nexmark.site import Site
 
 pytestmark = pytest.mark.slow
 
@@ -48,3 +50,19 @@ def test_ties_and_borders(name):
         feed = [{"bid": bids(dice, dice.randint(1, 20))} for _ in range(4)]
         found, records = run(name, feed, seed)
         assert differences(found, expected(name, records)) == []
+
+
+def test_counts_of_closed_windows_are_gone():
+    """What q5 keeps does not grow with the time that it runs: a minute of counts, all lists."""
+    site = Site("q5", vnode_count=8)
+    queries.load("q5").build(site)
+    with TopologyTestDriver(site.module) as driver:
+        for minute in range(5):
+            at = dt.datetime(2026, 1, 1, 0, minute, tzinfo=dt.UTC)
+            row = {**bids(random.Random(minute), 1).to_pylist()[0], "date_time": at}
+            driver.depot("bid").append([row])
+            driver.run_until_idle()
+        assert len(driver.pstate("hottest").get()) == 5 * 5
+        counted = driver.pstate("counts").get()
+    assert len(counted) == 2 * 5
+    assert min(counted) == at - dt.timedelta(minutes=1, seconds=8)
