@@ -21,7 +21,7 @@ from trial import MODULES, Trial, scratch
 
 ROUNDS = 6
 SUITE = "kills"
-EVERY = volume(ci=60, soak=1)
+EVERY = volume(ci=120, soak=1)
 
 
 def counted(children: Zygote):

@@ -20,7 +20,7 @@ from harness import replay, report, seed, volume
 from spark_processes import STEPS, Child
 
 ROUNDS = volume(1, 4)
-KILLS = volume(3, 50)
+KILLS = volume(2, 50)
 """Of each round, on a root of its own: 200 in soak, which can be run round by round (-k).
 
 A kill costs a start of Spark and its first, cold microbatches: 20 s on two cores of its own.
