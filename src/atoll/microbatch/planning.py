@@ -5,7 +5,7 @@ from __future__ import annotations
 from atoll.errors import DamageError
 from atoll.microbatch.objects import Ranges
 
-__all__ = ["choose_ranges", "left_behind", "lost_records"]
+__all__ = ["choose_ranges", "left_behind", "lost_records", "partition_name"]
 
 
 def lost_records(progress: dict[str, list[int]], ends: dict[str, list[int]]) -> DamageError | None:
@@ -47,10 +47,15 @@ def choose_ranges(
     return ranges
 
 
+def partition_name(depot: str, partition: int) -> str:
+    """What plans and commits call a depot partition: ``bids/3``."""
+    return f"{depot}/{partition}"
+
+
 def left_behind(ranges: Ranges, ends: dict[str, list[int]]) -> list[str]:
     """The depot partitions that have more records than the ranges: ``bids/3``."""
     return [
-        f"{depot}/{partition}"
+        partition_name(depot, partition)
         for depot, depot_ends in sorted(ends.items())
         for partition, end in enumerate(depot_ends)
         if ranges[depot][partition][1] < end

@@ -19,6 +19,7 @@ import numpy as np
 
 from atoll.dataflow import operators as op
 from atoll.errors import AtollError
+from atoll.microbatch.planning import partition_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,7 +60,7 @@ class Records:
             For each number an index into the second, which names the partitions: ``bids/3``.
         """
         at = np.searchsorted(np.array(self._begins, np.int64), numbers, side="right") - 1
-        return at, [f"{each.depot}/{each.partition}" for each in self._firsts]
+        return at, [partition_name(each.depot, each.partition) for each in self._firsts]
 
     def find(self, number: int | None) -> Record | None:
         """The record of that number; None when there is none."""
