@@ -3,48 +3,79 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from atoll.aggregates.count import EVERY_ROW, Count
 from atoll.aggregates.count_distinct import FLAGS_MAX, Flags
 from atoll.dataflow import operators as op
-from atoll.dataflow.projection import Projection
 from atoll.schema import Map
 
 if TYPE_CHECKING:
     from atoll.dataflow.compound import Write
+    from atoll.dataflow.projection import Projection
     from atoll.dataflow.stream import Stream
 
-__all__ = ["count_distinct"]
+__all__ = ["count_distinct", "expressions"]
 
-_Counts = list[tuple[str | None, str | None]]
+_Counts = tuple[tuple[str | None, str | None], ...]
 """For each count the field that it goes into, and the condition under which a row counts."""
 
 
-def count_distinct(stream: Stream, write: Write, place: str) -> None:
-    """Add the steps of a write's distinct counts; those of one expression share what they keep."""
-    by_value: dict[str, _Counts] = defaultdict(list)
+def expressions(write: Write) -> Iterator[str]:
+    """What the steps need as columns."""
+    yield from (part.text for part in write.target.key_parts)
+    for value, counts in _shared(write):
+        yield _kept(value, counts)
+        yield from (condition for _, condition in counts if condition is not None)
+
+
+def count_distinct(
+    stream: Stream, write: Write, projection: Projection, before: op.Operator, place: str
+) -> None:
+    """Add the steps of a write's distinct counts; those of one expression share what they keep.
+
+    ``before`` gives the columns of a projection of all :func:`expressions`.
+    """
+    for value, counts in _shared(write):
+        _count(stream, write, projection, (before, value, counts), place)
+
+
+def _shared(write: Write) -> Iterator[tuple[str, _Counts]]:
+    """The expressions counted, and as many counts of each as can share what they keep."""
+    by_value: dict[str, list[tuple[str | None, str | None]]] = defaultdict(list)
     for name, each in write.distinct:
         by_value[each.inputs[0]].append((name, each.condition))
     for value, counts in by_value.items():
         for first in range(0, len(counts), FLAGS_MAX):
-            _count(stream, write, value, counts[first : first + FLAGS_MAX], place)
+            yield value, tuple(counts[first : first + FLAGS_MAX])
 
 
-def _count(stream: Stream, write: Write, value: str, counts: _Counts, place: str) -> None:
+def _kept(value: str, counts: _Counts) -> str:
+    """The expression; null for a value that none of the counts counts: it need not be kept."""
+    tests = [condition for _, condition in counts if condition is not None]
+    if len(tests) < len(counts):
+        return value
+    held = " OR ".join(f"({test})" for test in tests)
+    return f"CASE WHEN {held} THEN {value} END"
+
+
+def _count(
+    stream: Stream,
+    write: Write,
+    projection: Projection,
+    counted: tuple[op.Operator, str, _Counts],
+    place: str,
+) -> None:
     target = write.target
-    projection = Projection()
+    before, value, counts = counted
     keys = tuple(projection.column(part.text) for part in target.key_parts)
     tests = [condition for _, condition in counts]
     conditions = tuple(None if test is None else projection.column(test) for test in tests)
-    if all(tests):  # a value that none of them counts need not be kept
-        held = " OR ".join(f"({test})" for test in tests)
-        value = f"CASE WHEN {held} THEN {value} END"
-    column = projection.column(value)
     step = op.FirstSeen(
-        (projection.before(stream, place),),
+        (before,),
         place,
-        column,
+        projection.column(_kept(value, counts)),
         keys,
         target.key_parts,
         Flags(tuple(test or EVERY_ROW for test in tests)),

@@ -1,7 +1,8 @@
-"""The columns that a step needs beside those of its rows: computed by one projection before it."""
+"""The columns that steps need beside those of their rows, computed by one projection."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from atoll.dataflow import operators as op
@@ -14,11 +15,19 @@ __all__ = ["Projection"]
 
 
 class Projection:
-    """Collects the expressions that a step needs as columns."""
+    """Collects the expressions that steps need as columns."""
 
     def __init__(self) -> None:
         """Nothing is computed yet."""
         self.computed: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, expressions: Iterable[str]) -> Projection:
+        """One of these expressions, so that steps which share them share one pass over the rows."""
+        projection = cls()
+        for each in expressions:
+            projection.column(each)
+        return projection
 
     def column(self, expression: str) -> str:
         """The column that holds the expression's value: itself, or a new one."""

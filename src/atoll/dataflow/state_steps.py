@@ -7,16 +7,17 @@ one projection before the step, under names of their own, so that the step itsel
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 from atoll.aggregates.base import Aggregator
 from atoll.aggregates.count import EVERY_ROW
 from atoll.aggregates.struct_of import StructOf
+from atoll.dataflow import distinct_counts
 from atoll.dataflow import operators as op
-from atoll.dataflow.compound import Write, writes_of
+from atoll.dataflow.compound import Exploded, Write, writes_of
 from atoll.dataflow.declared import PStateDeclaration, Target
-from atoll.dataflow.distinct_counts import count_distinct
 from atoll.dataflow.live_sessions import check_sessions
 from atoll.dataflow.operators.columns import bare_column
 from atoll.dataflow.projection import Projection
@@ -65,10 +66,13 @@ def aggregate(
     writes = writes_of(target, aggregator or StructOf.of(fields), place)
     if by_session:
         check_sessions(target, writes, place)
-    for write in writes:
-        rows = _exploded(stream, write, place)
-        _add_aggregate(rows, write, place, by_session=by_session)
-        count_distinct(rows, write, place)
+    for exploded, shared in groupby(writes, key=lambda each: each.exploded):
+        rows, together = _exploded(stream, exploded, place), list(shared)
+        projection = Projection.of(text for write in together for text in _expressions(write))
+        before = projection.before(rows, place)
+        for write in together:
+            _add_aggregate(rows, write, projection, before, place, by_session=by_session)
+            distinct_counts.count_distinct(rows, write, projection, before, place)
     if len(writes) > 1:
         return Aggregated(target, ())
     return Aggregated(writes[0].target, writes[0].key_names)
@@ -95,23 +99,39 @@ def _target_to_read(stream: Stream, given: object, step: str, place: str) -> Tar
     return given if isinstance(given, Target) else Target(pstate, ())  # type: ignore[arg-type]
 
 
-def _exploded(stream: Stream, write: Write, place: str) -> Stream:
-    """The stream whose rows are the entries of the map that the write takes apart."""
-    if write.exploded is None:
+def _exploded(stream: Stream, exploded: Exploded | None, place: str) -> Stream:
+    """The stream whose rows are the entries of the map that is taken apart."""
+    if exploded is None:
         return stream
     projection = Projection()
-    column = projection.column(write.exploded.expression)
+    column = projection.column(exploded.expression)
     before = projection.before(stream, place)
-    key, value = (str(bare_column(n)) for n in (write.exploded.key, write.exploded.value))
+    key, value = (str(bare_column(name)) for name in (exploded.key, exploded.value))
     return _after(stream, op.ExplodeMap((before,), place, column, key, value))
 
 
-def _add_aggregate(stream: Stream, write: Write, place: str, *, by_session: bool) -> None:
-    target = write.target
-    projection = Projection()
-    keys = [projection.column(part.text) for part in target.key_parts]
-    if isinstance(target.node, Set) and not write.deletes:
-        keys.extend(projection.column(each.inputs[0]) for _, each in write.fields)
+def _expressions(write: Write) -> Iterator[str]:
+    """What the steps of a write need as columns."""
+    yield from _key_texts(write)
+    yield from (text for _, each in write.fields for text in each.inputs if text != EVERY_ROW)
+    yield from distinct_counts.expressions(write)
+
+
+def _key_texts(write: Write) -> Iterator[str]:
+    yield from (part.text for part in write.target.key_parts)
+    if isinstance(write.target.node, Set) and not write.deletes:
+        yield from (each.inputs[0] for _, each in write.fields)
+
+
+def _add_aggregate(
+    stream: Stream,
+    write: Write,
+    projection: Projection,
+    before: op.Operator,
+    place: str,
+    *,
+    by_session: bool,
+) -> None:
     declared = tuple(
         op.AggregateField(
             name,
@@ -120,8 +140,8 @@ def _add_aggregate(stream: Stream, write: Write, place: str, *, by_session: bool
         )
         for name, each in write.fields
     )
-    before = projection.before(stream, place)
-    step = op.Aggregate((before,), place, target, tuple(keys), declared, write.deletes, by_session)
+    keys = tuple(map(projection.column, _key_texts(write)))
+    step = op.Aggregate((before,), place, write.target, keys, declared, write.deletes, by_session)
     stream.graph.add(step)
 
 
