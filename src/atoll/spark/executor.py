@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import JobOutcome, Manifest, Outcome
 from atoll.spark.frames import JobFrames
+from atoll.spark.handing import handing
 from atoll.spark.limit import JobLimit
 from atoll.spark.seats import Seats
 from atoll.spark.shipping import ship
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["SparkExecutor"]
 
 _PREPARE_SECONDS_MAX = 30.0
+_FRAMES_MAX = 32
 _TRANSFER = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
@@ -71,6 +74,7 @@ class SparkExecutor:
         tracked = {self.operators[number] for number in program.tracked}
         self.columns = Tracking(session, tracked, schemas)
         self.shipped = ship(program, graph)
+        self.frames: OrderedDict[tuple[int, int], JobFrames] = OrderedDict()
         self.seats = Seats(session, fixed=seated)
         self.limit: JobLimit | None = None
         self.preparing: JobLimit | None = None
@@ -121,7 +125,7 @@ class SparkExecutor:
         program = self.program.keeping(options.history_microbatches)
         if program is not self.program:
             self.program = self.specs.program = program
-            self.shipped = ship(program, self.graph)
+            self._ship()
 
     def cancel(self) -> None:
         """End the running attempt's job; whoever takes over need not wait for its tasks."""
@@ -140,27 +144,45 @@ class SparkExecutor:
         if placement != self.program.placement:
             self.program = self.program.placed(placement)
             self.specs = JobSpecs(self.program, self.cut, self.depots, self.specs.options)
-            self.shipped = ship(self.program, self.graph)
+            self._ship()
 
     def _collected(self, limit: JobLimit, job: JobProgram, spec: JobSpec) -> list[Manifest]:
-        frames = JobFrames(
-            self.seats,
-            self.program.placement,
-            self.shipped,
-            job,
-            spec,
-            self.operators,
-            self.columns,
-        )
+        frames = self._frames_of(job, len(spec.splits))
         try:
-            if self._is_direct(job, spec):
-                return limit.manifests(frames.direct())
-            if not self.seats.fixed:
-                return limit.manifests(frames.exchanged())
-            blobs = limit.collect(frames.packed())
-            return limit.manifests(frames.handed([(row[0], bytes(row[1])) for row in blobs]))
+            with handing(self.session, self.program, spec):
+                if self._is_direct(job, spec):
+                    return limit.manifests(frames.direct())
+                if not self.seats.fixed:
+                    return limit.manifests(frames.exchanged())
+                blobs = limit.collect(frames.packed())
+                return limit.manifests(frames.handed([(row[0], bytes(row[1])) for row in blobs]))
         finally:
-            frames.release()
+            if not frames.lasting:
+                frames.release()
+                del self.frames[job.index, len(spec.splits)]
+
+    def _frames_of(self, job: JobProgram, reading_tasks: int) -> JobFrames:
+        """The job's frames, built by the first microbatch that has so many reading tasks."""
+        key = job.index, reading_tasks
+        if key not in self.frames:
+            self.frames[key] = JobFrames(
+                self.seats,
+                self.program.placement,
+                self.shipped,
+                job,
+                reading_tasks,
+                self.operators,
+                self.columns,
+            )
+            while len(self.frames) > _FRAMES_MAX:
+                self.frames.popitem(last=False)
+        self.frames.move_to_end(key)
+        return self.frames[key]
+
+    def _ship(self) -> None:
+        """Pickle the program anew; the frames built so far run an old one."""
+        self.shipped = ship(self.program, self.graph)
+        self.frames.clear()
 
     def _is_plain(self, job: JobProgram) -> bool:
         """Whether nothing of the user's stands between what the job reads and its state steps.

@@ -1,7 +1,8 @@
-"""Builds the DataFrame of one job: rows read, steps run, blobs exchanged, actors run.
+"""Builds the DataFrames of a job: rows read, steps run, blobs exchanged, actors run.
 
-Every microbatch gets a fresh plan, because a plan that runs again would reuse the exchange files
-of its first run. Only the frames that merely number the tasks are kept.
+A job's frames are the same for every microbatch that has as many reading tasks, for what a
+microbatch reads is handed to the tasks beside them. Each run is a query of its own over them:
+one that ran again would reuse the exchange files of its first run.
 
 Between packing and the actors there is one exchange. On one host it is Spark's. On a cluster Spark
 would choose where the stage after its exchange runs, but an actor belongs where its state is; so
@@ -11,10 +12,14 @@ there the packed rows go through the shared root, and actors are tasks of a job 
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from atoll.dataflow import operators as op
+from atoll.dataflow.operators.columns import quoted
+from atoll.dataflow.rows import ORIGIN
 from atoll.spark.analysis import spark_schema
+from atoll.spark.pruning import columns_used, is_deterministic
 from atoll.spark.shipping import Shipped
 from atoll.spark.tasks import (
     BLOB_SCHEMA,
@@ -28,7 +33,8 @@ from atoll.spark.tasks import (
     StepTask,
     told_schema,
 )
-from atoll.tasks.program import JobProgram, JobSpec, TaskChain
+from atoll.tasks.needed import columns_needed
+from atoll.tasks.program import JobProgram, TaskChain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,14 +49,14 @@ __all__ = ["JobFrames"]
 
 
 class JobFrames:
-    """The frames of one job of one attempt.
+    """The frames of one job.
 
     Args:
         seats: The frames that number the tasks.
         placement: Which units run the tasks.
         shipped: The program.
         job: Which of its jobs.
-        spec: What this attempt reads and follows.
+        reading_tasks: How many tasks read.
         operators: The topology's operators by number, for its column steps.
         columns: The columns of the operators' frames.
     """
@@ -61,7 +67,7 @@ class JobFrames:
         placement: Placement,
         shipped: Shipped,
         job: JobProgram,
-        spec: JobSpec,
+        reading_tasks: int,
         operators: Mapping[int, op.Operator],
         columns: Tracking,
     ) -> None:
@@ -70,49 +76,86 @@ class JobFrames:
         self.placement = placement
         self.shipped = shipped
         self.job = job
-        self.spec = spec
+        self.reading_tasks = reading_tasks
         self.operators = operators
         self.columns = columns
         self.number = {operator: number for number, operator in operators.items()}
+        self.used: dict[str, frozenset[str]] = {}
         self.memo: dict[op.Operator, DataFrame] = {}
         self.told: list[DataFrame] = []
         self.held: list[DataFrame] = []
+        self.lasting = True
+        """Whether other microbatches can use the same frames."""
 
     def direct(self) -> DataFrame:
         """Actors that read for themselves: one stage."""
-        return self._actors().mapInArrow(DirectTask(self.shipped, self.spec), _MANIFEST_DDL)
+        return self._direct.alias(_RUN)
 
     def exchanged(self) -> DataFrame:
         """Rows packed where they are read, exchanged by actor, then the actors: two stages."""
-        exchanged = self.packed().repartitionById(len(self.placement.units), "actor")
-        return exchanged.mapInArrow(ActorTask(self.shipped, self.spec), _MANIFEST_DDL)
+        return self._exchanged.alias(_RUN)
+
+    def packed(self) -> DataFrame:
+        """Rows packed where they are read: for each blob the number of its actor."""
+        return self._packed.alias(_RUN)
 
     def handed(self, blobs: Sequence[tuple[int, bytes]]) -> DataFrame:
         """The actors, given what :meth:`packed` made: one stage."""
         by_actor: dict[int, list[bytes]] = {}
         for actor, blob in blobs:
             by_actor.setdefault(actor, []).append(blob)
-        task = HandedTask(self.shipped, self.spec, by_actor)
-        return self._actors().mapInArrow(task, _MANIFEST_DDL)
+        return self._actors().mapInArrow(HandedTask(self.shipped, by_actor), _MANIFEST_DDL)
 
-    def packed(self) -> DataFrame:
-        """Rows packed where they are read: for each blob the number of its actor."""
-        roots = {c.origin for c in self.job.chains if self._is_root(c)}
+    @functools.cached_property
+    def _direct(self) -> DataFrame:
+        return self._actors().mapInArrow(DirectTask(self.shipped), _MANIFEST_DDL)
+
+    @functools.cached_property
+    def _exchanged(self) -> DataFrame:
+        exchanged = self._packed.repartitionById(len(self.placement.units), "actor")
+        return exchanged.mapInArrow(ActorTask(self.shipped), _MANIFEST_DDL)
+
+    @functools.cached_property
+    def _packed(self) -> DataFrame:
         frames = []
+        roots = {c.origin for c in self.job.chains if self._is_root(c)}
         if roots:
-            task = PackTask(self.shipped, self.spec, frozenset(roots), reads=True)
+            task = PackTask(self.shipped, frozenset(roots), reads=True)
             frames.append(self._readers().mapInArrow(task, _BLOB_DDL))
-        columns = {c.origin for c in self.job.chains if not self._is_root(c)}
-        for origin in sorted(columns):
-            task = PackTask(self.shipped, self.spec, frozenset({origin}), reads=False)
-            frames.append(self._frame(self.operators[origin]).mapInArrow(task, _BLOB_DDL))
+        origins = sorted({c.origin for c in self.job.chains if not self._is_root(c)})
+        for origin, rows in zip(origins, self._columns(origins), strict=True):
+            task = PackTask(self.shipped, frozenset({origin}), reads=False)
+            frames.append(rows.mapInArrow(task, _BLOB_DDL))
         frames.extend(self.told)
         return functools.reduce(lambda one, other: one.unionAll(other), frames)
+
+    def _columns(self, origins: Sequence[int]) -> list[DataFrame]:
+        """What the chains of these origins take of their rows."""
+        frames = [self._taken(origin) for origin in origins]
+        called = any(isinstance(each, op.Transform) for each in self.memo)
+        if self.held or called or not all(map(is_deterministic, frames)):
+            self.lasting = False
+            return frames
+        readers = [f"read {number}" for number in self.operators]
+        self.used = columns_used(frames, readers)
+        if not self.used:
+            return frames
+        self.memo.clear()
+        return [self._taken(origin) for origin in origins]
+
+    def _taken(self, origin: int) -> DataFrame:
+        frame = self._frame(self.operators[origin])
+        chains = [each for each in self.job.chains if each.origin == origin]
+        needed = columns_needed(self.job, chains)
+        if needed is None:
+            return frame
+        kept = [name for name in frame.columns if name in needed or name == ORIGIN]
+        return frame.select(*map(quoted, kept or frame.columns[:1]))
 
     def _readers(self) -> DataFrame:
         """The units of the source fragment in turn."""
         source = self.placement.source
-        units = [source[index % len(source)] for index in range(len(self.spec.splits))]
+        units = [source[index % len(source)] for index in range(self.reading_tasks)]
         return self.seats.tasks(units, self.placement.hosts)
 
     def _actors(self) -> DataFrame:
@@ -131,7 +174,11 @@ class JobFrames:
         match operator:
             case op.RootOperator() | op.StateOperator():
                 schema = self.columns.schema(operator)
-                task = ReadTask(self.shipped, self.spec, self.number[operator], schema)
+                task = ReadTask(self.shipped, self.number[operator])
+                used = self.used.get(task.__name__)
+                if used is not None:
+                    task = replace(task, used=used)
+                    schema = task.pruned(schema)
                 return self._readers().mapInArrow(task, spark_schema(schema))
             case op.Watermark(inputs=inputs):
                 return self._frame(inputs[0])
@@ -139,7 +186,7 @@ class JobFrames:
                 return self._stepped(operator, self._frame(inputs[0]))
             case op.ColumnOperator(inputs=inputs):
                 frames = [self._frame(each) for each in inputs]
-                return self.columns.apply(operator, frames, len(self.spec.splits))
+                return self.columns.apply(operator, frames, self.reading_tasks)
         raise AssertionError(operator)
 
     def _stepped(self, operator: op.BatchOperator, frame: DataFrame) -> DataFrame:
@@ -151,7 +198,7 @@ class JobFrames:
         chain = TaskChain(-1, self.columns.schemas[operator.inputs[0]], (operator,), ())
         tracked = operator in self.columns.carrying
         reports = self.number[operator] in self.job.reporting
-        task = StepTask(self.shipped, self.spec, chain, tracked, reports)
+        task = StepTask(self.shipped, chain, tracked, reports)
         if not reports:
             return frame.mapInArrow(task, spark_schema(self.columns.schema(operator)))
         schema = told_schema(self.columns.schemas[operator], tracked=tracked)
@@ -167,5 +214,6 @@ class JobFrames:
             frame.unpersist()
 
 
+_RUN = "run"
 _BLOB_DDL = spark_schema(BLOB_SCHEMA)
 _MANIFEST_DDL = spark_schema(MANIFEST_SCHEMA)

@@ -16,6 +16,7 @@ from pyspark import TaskContext
 from atoll.dataflow.rows import ORIGIN_FIELD, conformed
 from atoll.microbatch.outcome import ActorFailure, Manifest
 from atoll.spark.failures import telling
+from atoll.spark.handing import handed_spec
 from atoll.spark.shipping import Shipped
 from atoll.tasks.actor import run_actor
 from atoll.tasks.attempt import described
@@ -60,30 +61,59 @@ _NO_UNIT = -1
 
 @dataclass(frozen=True)
 class _Task:
-    shipped: Shipped
-    spec: JobSpec
+    """A task of any attempt: what it is to do this time comes beside it, with its Spark job."""
 
-    def parts(self) -> tuple[Program, JobProgram]:
-        """The program and the job that the task is part of."""
-        program = self.shipped.load()
-        return program, program.jobs[self.spec.job]
+    shipped: Shipped
+
+    def parts(self) -> tuple[Program, JobSpec, JobProgram]:
+        """The program, what this attempt does, and the job that the task is part of."""
+        program, spec = self.shipped.load(), handed_spec()
+        return program, spec, program.jobs[spec.job]
 
 
 @dataclass(frozen=True)
 class ReadTask(_Task):
-    """Reads one origin's splits as rows, for the column steps after it."""
+    """Reads one origin's splits as rows, for the column steps after it.
+
+    Columns that are not ``used`` are nulls; None says that all are.
+    """
 
     origin: int
-    schema: pa.Schema
+    used: frozenset[str] | None = None
+
+    @property
+    def __name__(self) -> str:
+        """How Spark's plans call it."""
+        return f"read {self.origin}"
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """``batches`` hold the indices of the splits that this task reads."""
-        program, _ = self.parts()
-        with telling(failure_file(program, self.spec)):
+        program, spec, _ = self.parts()
+        with telling(failure_file(program, spec)):
             for index in _indices(batches):
-                for split in self.spec.splits[index]:
+                for split in spec.splits[index]:
                     if split.origin == self.origin:
-                        yield from read_split(program, split)
+                        yield from map(self._rows, read_split(program, split))
+
+    def pruned(self, schema: pa.Schema) -> pa.Schema:
+        """The schema of rows of which only some columns are used."""
+        used = self.used
+        return pa.schema(
+            [
+                field if used is None or field.name in used else field.with_nullable(nullable=True)
+                for field in schema
+            ]
+        )
+
+    def _rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        used = self.used
+        if used is None:
+            return batch
+        columns = [
+            column if field.name in used else pa.nulls(len(batch), field.type)
+            for field, column in zip(batch.schema, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.pruned(batch.schema))
 
 
 @dataclass(frozen=True)
@@ -100,23 +130,23 @@ class StepTask(_Task):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows in, rows out."""
-        program, _ = self.parts()
-        with telling(failure_file(program, self.spec)), locating(program, self.spec):
+        program, spec, _ = self.parts()
+        with telling(failure_file(program, spec)), locating(program, spec):
             schema = self.chain.origin_schema
-            steps = [step.at(self.spec.times) for step in self.chain.steps]
+            steps = [step.at(spec.times) for step in self.chain.steps]
             if not self.reports:
                 heard = None if program.dead_letter is None else UNHEARD
                 for batch in run_steps(batches, schema, steps, heard):
                     yield conformed(batch, tracked=self.tracked)
                 return
-            packer = RejectPacker(program, self.spec)
+            packer = RejectPacker(program, spec)
             columns = told_schema(steps[-1].schema((schema,)), tracked=self.tracked)
             for batch in run_steps(batches, schema, steps, packer):
                 rows = conformed(batch, tracked=self.tracked)
                 nothing = pa.nulls(len(rows), pa.binary())
                 yield pa.RecordBatch.from_arrays([*rows.columns, nothing], schema=columns)
             for _, payload in packer.finish():
-                yield _told(columns, _wrapped(program, self.spec, (REJECTS, 0), payload))
+                yield _told(columns, _wrapped(program, spec, (REJECTS, 0), payload))
 
 
 @dataclass(frozen=True)
@@ -133,18 +163,18 @@ class PackTask(_Task):
         """Blobs for the actors, or one failure for all of them."""
         sequence = TaskContext.get().partitionId()  # type: ignore[union-attr]  # in a task
         try:
-            program, job = self.parts()
+            program, spec, job = self.parts()
             actors = {unit: number for number, unit in enumerate(program.units)}
             chains = [chain for chain in job.chains if chain.origin in self.origins]
-            packers = packers_of(program, self.spec, sequence)
+            packers = packers_of(program, spec, sequence)
             if self.reads:
                 for index in _indices(batches):
-                    feed_splits(program, self.spec, chains, index, packers)
+                    feed_splits(program, spec, chains, index, packers)
             else:
-                feed(program, self.spec, list(batches), chains, packers)
+                feed(program, spec, list(batches), chains, packers)
             for tag, packer in packers.items():
                 for unit, rows in packer.finish():
-                    blob = _wrapped(program, self.spec, (tag, sequence), rows)
+                    blob = _wrapped(program, spec, (tag, sequence), rows)
                     yield _placed(actors[unit], blob)
         except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
             yield _placed(0, wrap(_FAILED, sequence, pa.py_buffer(_failure(error))))
@@ -160,7 +190,7 @@ class ActorTask(_Task):
         blobs: list[Blob] = []
         for batch in batches:
             blobs.extend(unwrap(blob.as_buffer()) for blob in batch.column(1))
-        yield _manifest(_acted(self.shipped, self.spec, actor, blobs))
+        yield _manifest(_acted(self.shipped, actor, blobs))
 
 
 @dataclass(frozen=True)
@@ -173,7 +203,7 @@ class HandedTask(_Task):
         """The actor's number is this task's number."""
         for actor in _indices(batches):
             blobs = [unwrap(pa.py_buffer(blob)) for blob in self.blobs.get(actor, ())]
-            yield _manifest(_acted(self.shipped, self.spec, actor, blobs))
+            yield _manifest(_acted(self.shipped, actor, blobs))
 
 
 @dataclass(frozen=True)
@@ -187,11 +217,11 @@ class DirectTask(_Task):
         """The actor's number is this task's number."""
         for actor in _indices(batches):
             try:
-                program, job = self.parts()
+                program, spec, job = self.parts()
                 unit = program.units[actor]
-                packers = packers_of(program, self.spec)
-                for index in range(len(self.spec.splits)):
-                    feed_splits(program, self.spec, job.chains, index, packers)
+                packers = packers_of(program, spec)
+                for index in range(len(spec.splits)):
+                    feed_splits(program, spec, job.chains, index, packers)
                 blobs: list[Blob] = [
                     (tag, 0, rows)
                     for tag, packer in packers.items()
@@ -199,7 +229,7 @@ class DirectTask(_Task):
                 ]
             except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
                 blobs = [(_FAILED, 0, pa.py_buffer(_failure(error)))]
-            yield _manifest(_acted(self.shipped, self.spec, actor, blobs))
+            yield _manifest(_acted(self.shipped, actor, blobs))
 
 
 @dataclass(frozen=True)
@@ -218,14 +248,14 @@ class WarmTask:
         yield from ()
 
 
-def _acted(shipped: Shipped, spec: JobSpec, actor: int, blobs: list[Blob]) -> Manifest:
+def _acted(shipped: Shipped, actor: int, blobs: list[Blob]) -> Manifest:
     for tag, _, payload in blobs:
         if tag == _FAILED and not isinstance(payload, str):
             failure = msgspec.msgpack.decode(payload, type=ActorFailure)
             return Manifest("", _NO_UNIT, failure=failure)
     try:
         program = shipped.load()
-        return run_actor(program, spec, program.units[actor], blobs)
+        return run_actor(program, handed_spec(), program.units[actor], blobs)
     except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
         return Manifest("", _NO_UNIT, failure=described(error))
 
