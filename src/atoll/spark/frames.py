@@ -19,7 +19,7 @@ from atoll.dataflow import operators as op
 from atoll.dataflow.operators.columns import quoted
 from atoll.dataflow.rows import ORIGIN
 from atoll.spark.analysis import spark_schema
-from atoll.spark.pruning import columns_used, is_deterministic
+from atoll.spark.pruning import columns_used, lasts
 from atoll.spark.shipping import Shipped
 from atoll.spark.tasks import (
     BLOB_SCHEMA,
@@ -133,7 +133,7 @@ class JobFrames:
         """What the chains of these origins take of their rows."""
         frames = [self._taken(origin) for origin in origins]
         called = any(isinstance(each, op.Transform) for each in self.memo)
-        if self.held or called or not all(map(is_deterministic, frames)):
+        if self.held or called or not all(map(lasts, frames)):
             self.lasting = False
             return frames
         readers = [f"read {number}" for number in self.operators]

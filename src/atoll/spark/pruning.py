@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["columns_used", "is_deterministic"]
+__all__ = ["columns_used", "lasts"]
 
 _Used = frozenset[str] | None
 
@@ -34,13 +34,15 @@ def columns_used(frames: Sequence[DataFrame], readers: Sequence[str]) -> dict[st
     return {reader: used for reader, used in found.items() if used is not None}
 
 
-def is_deterministic(frame: DataFrame) -> bool:
-    """Whether the frame's rows depend on those read alone: no ``rand()`` or ``uuid()`` in it.
+def lasts(frame: DataFrame) -> bool:
+    """Whether the frame's rows depend on those read alone, so that a later run may use its plan.
 
-    The seeds of such functions are part of a plan.
+    Not with ``rand()`` or ``uuid()``, whose seeds are part of a plan; nor with a subquery, for a
+    plan knows which files a table had.
     """
     plan: Any = frame._jdf  # noqa: SLF001 - no public way
-    return bool(plan.queryExecution().analyzed().deterministic())
+    analyzed = plan.queryExecution().analyzed()
+    return bool(analyzed.deterministic() and analyzed.subqueriesAll().isEmpty())
 
 
 def _walk(node: Any, used: _Used, readers: set[str]) -> Iterator[tuple[str, _Used]]:
