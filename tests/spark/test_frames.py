@@ -112,6 +112,23 @@ def test_a_transform_is_called_for_each_microbatch(built):
     assert len({row["v"] for row in found}) == MICROBATCHES
 
 
+def test_a_transform_that_raised_is_called_again(built):
+    """What was built before it raised serves nobody."""
+    calls = []
+
+    def make(mb, rows, out):
+        def change(frame):
+            calls.append(1)
+            if len(calls) in (2, 4):  # the first call is the deployment's
+                raise ConnectionError("no catalog")
+            return frame.selectExpr("k", "v")
+
+        rows.where("v >= 0").transform(change).append_to(out)
+
+    assert len(run(make)) == 2 * MICROBATCHES
+    assert len(calls) > MICROBATCHES
+
+
 def test_a_long_spec_goes_through_a_file(monkeypatch):
     """Spark sends the properties of a job with each of its tasks."""
     parked = []

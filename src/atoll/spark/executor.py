@@ -19,7 +19,7 @@ from atoll.spark.seats import Seats
 from atoll.spark.shipping import ship
 from atoll.spark.tasks import WarmTask
 from atoll.spark.tracking import Tracking
-from atoll.tasks.attempt import BlockSource, JobSpecs, has_work, rows_of
+from atoll.tasks.attempt import BlockSource, JobSpecs, has_work, row_bytes_of, rows_of
 from atoll.tasks.program import JobProgram, JobSpec, Program
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ __all__ = ["SparkExecutor"]
 
 _PREPARE_SECONDS_MAX = 30.0
 _FRAMES_MAX = 32
+_TRANSFER_BYTES_MAX = 16 * 1024 * 1024
+"""As depots store them, which may be a quarter of what they take in memory, or less."""
 _TRANSFER = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
@@ -89,7 +91,6 @@ class SparkExecutor:
             AttemptError: When a task failed, an executor was lost or the time was over.
         """
         self._place(placement)
-        self.session.conf.set(_TRANSFER, str(self.specs.options.transfer_rows_max))
         done: list[JobOutcome] = []
         with self._limited(timeout_seconds) as limit:
             for job in self.program.jobs:
@@ -148,6 +149,7 @@ class SparkExecutor:
 
     def _collected(self, limit: JobLimit, job: JobProgram, spec: JobSpec) -> list[Manifest]:
         frames = self._frames_of(job, len(spec.splits))
+        self.session.conf.set(_TRANSFER, str(self._transfer_rows(spec)))
         try:
             with handing(self.session, self.program, spec):
                 if self._is_direct(job, spec):
@@ -160,6 +162,11 @@ class SparkExecutor:
             if not frames.lasting:
                 frames.release()
                 del self.frames[job.index, len(spec.splits)]
+
+    def _transfer_rows(self, spec: JobSpec) -> int:
+        """How many rows Spark may move at once: fewer, where rows are long."""
+        fitting = _TRANSFER_BYTES_MAX / max(1.0, row_bytes_of(spec))
+        return max(1, min(self.specs.options.transfer_rows_max, int(fitting)))
 
     def _frames_of(self, job: JobProgram, reading_tasks: int) -> JobFrames:
         """The job's frames, built by the first microbatch that has so many reading tasks."""

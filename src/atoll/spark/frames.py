@@ -84,8 +84,8 @@ class JobFrames:
         self.memo: dict[op.Operator, DataFrame] = {}
         self.told: list[DataFrame] = []
         self.held: list[DataFrame] = []
-        self.lasting = True
-        """Whether other microbatches can use the same frames."""
+        self.lasting = False
+        """Whether other microbatches can use what was built; not before it is."""
 
     def direct(self) -> DataFrame:
         """Actors that read for themselves: one stage."""
@@ -108,6 +108,7 @@ class JobFrames:
 
     @functools.cached_property
     def _direct(self) -> DataFrame:
+        self.lasting = True
         return self._actors().mapInArrow(DirectTask(self.shipped), _MANIFEST_DDL)
 
     @functools.cached_property
@@ -133,8 +134,8 @@ class JobFrames:
         """What the chains of these origins take of their rows."""
         frames = [self._taken(origin) for origin in origins]
         called = any(isinstance(each, op.Transform) for each in self.memo)
-        if self.held or called or not all(map(lasts, frames)):
-            self.lasting = False
+        self.lasting = not self.held and not called and all(map(lasts, frames))
+        if not self.lasting:
             return frames
         readers = [f"read {number}" for number in self.operators]
         self.used = columns_used(frames, readers)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from atoll.microbatch.objects import Plan
     from atoll.pstate.history import FileRef
 
-__all__ = ["BlockSource", "JobSpecs", "described", "has_work", "rows_of"]
+__all__ = ["BlockSource", "JobSpecs", "described", "has_work", "row_bytes_of", "rows_of"]
 
 _ROWS_PER_READER_LEAST = 5_000
 
@@ -198,6 +198,13 @@ def rows_of(spec: JobSpec) -> int:
         for share in spec.splits
         for split in share
     )
+
+
+def row_bytes_of(spec: JobSpec) -> float:
+    """How many bytes a row takes where it is stored: the most of the means of what a job reads."""
+    blocks = ((ref.length, ref.rows) for share in spec.splits for s in share for ref in s.blocks)
+    files = ((file.size, file.rows) for share in spec.splits for s in share for file in s.files)
+    return max((size / rows for size, rows in (*blocks, *files) if rows), default=0.0)
 
 
 def described(error: Exception) -> ActorFailure:
