@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 import atoll
@@ -29,8 +31,8 @@ def built(monkeypatch):
     return made
 
 
-def run(make, emitted="k string, v long", partitions=1):
-    """What comes out of two rows in each of some microbatches."""
+def run(make, emitted="k string, v long", partitions=1, keys=("a", "b")):
+    """What comes out of a row for each key in each of some microbatches."""
     module = atoll.Module("frames")
     rows = module.depot("rows", ROW, partitions=partitions)
     out = module.depot("out", emitted, partitions=1)
@@ -38,7 +40,7 @@ def run(make, emitted="k string, v long", partitions=1):
     make(mb, mb.source(rows, start_from=start.beginning()), out)
     with TopologyTestDriver(module, engine="spark") as driver:
         for number in range(MICROBATCHES):
-            batch = [{"k": each, "v": number, "w": -number} for each in "ab"]
+            batch = [{"k": each, "v": number, "w": -number} for each in keys]
             driver.depot("rows").append(batch)
             driver.run_until_idle()
         end = driver.depot("out").end_offsets()[0]
@@ -146,3 +148,27 @@ def test_a_long_spec_goes_through_a_file(monkeypatch):
 
     assert len(run(make, partitions=3)) == 2 * MICROBATCHES
     assert len(parked) == MICROBATCHES
+
+
+@pytest.mark.parametrize("bytes_max", [1_000, 1_000_000])
+def test_long_rows_move_few_at_a_time(monkeypatch, bytes_max):
+    """As many as take so many bytes in their depot."""
+    monkeypatch.setattr(executors, "_TRANSFER_BYTES_MAX", bytes_max)
+    chance = random.Random(1)
+    keys = [f"{chance.getrandbits(1200):x}" for _ in range(12)]
+
+    def counted(batches):
+        import pyarrow as pa
+
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"k": ["rows"], "v": [batch.num_rows]})
+
+    def make(mb, rows, out):
+        rows.transform(lambda frame: frame.mapInArrow(counted, "k string, v long")).append_to(out)
+
+    moved = [row["v"] for row in run(make, keys=keys)]
+    assert sum(moved) == len(keys) * MICROBATCHES
+    if bytes_max == 1_000:
+        assert max(moved) < len(keys) / 2
+    else:
+        assert set(moved) == {len(keys)}
