@@ -132,6 +132,7 @@ class JobFrames:
 
     def _columns(self, origins: Sequence[int]) -> list[DataFrame]:
         """What the chains of these origins take of their rows."""
+        self.lasting = False  # should a function raise in it
         frames = [self._taken(origin) for origin in origins]
         called = any(isinstance(each, op.Transform) for each in self.memo)
         self.lasting = not self.held and not called and all(map(lasts, frames))
