@@ -37,8 +37,27 @@ def count_distinct(
 
     ``before`` gives the columns of a projection of all :func:`expressions`.
     """
+    target = write.target
+    keys = tuple(projection.column(part.text) for part in target.key_parts)
     for value, counts in _shared(write):
-        _count(stream, write, projection, (before, value, counts), place)
+        tests = [condition for _, condition in counts]
+        step = op.FirstSeen(
+            (before,),
+            place,
+            projection.column(_kept(value, counts)),
+            keys,
+            target.key_parts,
+            Flags(tuple(test or EVERY_ROW for test in tests)),
+            tuple(None if test is None else projection.column(test) for test in tests),
+            stream.graph.add_private("distinct", Map(int, int), place),
+        )
+        stream.graph.add(step)
+        fields = tuple(
+            op.AggregateField(name, Count((step.new_name(number),)), (step.new_name(number),))
+            for number, (name, _) in enumerate(counts)
+        )
+        names = tuple(step.key_name(number) for number in range(len(keys)))
+        stream.graph.add(op.Aggregate((step,), place, target, names, fields))
 
 
 def _shared(write: Write) -> Iterator[tuple[str, _Counts]]:
@@ -58,34 +77,3 @@ def _kept(value: str, counts: _Counts) -> str:
         return value
     held = " OR ".join(f"({test})" for test in tests)
     return f"CASE WHEN {held} THEN {value} END"
-
-
-def _count(
-    stream: Stream,
-    write: Write,
-    projection: Projection,
-    counted: tuple[op.Operator, str, _Counts],
-    place: str,
-) -> None:
-    target = write.target
-    before, value, counts = counted
-    keys = tuple(projection.column(part.text) for part in target.key_parts)
-    tests = [condition for _, condition in counts]
-    conditions = tuple(None if test is None else projection.column(test) for test in tests)
-    step = op.FirstSeen(
-        (before,),
-        place,
-        projection.column(_kept(value, counts)),
-        keys,
-        target.key_parts,
-        Flags(tuple(test or EVERY_ROW for test in tests)),
-        conditions,
-        stream.graph.add_private("distinct", Map(int, int), place),
-    )
-    stream.graph.add(step)
-    fields = tuple(
-        op.AggregateField(name, Count((step.new_name(number),)), (step.new_name(number),))
-        for number, (name, _) in enumerate(counts)
-    )
-    names = tuple(step.key_name(number) for number in range(len(keys)))
-    stream.graph.add(op.Aggregate((step,), place, target, names, fields))

@@ -31,6 +31,7 @@ from atoll.spark.tasks import (
     PackTask,
     ReadTask,
     StepTask,
+    reader_name,
     told_schema,
 )
 from atoll.tasks.needed import columns_needed
@@ -138,8 +139,7 @@ class JobFrames:
         self.lasting = not self.held and not called and all(map(lasts, frames))
         if not self.lasting:
             return frames
-        readers = [f"read {number}" for number in self.operators]
-        self.used = columns_used(frames, readers)
+        self.used = columns_used(frames, [reader_name(number) for number in self.operators])
         if not self.used:
             return frames
         self.memo.clear()

@@ -39,6 +39,7 @@ __all__ = [
     "ReadTask",
     "StepTask",
     "WarmTask",
+    "reader_name",
     "told_schema",
 ]
 
@@ -84,7 +85,7 @@ class ReadTask(_Task):
     @property
     def __name__(self) -> str:
         """How Spark's plans call it."""
-        return f"read {self.origin}"
+        return reader_name(self.origin)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """``batches`` hold the indices of the splits that this task reads."""
@@ -274,6 +275,11 @@ def _wrapped(program: Program, spec: JobSpec, place: tuple[int, int], rows: pa.B
     """A blob of a tag and a sequence number, its rows parked when they are many."""
     parked = rows.size > INLINE_BYTES_MAX
     return wrap(*place, park(program, spec.id, rows) if parked else rows)
+
+
+def reader_name(origin: int) -> str:
+    """How Spark's plans call what reads the rows of an operator."""
+    return f"read {origin}"
 
 
 def told_schema(schema: pa.Schema, *, tracked: bool) -> pa.Schema:
