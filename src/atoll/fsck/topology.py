@@ -214,9 +214,11 @@ class _Check:
                     self.report.leftover(name, "left by an attempt that did not commit")
         for timeline in range(self.timelines.number):
             objects = commit_objects(self.store, self.module, self.topology, timeline)
-            for number in objects.numbers():
-                if self.timelines.of(number) != timeline:
-                    self.report.leftover(objects.name(number), "a rollback took it back")
+            plans = plan_objects(self.store, self.module, self.topology, timeline)
+            for each in (objects, plans):
+                for number in each.numbers():
+                    if self.timelines.of(number) != timeline:
+                        self.report.leftover(each.name(number), "a rollback took it back")
 
 
 def _microbatch_of(name: str) -> int:
