@@ -119,6 +119,11 @@ class Options:
     small_records_max: int = _option("topology.microbatch.small.max.records", 20_000, 0, _COUNT_MAX)
     """Up to how many records a microbatch runs without an exchange, each actor reading all."""
 
+    recovery_check_seconds: int = _option(
+        "topology.recovery.check.interval.seconds", 60, 1, _DAY_MILLIS // 1000
+    )
+    """How often some of the files that recovery needs are looked for."""
+
     by_depot: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """For each depot that has values of its own, these, by public name."""
 
