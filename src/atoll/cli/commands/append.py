@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, UrlOption
-from atoll.cli.output import cell, note, print_json
+from atoll.cli.output import OutputError, cell, note, print_json
 from atoll.cli.sources import Format, Source, argument_source, file_source, stdin_source
 from atoll.errors import RecordsRefusedError, UsageError
 
@@ -87,8 +87,12 @@ def append(
             )
             for place, source in enumerate(sources)
         ]
-    _report(results, output)
     kept = sum(result["appended"] for result in results)
+    try:
+        _report(results, output)
+    except OutputError as error:
+        hint = f"{kept:,} records are stored: do not append them again"
+        raise OutputError(error.message, hint=hint if kept else error.hint) from None
     if any(result["refused"] for result in results):
         raise typer.Exit(EXIT_SOME_REFUSED if kept else EXIT_NOTHING_KEPT)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atoll.cli.options import DEFAULT_PORT, DEFAULT_URL
-from atoll.cli.output import note
+from atoll.cli.output import OutputClosedError, OutputError, note
 from atoll.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def run(
     """
     from atoll.cli.logs import configure_logs
     from atoll.cli.redeploy import Redeployer
-    from atoll.cli.signals import stopping
+    from atoll.cli.signals import stopping, telling
     from atoll.cli.target import load_module
     from atoll.server.serve import bind
 
@@ -84,13 +84,13 @@ def run(
         from atoll.server import ServerSettings, create_app, serve
         from atoll.spark.shutdown import ending_spark
 
-        with ending_spark(), cluster:
+        with ending_spark(), telling(stop, _running(cluster)), cluster:
             app = cluster.deploy(module)
             names = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
             settings = ServerSettings(hosts=names)
             redeployer = Redeployer(cluster, target, app, deployed=_ending(stop.event))
             service = create_app(app, settings=settings, deployers={app.name: redeployer})
-            with serve(service, listener) as address:
+            with serve(service, listener, note) as address:
                 stop.listen()
                 _ending(stop.event)(app)
                 if not stop.event.is_set():
@@ -100,6 +100,21 @@ def run(
         note(f"stopped: {redeployer.app.fenced.message}")
         raise typer.Exit(_FENCED)
     note("stopped")
+
+
+def _running(cluster: Cluster) -> Callable[[], str]:
+    """Says which microbatches run, since a stop waits for them."""
+
+    def said() -> str:
+        found = [
+            f"microbatch {status['id']} of {name}/{topology}"
+            for name, app in list(cluster.apps.items())
+            for topology, status in app.status()["topologies"].items()
+            if status["step"] != "idle"
+        ]
+        return ", ".join(found)
+
+    return said
 
 
 def _ending(event: threading.Event) -> Callable[[App], None]:
@@ -148,5 +163,8 @@ def _greet(module: Module, root: Path, url: str, *, loopback: bool) -> None:
         note(f"  atoll query {module.name} {pstates[0]}{where}")
     note(f"  atoll status{where}")
     note("Ctrl-C stops it; the next run goes on where this one ends")
-    sys.stdout.write(url + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(url + "\n")
+        sys.stdout.flush()
+    except (OutputError, OutputClosedError):
+        note("the address could not be written to stdout; the service runs all the same")
