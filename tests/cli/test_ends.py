@@ -140,14 +140,18 @@ def test_a_stop_with_hung_requests_says_what_it_waits_for(service, tmp_path):
 def test_a_stop_waits_for_the_microbatch_and_a_second_signal_does_not(service, tmp_path):
     """It says which one it is; the next life goes on from the commit before."""
     (tmp_path / "hold").touch()
+    waiting = ("--wait", "--timeout", "0.3")
     done = subprocess.run(
-        [sys.executable, "-m", "atoll", "append", "slow", "numbers", '{"v": 1}'],
+        [sys.executable, "-m", "atoll", "append", "slow", "numbers", '{"v": 1}', *waiting],
         env={**environment(), "ATOLL_URL": service.url},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
     assert "1 appended" in done.stdout
+    assert done.returncode == 5
+    assert done.stderr.startswith("1 records are stored: do not append them again\nerror: ")
+    assert "E-WAIT-TIMEOUT" in done.stderr
     service.process.send_signal(signal.SIGINT)
     service.said("waiting for microbatch 1 of slow/mb; Ctrl-C again ends at once")
     service.process.send_signal(signal.SIGINT)
@@ -184,6 +188,10 @@ def test_output_that_cannot_be_written_is_told_and_the_append_stands(service):
             done = atoll(*command, stdout=full)
             assert (done.returncode, done.stderr.count("E-OUTPUT")) == (4, 1), done.stderr
             assert "Traceback" not in done.stderr
+    done = atoll(*append, "--wait", stdout=subprocess.PIPE)
+    assert done.returncode == 0, done.stderr
+    done = atoll(*query, stdout=subprocess.PIPE)
+    assert done.stdout == "6\n"
     for command in (query, append):
         reading, writing = os.pipe()
         os.close(reading)
