@@ -467,3 +467,24 @@ def test_waiting_for_what_was_appended(client, app):
     assert client.post(f"{select}?fresh_seconds=0.5", json=whole).status_code == 504
     assert client.post(f"{select}?fresh_seconds=0", json=whole).status_code == 422
     assert client.post(f"{select}?fresh_seconds=5&as_of=3", json=whole).status_code == 400
+
+
+def test_readiness(client, app):
+    """Alive is not ready: a topology that failed, or whose files are lost, is told with why."""
+    assert client.get("/readyz").json() == {"ready": True, "reasons": []}
+    told = {"code": "E-DAMAGE", "message": "lost", "hint": "checkpoint", "context": {}}
+    clock = {**told, "code": "W-CLOCK-BEHIND"}
+    status, topology = app.topology("mb").status(), app.topology("mb")
+    for changed, ready in (
+        ({"warnings": [clock]}, True),
+        ({"state": "paused"}, True),
+        ({"error": told}, True),  # of an attempt that is tried again
+        ({"warnings": [clock, told]}, False),
+        ({"state": "failed", "error": told}, False),
+    ):
+        topology.status = lambda changed=changed: {**status, **changed}
+        answer = client.get("/readyz")
+        assert answer.status_code == (200 if ready else 503)
+        reasons = [] if ready else [{"module": "key-pairs", "topology": "mb", **told}]
+        assert answer.json() == {"ready": ready, "reasons": reasons}
+        assert client.get("/healthz").status_code == 200
