@@ -103,9 +103,10 @@ def _decide(state: State, event: Event) -> tuple[State, Command]:
         case Resume():
             state = replace(state, condition=Condition.RUNNING)
             return _go_on(replace(state, failures=0, blamed=0, failure=None))
-        case AskCheckpoint():
+        case AskCheckpoint(lost):
             asked = replace(state.asked, came=state.asked.came + 1)
-            return _go_on(replace(state, asked=asked))
+            known = state.checkpoints.without(lost)
+            return _go_on(replace(state, asked=asked, checkpoints=known))
         case Place(ticket, to, trial):
             placing = Placing(ticket, to)
             return _go_on(replace(state, placing=placing) if trial else _placed(state, placing))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from atoll.dataflow.times import Clock
@@ -242,6 +242,9 @@ class Resume:
 @dataclass(frozen=True, slots=True)
 class AskCheckpoint:
     """The user wants all that changed since its last checkpoint in one, now."""
+
+    lost: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """By PState the vnodes of which a file is lost: their checkpoints count no more."""
 
 
 @dataclass(frozen=True, slots=True)
