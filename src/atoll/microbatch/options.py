@@ -48,6 +48,9 @@ class Options:
     )
     """The most records that one microbatch takes from one depot partition."""
 
+    microbatch_bytes_max: int = _option("depot.microbatch.max.bytes", 256 * 1024 * 1024, 1)
+    """The most bytes of records that one microbatch takes, over all that it reads."""
+
     fetch_records_max: int = _option("depot.max.fetch", 65_536, 1, (*_TOPOLOGY, "depot"))
     """The most records that a reading task hands to the steps at once."""
 
