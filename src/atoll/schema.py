@@ -54,7 +54,7 @@ KINDS: dict[type, str] = {
 _PYTHON_TYPES = {kind: python_type for python_type, kind in KINDS.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Scalar:
     """One value of a simple type; ``items`` are the members when the kind is ``tuple``."""
 
@@ -62,13 +62,22 @@ class Scalar:
     optional: bool = False
     items: tuple[Scalar, ...] = ()
 
+    def __repr__(self) -> str:
+        """As declared: ``int``, ``str | None``, ``tuple[int, str]``."""
+        if self.kind == "tuple":
+            name = f"tuple[{', '.join(map(repr, self.items))}]"
+        else:
+            known = _PYTHON_TYPES.get(self.kind)
+            name = self.kind if known is None else known.__name__
+        return f"{name} | None" if self.optional else name
+
     @property
     def leaf(self) -> bool:
         """Scalars are always one value."""
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class List:
     """A list of values, read and written whole: ``List(int)``, ``List(Struct(...))``."""
 
@@ -78,13 +87,17 @@ class List:
         """Resolve the item's shorthand."""
         object.__setattr__(self, "item", as_node(self.item))
 
+    def __repr__(self) -> str:
+        """As declared: ``List(int)``."""
+        return f"List({self.item!r})"
+
     @property
     def leaf(self) -> bool:
         """Lists are always one value, with everything inside them."""
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Map:
     """A sorted map, stored element by element: ``Map(str, Map(str, int))``."""
 
@@ -96,13 +109,17 @@ class Map:
         object.__setattr__(self, "key", _as_key(self.key, "a Map's key"))
         object.__setattr__(self, "value", as_node(self.value))
 
+    def __repr__(self) -> str:
+        """As declared: ``Map(str, int)``."""
+        return f"Map({self.key!r}, {self.value!r})"
+
     @property
     def leaf(self) -> bool:
         """Maps are element-wise."""
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Set:
     """A sorted set, stored element by element: ``Set(str)``."""
 
@@ -112,13 +129,17 @@ class Set:
         """Resolve the shorthand; an element must be a scalar."""
         object.__setattr__(self, "item", _as_key(self.item, "a Set's element"))
 
+    def __repr__(self) -> str:
+        """As declared: ``Set(str)``."""
+        return f"Set({self.item!r})"
+
     @property
     def leaf(self) -> bool:
         """Sets are element-wise."""
         return False
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Struct:
     """A record with fixed field names: ``Struct(name=str, tags=Set(str))``.
 
@@ -135,6 +156,10 @@ class Struct:
             )
         nodes = tuple((name, as_node(value)) for name, value in fields.items())
         object.__setattr__(self, "fields", nodes)
+
+    def __repr__(self) -> str:
+        """As declared: ``Struct(n=int)``."""
+        return f"Struct({', '.join(f'{name}={node!r}' for name, node in self.fields)})"
 
     @property
     def leaf(self) -> bool:

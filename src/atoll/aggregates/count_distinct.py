@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from atoll.aggregates.base import Aggregator, expression
+from atoll.aggregates.base import Aggregator, expression, in_words
 from atoll.aggregates.compound import Compound
 from atoll.aggregates.count import EVERY_ROW, Count
 from atoll.errors import DeclarationError
@@ -112,7 +112,8 @@ class Flags(Aggregator):
         for text, kind in zip(self.inputs, input_types, strict=True):
             if str(kind) != "bool":
                 raise DeclarationError(
-                    f"agg.count_distinct counts where {text}, which is {kind} and no condition",
+                    f"agg.count_distinct counts where {text}, which is {in_words(kind)} and no "
+                    "condition",
                     hint='compare it with something: where("amount < 0")',
                 )
 
