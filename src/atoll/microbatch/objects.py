@@ -16,6 +16,7 @@ from collections.abc import Iterable
 import msgspec
 
 from atoll.dataflow.times import Times
+from atoll.microbatch.accounts import StepRows
 from atoll.pstate.history import FileRef
 
 __all__ = [
@@ -174,6 +175,8 @@ class Commit(msgspec.Struct, frozen=True):
     """Given in a mark: no microbatch, but the end of its timeline, where a rollback stands."""
     clocks: Clocks = Clocks()
     """How far time is."""
+    rows: list[StepRows] = []
+    """What became of the microbatch's rows, step by step; empty in commits of old versions."""
 
     @property
     def readable_from(self) -> int:

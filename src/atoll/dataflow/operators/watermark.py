@@ -11,6 +11,7 @@ from atoll.dataflow.operators.base import BatchOperator
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from atoll.dataflow.operators.base import Makes
     from atoll.dataflow.usercode import Rejects
 
 __all__ = ["Watermark"]
@@ -23,6 +24,7 @@ class Watermark(BatchOperator):
     What moves it is an ``Observe`` beside the way of the rows.
     """
 
+    makes: ClassVar[Makes] = "one"
     runs_own_code: ClassVar[bool] = True
 
     name: str
