@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 __all__ = [
+    "AccountsError",
     "AtollError",
     "BusyError",
     "DamageError",
@@ -72,6 +73,15 @@ def _rebuild(
     kind: type[AtollError], message: str, hint: str | None, context: dict[str, Any]
 ) -> AtollError:
     return kind(message, hint=hint, **context)
+
+
+class AccountsError(AtollError):
+    """The rows of an attempt do not add up: some were lost, doubled or sent to the wrong actor.
+
+    The attempt is not committed. ``context`` names job, step and unit, and what was counted.
+    """
+
+    code = "E-ACCOUNTS"
 
 
 class BusyError(AtollError):

@@ -45,6 +45,7 @@ from atoll.microbatch.tuning import SettingsLog
 from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of
+from atoll.tasks.charts import job_charts
 from atoll.tasks.sessions import state_folder
 from atoll.views.readable import ReadablePState, check_public
 from atoll.views.subscription import PAGE_ENTRIES, Subscription
@@ -346,6 +347,7 @@ class App:
             mirrored=MirroredTopologies(
                 self.store, (self.name, graph.topology), bound.reads(), self.epoch.number
             ),
+            charts=job_charts(bound.program, bound.cut),
         )
         loop = self._drive.loop(
             actions, state, first=first, observer=observer, on_fenced=self._note_fenced

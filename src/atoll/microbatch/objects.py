@@ -18,6 +18,7 @@ from collections.abc import Iterable
 import msgspec
 
 from atoll.dataflow.times import Times
+from atoll.microbatch.accounts import StepRows
 from atoll.pstate.history import FileRef
 
 __all__ = [
@@ -180,6 +181,8 @@ class Commit(msgspec.Struct, frozen=True):
     """How far time is."""
     revision: int = 0
     """The revision of the plan that the attempt followed: the one with these ranges."""
+    rows: list[StepRows] = []
+    """What became of the microbatch's rows, step by step; empty in commits of old versions."""
 
     @property
     def readable_from(self) -> int:
