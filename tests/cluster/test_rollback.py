@@ -244,7 +244,8 @@ def test_a_new_life_goes_on_on_the_new_line(tmp_path, lost):
     assert connect(root, "back").pstate("sums").select_one(StatePath()) == models[last]
     with Run(root) as second:
         second.records = records
-        second.settle()
+        assert second.mb.status()["state"] == "paused"
+        second.resume()
         assert second.state() == second.fold(len(records))
         second.microbatch(*_pairs(rng))
         assert second.state() == second.fold(len(second.records))

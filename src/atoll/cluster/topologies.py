@@ -102,7 +102,10 @@ class RunningTopology:
     def status(self) -> dict[str, Any]:
         """Id, version, step, lag by depot partition, durations by step, and the error if any."""
         ends = {name: list(depot.end_offsets()) for name, depot in self._loop.depots.items()}
-        return self._loop.status.as_dict(self._loop.published, ends)
+        status = self._loop.status.as_dict(self._loop.published, ends)
+        if self._loop.closed and status["state"] in ("running", "paused"):
+            return {**status, "state": "stopped"}
+        return status
 
     def recent_microbatches(self) -> list[dict[str, Any]]:
         """The last microbatches committed: id, records, and milliseconds by step."""

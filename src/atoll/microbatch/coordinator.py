@@ -97,11 +97,12 @@ def decide(state: State, event: Event) -> tuple[State, Command]:
 
 def _decide(state: State, event: Event) -> tuple[State, Command]:
     match event:
-        case Pause():
-            paused = state.condition == Condition.RUNNING
-            return _go_on(replace(state, condition=Condition.PAUSED) if paused else state)
+        case Pause(paused):
+            state = replace(state, paused=paused)
+            running = state.condition == Condition.RUNNING
+            return _go_on(replace(state, condition=Condition.PAUSED) if running else state)
         case Resume():
-            state = replace(state, condition=Condition.RUNNING)
+            state = replace(state, condition=Condition.RUNNING, paused=None)
             return _go_on(replace(state, failures=0, blamed=0, failure=None))
         case AskCheckpoint():
             asked = replace(state.asked, came=state.asked.came + 1)

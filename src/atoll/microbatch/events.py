@@ -12,6 +12,7 @@ from atoll.microbatch.migrating import Migrating
 from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, Outcome
+from atoll.microbatch.pausing import Paused
 from atoll.placement.placement import NOWHERE, Placement
 
 __all__ = [
@@ -143,6 +144,8 @@ class State:
     """For each tick that the topology reads how many milliseconds are between two."""
     migrations: Mapping[str, Migrating] = field(default_factory=dict)
     """For each PState that was ever migrated what it is migrated to."""
+    paused: Paused | None = None
+    """Why it rests, when somebody said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +236,9 @@ class Tidied:
 class Pause:
     """The user wants no further microbatch after the running one."""
 
+    paused: Paused | None = None
+    """As it is kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resume:
@@ -283,6 +289,8 @@ class RolledBack:
     """The request that this answers; 0 when another coordinator went back."""
     failure: ActorFailure | None = None
     """Why the request leads elsewhere: somebody went back before it."""
+    paused: Paused | None = None
+    """The pause with which the timeline began."""
 
 
 @dataclass(frozen=True, slots=True)
