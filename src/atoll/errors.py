@@ -26,6 +26,7 @@ __all__ = [
     "RecordsRefusedError",
     "RescheduleError",
     "StateError",
+    "StoppedError",
     "StorageError",
     "TopologyFailedError",
     "UsageError",
@@ -167,6 +168,12 @@ class StateError(AtollError):
     """A value or key does not fit a PState's schema, or a store was used out of turn."""
 
     code = "E-STATE"
+
+
+class StoppedError(AtollError):
+    """A module that should run does not: the message says why."""
+
+    code = "E-STOPPED"
 
 
 class StorageError(AtollError):

@@ -153,6 +153,7 @@ def test_a_whole_life(run, atoll, tmp_path):
     assert "records/s" in atoll("status").out
     if Path("/proc/net/tcp").exists():
         assert listening(running.process.pid) <= LOOPBACK
+    assert "paused" in atoll("pause", "key-pairs", "mb").err
     code, said = running.stop(signal.SIGTERM)
     assert code == 0
     assert said.endswith("stopping ...\nstopped\n")
@@ -160,13 +161,15 @@ def test_a_whole_life(run, atoll, tmp_path):
 
     running = run()
     assert atoll("query", "key-pairs", "global_sum").out == "500500\n"
-    assert "paused" in atoll("pause", "key-pairs", "mb").err
+    assert "mb of key-pairs is paused since " in atoll("status").err
     assert atoll("append", "key-pairs", "numbers", '{"v": 500}').code == 0
     assert atoll("query", "key-pairs", "global_sum").out == "500500\n"
     assert atoll("resume", "key-pairs", "mb").code == 0
     wait_processed(atoll, 1_003)
     assert atoll("query", "key-pairs", "global_sum").out == "501000\n"
-    assert running.stop(signal.SIGINT)[0] == 0
+    code, said = running.stop(signal.SIGINT)
+    assert code == 0
+    assert f"to go on: atoll resume key-pairs mb --url {running.url}\n" in said  # as it started
 
 
 @pytest.mark.slow

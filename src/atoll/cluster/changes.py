@@ -38,6 +38,8 @@ class Change:
     kind: Kind
     name: str
     detail: str = ""
+    hint: str = field(default="", compare=False)
+    """What to do about a refusal that another declaration would not change."""
 
     @property
     def part(self) -> str:
@@ -76,6 +78,13 @@ class DeployPlan:
             reasons = "; ".join(
                 f"{each.kind} {each.name!r}: {each.detail}" for each in self.refused
             )
+            hints = [each.hint for each in self.refused if each.hint]
+            if hints:
+                raise DeployError(
+                    f"module {self.module!r} cannot be deployed: {reasons}",
+                    hint="; ".join(hints),
+                    module=self.module,
+                )
             raise DeployError(
                 f"module {self.module!r} does not fit what is deployed: {reasons}",
                 hint="keep what is fixed or use another name; say how values change with "
