@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from atoll import LocalCluster, Module
+from atoll.cli.commands.run import _uncordon
+
 MODULE = """
 import atoll
 from atoll import Map, agg
@@ -101,6 +104,21 @@ def wait_processed(atoll, count):
             return topology
         assert time.monotonic() < ends_at, topology
         time.sleep(0.1)
+
+
+def test_workers_are_uncordoned_before_it_starts(tmp_path, capsys):
+    """``--uncordon``: of a module that was never deployed there are none."""
+    module = Module("idle")
+    module.microbatch("mb", vnode_count=1).source(module.depot("rows", "v long")).map(
+        lambda row: {"v": row.v}, emits="v long"
+    ).append_to(module.depot("to", "v long"))
+    with LocalCluster(tmp_path, engine="inline") as cluster:
+        _uncordon(cluster, "idle")
+        cluster.deploy(module).cluster.cordon([0])
+    with LocalCluster(tmp_path, engine="inline") as cluster:
+        _uncordon(cluster, "idle")
+        assert capsys.readouterr().err == "uncordoned workers 0\n"
+        assert not cluster.deploy(module).cluster.info().workers[0].cordoned
 
 
 @pytest.mark.slow

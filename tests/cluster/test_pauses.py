@@ -14,7 +14,7 @@ from pausing_child import build
 
 import atoll
 from atoll import LocalCluster, agg, start
-from atoll.errors import FencedError, StorageError
+from atoll.errors import DamageError, FencedError, StorageError
 from atoll.fsck.root import check_root
 from atoll.microbatch import pausing
 from atoll.microbatch.epochs import claim_epoch
@@ -160,6 +160,19 @@ def test_a_rollback_of_an_older_version_of_atoll_pauses_nobody(tmp_path):
         app = cluster.deploy(build())
         app.topology("mb").wait_processed(2)
         assert app.pstate("total").get() == 11
+
+
+def test_a_damaged_pause_is_named(tmp_path):
+    """By a check of the root, and by the start, which would not know what was said."""
+    with LocalCluster(tmp_path, engine="inline") as cluster:
+        cluster.deploy(build()).pause()
+    (file,) = (tmp_path / "resting" / "mb" / "pauses").iterdir()
+    file.write_bytes(file.read_bytes()[:-1])
+    (finding,) = check_root(tmp_path).findings
+    assert finding.file.startswith("resting/mb/pauses/")
+    with LocalCluster(tmp_path, engine="inline") as cluster, pytest.raises(DamageError) as caught:
+        cluster.deploy(build())
+    assert "pauses" in caught.value.context["file"]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import typer
 from atoll.cli.options import DEFAULT_PORT, DEFAULT_URL
 from atoll.cli.output import note
 from atoll.cli.requests import say_paused
-from atoll.errors import UsageError
+from atoll.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     import threading
@@ -119,7 +119,10 @@ def _ending(event: threading.Event) -> Callable[[App | StoppedModule], None]:
 
 def _uncordon(cluster: Cluster, module: str) -> None:
     """While nothing runs, nobody can be asked to uncordon a worker."""
-    workers = cluster.workers(module)
+    try:
+        workers = cluster.workers(module)
+    except NotFoundError:  # it was never deployed here, so nobody has cordoned anything
+        return
     cordoned = [each.id for each in workers.info().workers if each.cordoned]
     if cordoned:
         workers.uncordon(cordoned)
