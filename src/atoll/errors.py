@@ -27,6 +27,7 @@ __all__ = [
     "RecordsRefusedError",
     "RescheduleError",
     "StateError",
+    "StoppedError",
     "StorageError",
     "TooLargeError",
     "TopologyFailedError",
@@ -178,6 +179,12 @@ class StateError(AtollError):
     """A value or key does not fit a PState's schema, or a store was used out of turn."""
 
     code = "E-STATE"
+
+
+class StoppedError(AtollError):
+    """A module that should run does not: the message says why."""
+
+    code = "E-STOPPED"
 
 
 class StorageError(AtollError):

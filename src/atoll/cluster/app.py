@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,6 +33,7 @@ from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.history import CommitHistory
 from atoll.microbatch.migrating import Migrating
 from atoll.microbatch.mirrored import MirroredTopologies
+from atoll.microbatch.pausing import paused
 from atoll.microbatch.progress import (
     known_checkpoints,
     latest_commit,
@@ -119,6 +122,7 @@ class App:
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
         self.fenced: FencedError | None = None
         self._fence_lock = threading.Lock()
+        self._ended = False
         self._when_fenced: list[Callable[[FencedError], None]] = []
 
     # What users call ----------------------------------------------------------------------------
@@ -222,6 +226,8 @@ class App:
         """The status of every topology, and the size of every depot."""
         return {
             "module": self.name,
+            "state": "stopped" if self._ended else "running",
+            "error": None,
             "epoch": self.epoch.number,
             "at_ms": self._drive.now_ms(),
             "topologies": {name: self.topology(name).status() for name in self.topologies()},
@@ -269,26 +275,20 @@ class App:
             self.topology(name).resume()
 
     def close(self) -> None:
-        """Stop the topologies after their running microbatch, then close the depots."""
-        self._end_subscriptions()
-        self.cluster.close()
-        self._load_watch.close()
-        self._warnings.close()
-        for loop in self._loops.values():
-            loop.close()
-        for depot in self._depots.values():
-            depot.close()
+        """Stop the topologies after their running microbatch, then close the depots.
+
+        All of them, whatever one of them raises; it is raised in the end.
+        """
+        self._end(lambda loop: loop.close())
 
     def kill(self) -> None:
         """End as if the process had died: what runs is cut off, and nothing is finished."""
-        self._end_subscriptions()
-        self.cluster.close()
-        self._load_watch.close()
-        self._warnings.close()
-        for loop in self._loops.values():
-            loop.kill()
-        for depot in self._depots.values():
-            depot.close()
+        self._end(lambda loop: loop.kill())
+
+    @property
+    def failure(self) -> AtollError | None:
+        """Why it does not run: it does."""
+        return None
 
     # What the cluster calls -----------------------------------------------------------------------
 
@@ -302,6 +302,8 @@ class App:
     ) -> None:
         """Prepare one topology to go on where its last commit ended."""
         graph = bound.declared.graph
+        self._declared[graph.topology] = dict(bound.declared.options)
+        bound = replace(bound, options=self.options.effective(graph.topology))
         own = {n: self._depots[n] for n, each in graph.depots().items() if not each.mirrored}
         mirrors = {n: self._mirrors[n] for n, each in graph.depots().items() if each.mirrored}
         depots: dict[str, Depot | MirrorDepot] = {**own, **mirrors}
@@ -314,9 +316,12 @@ class App:
             drop_orphans(self.store, self.name, graph.topology, last)
         # Nobody commits before the rows of the commit before are delivered: the last owes at most.
         first = ev.Begin(pending_plan(self.store, self.name, graph.topology, last), (last,))
+        rests = paused(self.store, self.name, graph.topology)
         state = ev.State(
             epoch=self.epoch.number,
             options=bound.options,
+            condition=ev.Condition.RUNNING if rests is None else ev.Condition.PAUSED,
+            paused=rests,
             last=with_starts(last, starts, (*depots, *ticks)),
             vnode_counts={name: each.vnode_count for name, each in graph.pstates.items()},
             checkpoints=known_checkpoints(self.store, self.name, graph.topology, last),
@@ -353,7 +358,6 @@ class App:
             actions, state, first=first, observer=observer, on_fenced=self._note_fenced
         )
         self._loops[graph.topology] = loop
-        self._declared[graph.topology] = dict(bound.declared.options)
         for name, spec in bound.program.pstates.items():
             self._pstates[name] = ReadablePState(
                 spec, self.store, self.local, partial(self._history, loop)
@@ -362,12 +366,28 @@ class App:
             depot.on_append(loop.notify_append)
 
     def start(self) -> None:
-        """Start all topologies."""
+        """Start all topologies: none of them does anything before all can."""
         for loop in self._loops.values():
-            loop.start()
+            loop.get_ready()
         if self._drive.watched:
             self._load_watch.start()
             self._warnings.start()
+        for loop in self._loops.values():
+            loop.start()
+
+    def _end(self, end: Callable[[Stepper], None]) -> None:
+        self._ended = True
+        with ExitStack() as ending:  # in reverse order
+            for depot in self._depots.values():
+                ending.callback(depot.close)
+            for loop in self._loops.values():
+                ending.callback(end, loop)
+            with self._fence_lock:  # who takes the module over from now on is no news
+                self._when_fenced.clear()
+            self._end_subscriptions()
+            self.cluster.close()
+            self._load_watch.close()
+            self._warnings.close()
 
     def _groups(self, pstate: str) -> int:
         """Into how many parts a scan of a PState is divided: as many as actors write it."""

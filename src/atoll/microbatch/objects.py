@@ -127,6 +127,7 @@ class Branch(msgspec.Struct, frozen=True):
         at_ms: When.
         floor: Commits below it were dropped already when it began.
         horizon: The lowest commit as of which the state could still be read when it began.
+        pauses: Whether the topology rests since, until somebody lets it go on.
     """
 
     branch: int
@@ -134,6 +135,7 @@ class Branch(msgspec.Struct, frozen=True):
     at_ms: int
     floor: int
     horizon: int
+    pauses: bool = False
 
 
 class Clocks(msgspec.Struct, frozen=True):

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from atoll.microbatch.events import State
 from atoll.microbatch.migrating import left
 from atoll.microbatch.objects import Commit
@@ -149,6 +151,7 @@ class Status:
             "logs_applied_total": self.logs_applied_total,
             "actor_runs_total": dict(self.actor_runs_total),
             "migrations": left(published, state.migrations),
+            "paused": None if state.paused is None else msgspec.structs.asdict(state.paused),
             "attempts_failed": state.failures,
             "error": None if failure is None else _shown(failure),
             "warnings": [_shown(each) for each in warnings],

@@ -127,6 +127,9 @@ class _ModuleCollector(Collector):
         """One family per metric, with all modules in it."""
         families = _Families()
         for name, app in self._apps.items():
+            if app.failure is not None:
+                families.add_stopped(name, app.topologies())
+                continue
             try:
                 for topology in app.topologies():
                     families.add_topology(name, topology, app.topology(topology).status())
@@ -243,6 +246,11 @@ class _Families:
         for depot, lags in (status.get("lag") or {}).items():
             for partition, lag in enumerate(lags):
                 self.lag.add_metric((*labels, depot, str(partition)), lag)
+
+    def add_stopped(self, module: str, topologies: Iterable[str]) -> None:
+        """Take over that a module does not run."""
+        for topology in topologies:
+            self.state.add_metric((module, topology, "stopped"), 1)
 
     def add_cluster(self, module: str, info: ClusterInfo) -> None:
         """Take over what runs where."""
