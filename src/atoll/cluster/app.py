@@ -23,6 +23,7 @@ from atoll.cluster.scaling import Scaling
 from atoll.cluster.sizes import vnode_bytes
 from atoll.cluster.topologies import RunningTopology, status_table
 from atoll.cluster.trimming import DepotTrimmer
+from atoll.cluster.waiting import wait_committed, wait_fresh
 from atoll.cluster.warnings import ModuleWarnings
 from atoll.depot.depot import Depot
 from atoll.errors import AtollError, FencedError, NotFoundError
@@ -183,6 +184,52 @@ class App:
             UserCodeError: When one of its functions raises.
         """
         return self.queries.ask(name, arguments, timeout_seconds)
+
+    def wait_committed(
+        self,
+        depot: str,
+        ends: Mapping[int, int] | None = None,
+        *,
+        timeout_seconds: float = 60.0,
+    ) -> dict[str, int]:
+        """Wait until every topology of the module that reads a depot has committed its records.
+
+        Args:
+            depot: The depot.
+            ends: By depot partition the offset after the last record to wait for, as an append
+                tells it; all that is in the depot now when None.
+            timeout_seconds: How long to wait for all of them.
+
+        Returns:
+            For each topology the microbatch that readers see.
+
+        Raises:
+            NotFoundError: When there is no such depot.
+            UsageError: When it has no such depot partition.
+            TopologyFailedError: When one of them stopped as failed.
+            WaitTimeoutError: When it takes longer.
+            FencedError: When another process took the module over.
+        """
+        now = self.depot(depot).end_offsets()
+        return wait_committed(self._loops, depot, now, ends, timeout_seconds)
+
+    def wait_fresh(self, pstate: str, *, timeout_seconds: float = 60.0) -> int:
+        """Wait until a PState shows all that the depots of its topology hold now.
+
+        Args:
+            pstate: The PState.
+            timeout_seconds: How long to wait.
+
+        Returns:
+            The microbatch that readers see.
+
+        Raises:
+            NotFoundError: When there is no PState of that name, or it is private.
+            TopologyFailedError: When its topology stopped as failed.
+            WaitTimeoutError: When it takes longer.
+            FencedError: When another process took the module over.
+        """
+        return wait_fresh(self._loops[self.pstate(pstate).spec.topology], timeout_seconds)
 
     def dataframe(self, name: str, *, field: str | None = None) -> DataFrame:
         """A whole PState as a Spark DataFrame: columns ``key``, ``key_2``, ... and ``value``.
