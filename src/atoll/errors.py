@@ -25,6 +25,7 @@ __all__ = [
     "QueryTimeoutError",
     "RecordsRefusedError",
     "RescheduleError",
+    "SparkLostError",
     "StateError",
     "StorageError",
     "TooLargeError",
@@ -162,6 +163,12 @@ class RescheduleError(AtollError):
     """
 
     code = "E-RESCHEDULE"
+
+
+class SparkLostError(AtollError):
+    """The JVM of Spark has died, and is not started anew: the hint says what can be done."""
+
+    code = "E-SPARK-LOST"
 
 
 class StateError(AtollError):

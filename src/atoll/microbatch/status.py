@@ -140,6 +140,7 @@ class Status:
             "actor_runs_total": dict(self.actor_runs_total),
             "migrations": left(published, state.migrations),
             "attempts_failed": state.failures,
+            "cut": _cut(state),
             "error": None
             if failure is None
             else {
@@ -149,3 +150,16 @@ class Status:
                 "context": failure.context,
             },
         }
+
+
+def _cut(state: State) -> dict[str, int] | None:
+    """How small microbatches are held because one had to be cut; None when they are not."""
+    plan = state.plan
+    revision = 0 if plan is None else plan.revision
+    if not revision and not state.room:
+        return None
+    return {
+        "revision": revision,
+        "records": 0 if plan is None else plan.records,
+        "bytes_max": state.room,
+    }
