@@ -36,7 +36,8 @@ SCHEMA = pa.schema([
     pa.field("value", pa.binary()),
 ])  # fmt: skip
 
-_BATCH_BYTES_MAX = 1 << 30
+_BATCH_BYTES_MAX = 64 << 20
+"""What is copied at once while a file is written, however large it becomes."""
 _COLUMN_BYTES_MAX = 2**31 - 1
 _CACHE_BYTES = 128 << 20
 

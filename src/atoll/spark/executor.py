@@ -22,7 +22,7 @@ from atoll.spark.seats import Seats
 from atoll.spark.shipping import ship
 from atoll.spark.tasks import WarmTask
 from atoll.spark.tracking import Tracking
-from atoll.tasks.attempt import BlockSource, JobSpecs, has_work, row_bytes_of, rows_of
+from atoll.tasks.attempt import BlockSource, JobSpecs, bytes_of, has_work, row_bytes_of, rows_of
 from atoll.tasks.program import JobProgram, JobSpec, Program
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ _PREPARE_SECONDS_MAX = 30.0
 _FRAMES_MAX = 32
 _TRANSFER_BYTES_MAX = 16 * 1024 * 1024
 """As depots store them, which may be a quarter of what they take in memory, or less."""
+_DIRECT_BYTES_MAX = 16 * 1024 * 1024
+"""Few records may be fat, and without an exchange each actor reads all of them."""
+
 _TRANSFER = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
@@ -250,7 +253,8 @@ class SparkExecutor:
         plain = self.plain[job.index]
         if rows == 0:
             return plain or not job.fires
-        return plain and rows <= self.specs.options.small_records_max
+        few = rows <= self.specs.options.small_records_max
+        return plain and few and bytes_of(spec) <= _DIRECT_BYTES_MAX
 
     @contextlib.contextmanager
     def _limited(self, timeout_seconds: float) -> Iterator[JobLimit]:

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from atoll.microbatch.objects import Plan
     from atoll.pstate.history import FileRef
 
-__all__ = ["BlockSource", "JobSpecs", "described", "has_work", "row_bytes_of", "rows_of"]
+__all__ = [
+    "BlockSource",
+    "JobSpecs",
+    "bytes_of",
+    "described",
+    "has_work",
+    "row_bytes_of",
+    "rows_of",
+]
 
 _ROWS_PER_READER_LEAST = 5_000
 
@@ -198,6 +206,14 @@ def rows_of(spec: JobSpec) -> int:
         for share in spec.splits
         for split in share
     )
+
+
+def bytes_of(spec: JobSpec) -> int:
+    """How many bytes a job reads, as they are stored: of a block in part as its rows in part."""
+    blocks = (ref for share in spec.splits for split in share for ref in split.blocks)
+    files = (file for share in spec.splits for split in share for file in split.files)
+    read = sum(ref.length * ref.take // max(1, ref.rows) for ref in blocks)
+    return read + sum(file.size for file in files)
 
 
 def row_bytes_of(spec: JobSpec) -> float:
