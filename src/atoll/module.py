@@ -63,6 +63,10 @@ class Module:
         self.mirrored_depots: dict[str, DepotDeclaration] = {}
         self.mirrored_pstates: dict[str, PStateDeclaration] = {}
 
+    def __repr__(self) -> str:
+        """Its name and topologies: ``<module 'm': topologies mb>``."""
+        return f"<module {self.name!r}: topologies {', '.join(self.topologies) or 'none'}>"
+
     def depot(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
         name: str,

@@ -22,7 +22,7 @@ from atoll.cluster.sizes import vnode_bytes
 from atoll.cluster.topologies import RunningTopology, status_table
 from atoll.cluster.trimming import DepotTrimmer
 from atoll.depot.depot import Depot
-from atoll.errors import AtollError, FencedError, NotFoundError
+from atoll.errors import AtollError, FencedError
 from atoll.markup import table
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
@@ -45,6 +45,7 @@ from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of
 from atoll.tasks.sessions import state_folder
+from atoll.views.names import is_hidden, not_found
 from atoll.views.readable import ReadablePState, check_public
 from atoll.views.subscription import PAGE_ENTRIES, Subscription
 
@@ -118,6 +119,10 @@ class App:
         self._fence_lock = threading.Lock()
         self._when_fenced: list[Callable[[FencedError], None]] = []
 
+    def __repr__(self) -> str:
+        """Its name and topologies: ``<app of module 'm': topologies mb>``."""
+        return f"<app of module {self.name!r}: topologies {', '.join(self.topologies()) or 'none'}>"
+
     # What users call ----------------------------------------------------------------------------
 
     def depot(self, name: str) -> Depot:
@@ -130,7 +135,9 @@ class App:
         Raises:
             NotFoundError: When there is none of that name, or it is private.
         """
-        return check_public(_found(self._pstates, name, "PState", self.name))
+        if name not in self._pstates or is_hidden(name):
+            raise not_found("PState", name, self.pstates(), self.name)
+        return check_public(self._pstates[name])
 
     def subscribe(
         self,
@@ -397,8 +404,5 @@ class App:
 
 def _found(things: Mapping[str, _T], name: str, kind: str, module: str) -> _T:
     if name not in things:
-        raise NotFoundError(
-            f"module {module!r} has no {kind} {name!r}",
-            hint="it has " + (", ".join(sorted(things)) or "none"),
-        )
+        raise not_found(kind, name, things, module)
     return things[name]

@@ -6,6 +6,7 @@ from typing import Any
 
 from atoll.cluster.sizes import Sizes
 from atoll.placement.info import ClusterInfo, Fragment
+from atoll.placement.policies import POLICY_DEFAULT, parse_policy, units_missing
 from atoll.placement.reschedule import Plan
 
 __all__ = ["described_cluster", "described_plan"]
@@ -39,9 +40,17 @@ def described_cluster(info: ClusterInfo, sizes: Sizes) -> dict[str, Any]:
     }
 
 
-def described_plan(plan: Plan, *, dry_run: bool) -> dict[str, Any]:
-    """What a change does or did: per fragment the units, and per unit the vnodes."""
+def described_plan(plan: Plan, *, dry_run: bool, topology: str | None = None) -> dict[str, Any]:
+    """What a change does or did: per fragment the units, and per unit the vnodes.
+
+    Args:
+        plan: The change.
+        dry_run: Whether it was only planned.
+        topology: Whose policy was set, where one was: says how many units that still misses.
+    """
+    missing = {} if topology is None else {"units_missing": _units_missing(plan.info, topology)}
     return {
+        **missing,
         "dry_run": dry_run,
         "revision": plan.info.revision,
         "vnodes_moved": plan.vnodes_moved,
@@ -59,6 +68,11 @@ def described_plan(plan: Plan, *, dry_run: bool) -> dict[str, Any]:
             for root, change in plan.changes.items()
         },
     }
+
+
+def _units_missing(info: ClusterInfo, topology: str) -> int:
+    policy = parse_policy(info.policies.get(topology, POLICY_DEFAULT), custom_allowed=True)
+    return units_missing(policy, len(info.schedulable_units()))
 
 
 def _fragment(info: ClusterInfo, fragment: Fragment, sizes: Sizes) -> dict[str, Any]:

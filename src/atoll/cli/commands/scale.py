@@ -118,6 +118,13 @@ def _by_plan(
 
 def _print_done(done: dict[str, Any]) -> None:
     """How much moves or moved, then per fragment and unit the vnodes before and after."""
+    missing = done.get("units_missing", 0)
+    if missing:
+        units = "parallel unit is" if missing == 1 else "parallel units are"
+        kept = "would stay set" if done["dry_run"] else "stays set"
+        sys.stdout.write(
+            f"{missing} {units} missing: the policy {kept}, and takes them when workers join\n"
+        )
     if not done["fragments"]:
         sys.stdout.write("nothing moves\n")
         return

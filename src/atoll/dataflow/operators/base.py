@@ -16,6 +16,7 @@ the same step written twice stays two nodes of the graph.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchOperator", "ColumnOperator", "Operator", "RootOperator", "StateOperator"]
 
+_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
+
 
 @dataclass(frozen=True, eq=False)
 class Operator(ABC):
@@ -43,7 +46,7 @@ class Operator(ABC):
     @property
     def title(self) -> str:
         """The operator's word, as users wrote it."""
-        return type(self).__name__.lower()
+        return _CAPITAL.sub("_", type(self).__name__).lower()
 
 
 @dataclass(frozen=True, eq=False)
