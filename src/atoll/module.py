@@ -286,6 +286,10 @@ class Microbatch:
         self.parallelism = POLICY_DEFAULT
         """The policy with which it is first deployed."""
 
+    def __repr__(self) -> str:
+        """Its name: ``<topology 'mb' of module 'm'>``."""
+        return f"<topology {self.name!r} of module {self.module.name!r}>"
+
     def pstate(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
         name: str,

@@ -331,6 +331,7 @@ def _without(stream: Stream, projection: Projection, place: str) -> Stream:
     def drop(frame: Any) -> Any:
         return frame.drop(*names)
 
+    drop.step_word = "lookup"  # type: ignore[attr-defined]  # for messages
     drop.keeps_origins = True  # type: ignore[attr-defined]  # Atoll's own, it names its columns
     return _after(stream, op.Transform((stream.operator,), place, drop))
 
