@@ -26,7 +26,7 @@ from atoll.cluster.trimming import DepotTrimmer
 from atoll.cluster.waiting import wait_committed, wait_fresh
 from atoll.cluster.warnings import ModuleWarnings
 from atoll.depot.depot import Depot
-from atoll.errors import AtollError, FencedError, NotFoundError
+from atoll.errors import AtollError, FencedError
 from atoll.markup import table
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
@@ -51,6 +51,7 @@ from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of
 from atoll.tasks.charts import job_charts
 from atoll.tasks.sessions import state_folder
+from atoll.views.names import is_hidden, not_found
 from atoll.views.readable import ReadablePState, check_public
 from atoll.views.subscription import PAGE_ENTRIES, Subscription
 
@@ -126,6 +127,10 @@ class App:
         self._ended = False
         self._when_fenced: list[Callable[[FencedError], None]] = []
 
+    def __repr__(self) -> str:
+        """Its name and topologies: ``<app of module 'm': topologies mb>``."""
+        return f"<app of module {self.name!r}: topologies {', '.join(self.topologies()) or 'none'}>"
+
     # What users call ----------------------------------------------------------------------------
 
     def depot(self, name: str) -> Depot:
@@ -138,7 +143,9 @@ class App:
         Raises:
             NotFoundError: When there is none of that name, or it is private.
         """
-        return check_public(_found(self._pstates, name, "PState", self.name))
+        if name not in self._pstates or is_hidden(name):
+            raise not_found("PState", name, self.pstates(), self.name)
+        return check_public(self._pstates[name])
 
     def subscribe(
         self,
@@ -472,8 +479,5 @@ class App:
 
 def _found(things: Mapping[str, _T], name: str, kind: str, module: str) -> _T:
     if name not in things:
-        raise NotFoundError(
-            f"module {module!r} has no {kind} {name!r}",
-            hint="it has " + (", ".join(sorted(things)) or "none"),
-        )
+        raise not_found(kind, name, things, module)
     return things[name]

@@ -37,6 +37,10 @@ class RunningTopology:
         self._warnings = warnings
         self.name = loop.topology
 
+    def __repr__(self) -> str:
+        """Its name: ``<topology 'mb'>``."""
+        return f"<topology {self.name!r}>"
+
     def wait_processed(self, count: int, timeout_seconds: float = 60.0) -> None:
         """Wait until so many records were processed over the topology's life, and are visible.
 
