@@ -119,7 +119,7 @@ def test_a_running_microbatch_ends_with_the_options_that_it_began_with():
 
     def slow(batches):
         began.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         yield from batches
 
     with LocalCluster(engine="inline") as cluster:
@@ -128,7 +128,7 @@ def test_a_running_microbatch_ends_with_the_options_that_it_began_with():
         topology.pause()
         app.depot("one").append(rows("abcdefgh"))
         topology.resume()
-        assert began.wait(20)
+        assert began.wait(60)
         app.options.set(RECORDS, 4)
         app.options.set(RECORDS, 5, depot="one")
         go_on.set()

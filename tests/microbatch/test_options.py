@@ -37,7 +37,7 @@ def test_a_value_out_of_range_is_refused(value):
 def test_each_option_has_a_least_and_a_greatest_value(name):
     """Both are taken, the default lies between them, and what is beyond says what may be."""
     least, most = bounds_of(name)
-    assert 0 <= least <= Options().by_name()[name] <= most < 1 << 31
+    assert 0 <= least <= Options().by_name()[name] <= most < 1 << 53
     for value in (least, most):
         assert Options().with_values({name: value}).by_name()[name] == value
     for value in (least - 1, most + 1, 1 << 63, 10**17, 10**100_000):

@@ -199,6 +199,7 @@ class FakeApp:
 
     def __init__(self, name="key-pairs"):
         self.name = name
+        self.failure = None
         self._depots = {
             "numbers": FakeDepot("numbers", "v long NOT NULL"),
             "pairs": FakeDepot("pairs", "k string NOT NULL, k2 string, at timestamp"),

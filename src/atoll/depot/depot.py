@@ -125,6 +125,10 @@ class Depot:
         )
         self._chain.seal()
 
+    def __repr__(self) -> str:
+        """Its name and size: ``<depot 'pairs': 4 partitions>``."""
+        return f"<depot {self.spec.name!r}: {self.spec.partitions} partitions>"
+
     def __enter__(self) -> Self:
         """The depot itself."""
         return self
@@ -255,6 +259,16 @@ class Depot:
             DepotError: When an offset of the range is not there.
         """
         return self._chain.blocks(partition, start, end)
+
+    def sizes(self, partition: int, start: int, end: int, enough: int) -> list[tuple[int, int]]:
+        """How many bytes the records of a range take: runs, each with its end and its bytes.
+
+        What is beyond so many bytes as are ``enough`` is not looked at.
+
+        Raises:
+            DepotError: When an offset of the range is not there.
+        """
+        return self._chain.sizes(partition, start, end, enough)
 
     def read(self, partition: int, start: int, end: int) -> pa.Table:
         """The records with the offsets from ``start`` up to ``end``.

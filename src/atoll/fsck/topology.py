@@ -17,6 +17,7 @@ from atoll.microbatch.history import CommitHistory, commit_objects, plan_objects
 from atoll.microbatch.objects import Commit, decode_plan
 from atoll.microbatch.progress import latest_commit
 from atoll.microbatch.recovery import vnodes_needing
+from atoll.microbatch.revisions import committed_plan, newest_revision
 from atoll.microbatch.tidy import files_of
 from atoll.microbatch.timelines import Timelines, read_timelines
 
@@ -115,13 +116,18 @@ class _Check:
         try:
             plan = decode_plan(plans.read(number))
             self.report.objects += 1
+            if commit is not None and commit.revision:
+                plan = committed_plan(self.store, self.module, self.topology, commit)
+            elif commit is None:
+                plan = newest_revision(self.store, self.module, self.topology, plan)
+            self.report.objects += plan.revision
         except NotFoundError:
             return  # dropped meanwhile
         except (AtollError, msgspec.MsgspecError) as error:
             cost = "none: its microbatch is committed"
             if number > last.id:
                 cost = "the topology cannot go on until it is deleted or restored"
-            self.report.damage(name, _said(error), cost)
+            self.report.damage(_file(error, name), _said(error), cost)
             return
         if commit is not None and commit.clocks.used != plan.watermarks:
             self.report.damage(
@@ -217,8 +223,8 @@ def _shortened(vnodes: list[int]) -> str:
     return shown if len(vnodes) <= 8 else f"{shown} and {len(vnodes) - 8} more"  # noqa: PLR2004
 
 
-def _file(error: Exception) -> str:
-    return str(getattr(error, "context", {}).get("file", "unknown"))
+def _file(error: Exception, otherwise: str = "unknown") -> str:
+    return str(getattr(error, "context", {}).get("file", otherwise))
 
 
 def _said(error: Exception) -> str:

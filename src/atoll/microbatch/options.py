@@ -47,6 +47,7 @@ _MEANINGLESS = {
 
 _COUNT_MAX = 1_000_000_000
 """The greatest of what counts rows and the like: it fits Arrow's and Spark's 32 bits."""
+_BYTES_MAX = 2**40
 _DAY_MILLIS = 24 * 3_600_000
 _SHOWN_BITS_MAX = 128
 
@@ -66,6 +67,11 @@ class Options:
         "depot.microbatch.max.records", 250_000, 1, _COUNT_MAX, (*_TOPOLOGY, "depot")
     )
     """The most records that one microbatch takes from one depot partition."""
+
+    microbatch_bytes_max: int = _option(
+        "depot.microbatch.max.bytes", 256 * 1024 * 1024, 1, _BYTES_MAX
+    )
+    """The most bytes of records that one microbatch takes, over all that it reads."""
 
     fetch_records_max: int = _option(
         "depot.max.fetch", 65_536, 1, _COUNT_MAX, (*_TOPOLOGY, "depot")

@@ -22,6 +22,7 @@ from atoll.microbatch import events as ev
 from atoll.microbatch.objects import Commit
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure
+from atoll.microbatch.pausing import Paused
 from atoll.microbatch.status import Status
 from atoll.placement.placement import Placement
 
@@ -44,6 +45,7 @@ class Requests:
         self._asked = 0
         self._tickets = 0
         self._one_at_a_time = threading.Lock()
+        self._saying = threading.Lock()
         self._changed = threading.Condition()
         self._requests: deque[ev.Event] = deque()
         self._appended = False
@@ -55,6 +57,11 @@ class Requests:
         """Whether it still delivers what the life before it may owe, and runs nothing yet."""
         state = self.status.state
         return state.step == ev.Step.PUBLISH and state.commit is None
+
+    @property
+    def closed(self) -> bool:
+        """Whether somebody has ended it: it does nothing any more."""
+        return self._closing
 
     @property
     def undisturbed(self) -> bool:
@@ -71,22 +78,31 @@ class Requests:
     def pause(self, timeout_seconds: float = 60.0) -> None:
         """Start no further microbatch; returns when the running one has ended.
 
+        It holds until :meth:`resume`, in later lives too: it is kept before it is taken.
+
         Raises:
             WaitTimeoutError: When the running one takes longer; the pause still holds after it.
+            StorageError: When it cannot be kept; nothing is paused then.
+            FencedError: When another life of the coordinator owns the module.
         """
-        self._request(ev.Pause())
+        self._refuse_fenced(self.status.state)
+        with self._saying:
+            self._request(ev.Pause(self._keep_pause()))
         self._wait(_rests, timeout_seconds, "pause")
 
     def resume(self) -> None:
         """Go on, also after the topology failed.
 
         Raises:
+            StorageError: When it cannot be kept that it goes on; it stays as it is then.
             FencedError: When another life of the coordinator owns the module.
         """
         self._refuse_fenced(self.status.state)
         if self._ended:
             self._refuse_stopped(self.status.state)
-        self._request(ev.Resume())
+        with self._saying:
+            self._keep_resumption()
+            self._request(ev.Resume())
         self._wait(lambda state: state.condition == ev.Condition.RUNNING, 60.0, "resume")
 
     def set_options(self, options: Options) -> None:
@@ -143,9 +159,10 @@ class Requests:
             FencedError: When another life of the coordinator owns the module.
             WaitTimeoutError: When the running microbatch takes longer; it happens after it.
         """
-        failure = self._answered(
-            lambda ticket: ev.RollBack(ticket, to, keep_appended), _went_back, timeout_seconds
-        )
+        with self._saying:  # who lets it go on meanwhile means what comes after
+            failure = self._answered(
+                lambda ticket: ev.RollBack(ticket, to, keep_appended), _went_back, timeout_seconds
+            )
         if failure is not None:
             kind = UsageError if failure.code == UsageError.code else StateError
             raise kind(failure.message, hint=failure.hint, **failure.context)
@@ -245,6 +262,14 @@ class Requests:
         """Let everybody who waits look again."""
         with self._changed:
             self._changed.notify_all()
+
+    def _keep_pause(self) -> Paused | None:
+        """Let the pause outlive this process; says what is kept."""
+        raise NotImplementedError
+
+    def _keep_resumption(self) -> None:
+        """Let it outlive this process that the topology goes on."""
+        raise NotImplementedError
 
     # Waiting --------------------------------------------------------------------------------------
 

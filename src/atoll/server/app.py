@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 import atoll
 from atoll.errors import UsageError
-from atoll.server.context import Context
+from atoll.server.context import Context, Served
 from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
 from atoll.server.ports import AppPort, Deployer
@@ -55,7 +55,7 @@ def create_app(
     Raises:
         UsageError: When two modules have one name.
     """
-    by_name = {app.name: app for app in apps}
+    by_name = Served({app.name: app for app in apps}, deployers or {})
     if len(by_name) < len(apps):
         raise UsageError("two modules have one name", hint="serve them from two processes")
     chosen = settings or ServerSettings()
