@@ -140,7 +140,7 @@ def _tail(built):
         st.just(path.Path(built.steps).subselect(path.field("days").map_vals()).term(
             lambda found: list(reversed(found)))),
         SMALL.map(lambda v: built.collect_one(path.field("n")).field("days").key(v).term(
-            lambda n, days: [n, *(days or [])])),
+            lambda n, days: [n or 0, *(days or [])])),
         SMALL.map(lambda v: built.if_path(path.field("tags").set_elem(v),
                                           path.field("n").set(v),
                                           path.field("tags").void_set_elem().set(v))),
@@ -168,11 +168,15 @@ def _plain(value):
 
 
 def _model(content, built):
-    """What the transform makes of plain values, empty users as the stored ones are: absent."""
+    """What the transform makes of plain values, empty users as the stored ones are: absent.
+
+    A user that a path leads to by its key is of its type, whether it is there or not.
+    """
+    named = [step.arguments[0] for step in built.steps[:1] if step.name == "key"]
     whole = {
-        word: {"n": None, "tags": set(), "days": {}} | user
-        for word, user in content.items()
-        if _plain(user)
+        word: {"n": None, "tags": set(), "days": {}} | content.get(word, {})
+        for word in sorted({*content, *named})
+        if word in named or _plain(content[word])
     }
     return _plain(transformed(whole, built))
 

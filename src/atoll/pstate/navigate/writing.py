@@ -156,10 +156,10 @@ class StateChange:
                 self._writes.clear(place.prefix)
             case "sorted_range" | "sub_map" | "subset":
                 (part,) = self._walker.follow(place, step)
-                self._write(place, part, changed(part, rest, collected))
+                self._write_part(place, part, changed(part, rest, collected))
             case _:
                 old = self._part(place, step)
-                self._write(place, old, changed(old, steps, collected))
+                self._write_part(place, old, changed(old, steps, collected))
 
     def _part(self, place: Place, step: Step) -> Any:
         """The part of an element-wise collection that a step is about."""
@@ -173,6 +173,14 @@ class StateChange:
             case "set_elem" | "void_set_elem":
                 return frozenset(self._walker.follow(place, step))
         return self._places.read(place)
+
+    def _write_part(self, place: Place, part: Any, new: Any) -> None:
+        """Write what became of a part; where that has other keys, what was there before goes."""
+        if isinstance(place.node, Map) and isinstance(new, Mapping):
+            moved = ((key, self._places.child(place, key)) for key in new if key not in part)
+            met = {key: self._places.read(child) for key, child in moved if not child.node.leaf}
+            part = {**part, **met}
+        self._write(place, part, new)
 
     def _write(self, place: Place, old: Any, new: Any) -> None:
         """Write where a value differs from the old one; nothing else of the place is touched."""
