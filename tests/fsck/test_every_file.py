@@ -18,6 +18,7 @@ from atoll.errors import DamageError
 from atoll.fsck.root import check_root
 from atoll.storage.local import LocalStore
 from atoll.storage.places import Places, check_identity, share
+from atoll.testing import TopologyTestDriver
 
 FIRST = start.beginning()
 NUMBER = r"\d{20}"
@@ -34,6 +35,8 @@ CHECKED = {
     "commit of a later timeline": rf"\w+/\w+/commits-\d+/{NUMBER}",
     "plan": rf"\w+/\w+/plans/{NUMBER}",
     "plan of a later timeline": rf"\w+/\w+/plans-\d+/{NUMBER}",
+    "plan cut smaller": rf"\w+/\w+/revisions(-\d+)?/{NUMBER}",
+    "pause": rf"\w+/\w+/pauses/{NUMBER}",
     "timeline": rf"\w+/\w+/timelines/{NUMBER}",
     "log": rf"\w+/\w+/logs/[\w-]+/{NUMBER}.*",
     "checkpoint": rf"\w+/\w+/checkpoints/[\w-]+/{NUMBER}.*",
@@ -41,6 +44,9 @@ CHECKED = {
     "staged rows": rf"\w+/\w+/staged/{NUMBER}.*",
 }
 """Each kind of file that holds something, by its place below the root."""
+
+FITTING = 2
+"""So many records of a batch can be processed: of more the plan is cut smaller."""
 
 EMPTY = {"pin": r"\w+/\w+/pins/.*"}
 """Kinds whose name says everything."""
@@ -56,11 +62,18 @@ def shop(columns="item string, price long"):
     totals = mb.pstate("totals", Map(str, int))
     seen = mb.pstate("seen", Map(str, int))
 
+    def fitting(batches):
+        for batch in batches:
+            if batch.num_rows > FITTING:
+                raise MemoryError("too many records at once")
+            yield batch
+
     def note(row, seen):
         seen[row.item] = seen.get(row.item, 0) + 1
         yield {"item": row.item, "price": row.price}
 
     rows = mb.source(sales, start_from=FIRST)
+    rows = rows.map_batches(fitting, emits="item string, price long")
     rows = rows.process(note, key="item", states=[seen], emits="item string, price long")
     rows.aggregate(totals["item"], agg.sum("price"))
     rows.append_to(dear)
@@ -84,6 +97,7 @@ def life(root, number, *, last=False):
     with atoll.LocalCluster(root, engine="inline") as cluster:
         app, other = cluster.deploy(shop()), cluster.deploy(till())
         topology = app.topology("mb")
+        other.resume()  # the life before may have left it paused
         for part in range(2):
             before = topology.status()["processed"]
             rows = [{"item": f"i{n}", "price": n} for n in range(6)]
@@ -104,6 +118,9 @@ def built(tmp_path_factory):
     root = tmp_path_factory.mktemp("rich") / "root"
     for number in range(3):
         life(root, number, last=number == 2)
+    with TopologyTestDriver(shop(), root=root, engine="inline") as driver:  # the last plan is cut
+        driver.depot("sales").append([{"item": "i1", "price": n} for n in range(20)])
+        driver.microbatch("mb")
     share(LocalStore(root))
     return root
 

@@ -17,7 +17,7 @@ from atoll.microbatch.history import CommitHistory, commit_objects, plan_objects
 from atoll.microbatch.objects import Commit, decode_plan
 from atoll.microbatch.progress import latest_commit
 from atoll.microbatch.recovery import vnodes_needing
-from atoll.microbatch.revisions import committed_plan, newest_revision
+from atoll.microbatch.revisions import committed_plan, newest_revision, plan_of, revision_objects
 from atoll.microbatch.tidy import files_of
 from atoll.microbatch.timelines import Timelines, read_timelines
 
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 __all__ = ["check_topology"]
 
 _STOPS = "the topology cannot go on, nor can its PStates be rebuilt: restore it from a backup"
+_COST_OF_PLAN = {
+    False: "none: its microbatch is committed",
+    True: "the topology cannot go on until it is deleted or restored",
+}
+"""By whether the microbatch of a plan is still to come."""
+
 _FOLDERS = ("logs", "checkpoints", "appends", "staged")
 
 
@@ -108,6 +114,7 @@ class _Check:
             for number in plans.numbers(last.floor):
                 if self.timelines.of(number) == timeline:
                     self._plan(plans, number, last, commits.get(number))
+            self._revisions(timeline, last)
 
     def _plan(
         self, plans: NumberedObjects, number: int, last: Commit, commit: Commit | None
@@ -124,9 +131,7 @@ class _Check:
         except NotFoundError:
             return  # dropped meanwhile
         except (AtollError, msgspec.MsgspecError) as error:
-            cost = "none: its microbatch is committed"
-            if number > last.id:
-                cost = "the topology cannot go on until it is deleted or restored"
+            cost = _COST_OF_PLAN[number > last.id]
             self.report.damage(_file(error, name), _said(error), cost)
             return
         if commit is not None and commit.clocks.used != plan.watermarks:
@@ -141,6 +146,21 @@ class _Check:
                 "the commit of its number covers other records",
                 "records were skipped or counted twice",
             )
+
+    def _revisions(self, timeline: int, last: Commit) -> None:
+        """Those that others followed, or none, as well: what each says is asked with its plan."""
+        revisions = revision_objects(self.store, self.module, self.topology, timeline)
+        told = {finding.file for finding in self.report.findings}
+        for number in revisions.numbers():
+            name = revisions.name(number)
+            try:
+                revisions.read(number)
+            except NotFoundError:
+                continue  # dropped meanwhile
+            except AtollError as error:
+                if name not in told:
+                    pending = plan_of(number) > last.id
+                    self.report.damage(name, _said(error), _COST_OF_PLAN[pending])
 
     def _name(self, commit: Commit) -> str:
         timeline = self.timelines.of(commit.id)

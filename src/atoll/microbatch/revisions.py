@@ -21,6 +21,7 @@ __all__ = [
     "delete_plans_above",
     "delete_plans_below",
     "newest_revision",
+    "plan_of",
     "revision_objects",
 ]
 
@@ -93,6 +94,11 @@ def delete_plans_above(
     for objects, first in ((plans, number + 1), (revisions, _number(number + 1, 0))):
         for taken in objects.numbers(first):
             store.delete(objects.name(taken))
+
+
+def plan_of(number: int) -> int:
+    """The plan of which a revision has the number."""
+    return number // _SPAN
 
 
 def _number(plan: int, revision: int) -> int:

@@ -173,7 +173,10 @@ class ChangeFile:
 
 
 def _checked_bytes(path: Path, ref: FileRef) -> bytes:
-    hint = "restore the file from a backup of the root"
+    hint = (
+        "restore the file from a backup of the root, or build the state again from the depots, by "
+        "a module of another name that mirrors them"
+    )
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:
