@@ -221,6 +221,7 @@ _WATCHED: dict[Any, tuple[str, ...]] = {
     lives: (
         *("claim_epoch", "save_deployment", "delete_removed", "drop_stale_pins", "placed"),
         *("let_stand", "depot_spec", "with_depot_migrations", "known_ids", "latest_deployment"),
+        *("refuse_other_processes", "described_partitioner"),
     ),
     standing: ("save_deployment", "latest_deployment"),
     versions: (
