@@ -23,8 +23,10 @@ from atoll.cluster.scaling import Scaling
 from atoll.cluster.sizes import vnode_bytes
 from atoll.cluster.topologies import RunningTopology, status_table
 from atoll.cluster.trimming import DepotTrimmer
+from atoll.cluster.waiting import wait_committed, wait_fresh
+from atoll.cluster.warnings import ModuleWarnings
 from atoll.depot.depot import Depot
-from atoll.errors import AtollError, FencedError, NotFoundError
+from atoll.errors import AtollError, FencedError
 from atoll.markup import table
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
@@ -47,7 +49,9 @@ from atoll.microbatch.tuning import SettingsLog
 from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of
+from atoll.tasks.charts import job_charts
 from atoll.tasks.sessions import state_folder
+from atoll.views.names import is_hidden, not_found
 from atoll.views.readable import ReadablePState, check_public
 from atoll.views.subscription import PAGE_ENTRIES, Subscription
 
@@ -100,6 +104,7 @@ class App:
         )
         """Who is in the cluster, what runs where, and how to change it."""
         self._load_watch = LoadWatch(self.cluster, self._loops)
+        self._warnings = ModuleWarnings(name, store, self._loops, self._depots, drive.now_ms)
         self._declared: dict[str, dict[str, int]] = {}
         self._pstates: dict[str, ReadablePState] = {}
         self.options = ModuleOptions(
@@ -122,6 +127,10 @@ class App:
         self._ended = False
         self._when_fenced: list[Callable[[FencedError], None]] = []
 
+    def __repr__(self) -> str:
+        """Its name and topologies: ``<app of module 'm': topologies mb>``."""
+        return f"<app of module {self.name!r}: topologies {', '.join(self.topologies()) or 'none'}>"
+
     # What users call ----------------------------------------------------------------------------
 
     def depot(self, name: str) -> Depot:
@@ -134,7 +143,9 @@ class App:
         Raises:
             NotFoundError: When there is none of that name, or it is private.
         """
-        return check_public(_found(self._pstates, name, "PState", self.name))
+        if name not in self._pstates or is_hidden(name):
+            raise not_found("PState", name, self.pstates(), self.name)
+        return check_public(self._pstates[name])
 
     def subscribe(
         self,
@@ -181,6 +192,52 @@ class App:
         """
         return self.queries.ask(name, arguments, timeout_seconds)
 
+    def wait_committed(
+        self,
+        depot: str,
+        ends: Mapping[int, int] | None = None,
+        *,
+        timeout_seconds: float = 60.0,
+    ) -> dict[str, int]:
+        """Wait until every topology of the module that reads a depot has committed its records.
+
+        Args:
+            depot: The depot.
+            ends: By depot partition the offset after the last record to wait for, as an append
+                tells it; all that is in the depot now when None.
+            timeout_seconds: How long to wait for all of them.
+
+        Returns:
+            For each topology the microbatch that readers see.
+
+        Raises:
+            NotFoundError: When there is no such depot.
+            UsageError: When it has no such depot partition.
+            TopologyFailedError: When one of them stopped as failed.
+            WaitTimeoutError: When it takes longer.
+            FencedError: When another process took the module over.
+        """
+        now = self.depot(depot).end_offsets()
+        return wait_committed(self._loops, depot, now, ends, timeout_seconds)
+
+    def wait_fresh(self, pstate: str, *, timeout_seconds: float = 60.0) -> int:
+        """Wait until a PState shows all that the depots of its topology hold now.
+
+        Args:
+            pstate: The PState.
+            timeout_seconds: How long to wait.
+
+        Returns:
+            The microbatch that readers see.
+
+        Raises:
+            NotFoundError: When there is no PState of that name, or it is private.
+            TopologyFailedError: When its topology stopped as failed.
+            WaitTimeoutError: When it takes longer.
+            FencedError: When another process took the module over.
+        """
+        return wait_fresh(self._loops[self.pstate(pstate).spec.topology], timeout_seconds)
+
     def dataframe(self, name: str, *, field: str | None = None) -> DataFrame:
         """A whole PState as a Spark DataFrame: columns ``key``, ``key_2``, ... and ``value``.
 
@@ -204,7 +261,8 @@ class App:
 
     def topology(self, name: str) -> RunningTopology:
         """A topology, to wait for, pause and look at."""
-        return RunningTopology(_found(self._loops, name, "topology", self.name))
+        loop = _found(self._loops, name, "topology", self.name)
+        return RunningTopology(loop, self._warnings)
 
     def depots(self) -> list[str]:
         """The names of the depots."""
@@ -348,6 +406,7 @@ class App:
             mirrored=MirroredTopologies(
                 self.store, (self.name, graph.topology), bound.reads(), self.epoch.number
             ),
+            charts=job_charts(bound.program, bound.cut),
         )
         loop = self._drive.loop(
             actions, state, first=first, observer=observer, on_fenced=self._note_fenced
@@ -366,6 +425,7 @@ class App:
             loop.get_ready()
         if self._drive.watched:
             self._load_watch.start()
+            self._warnings.start()
         for loop in self._loops.values():
             loop.start()
 
@@ -381,6 +441,7 @@ class App:
             self._end_subscriptions()
             self.cluster.close()
             self._load_watch.close()
+            self._warnings.close()
 
     def _groups(self, pstate: str) -> int:
         """Into how many parts a scan of a PState is divided: as many as actors write it."""
@@ -418,8 +479,5 @@ class App:
 
 def _found(things: Mapping[str, _T], name: str, kind: str, module: str) -> _T:
     if name not in things:
-        raise NotFoundError(
-            f"module {module!r} has no {kind} {name!r}",
-            hint="it has " + (", ".join(sorted(things)) or "none"),
-        )
+        raise not_found(kind, name, things, module)
     return things[name]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from atoll.cluster.adopting import deployed_hidden
 from atoll.cluster.app import App
 from atoll.cluster.depot_migrations import known_ids, with_depot_migrations
 from atoll.cluster.depots import depot_spec, described_partitioner
@@ -21,6 +22,7 @@ from atoll.cluster.removing import delete_removed
 from atoll.cluster.revisions import Revision, Revisions
 from atoll.cluster.standing import Standing, let_stand
 from atoll.cluster.versions import Version, placed
+from atoll.dataflow.meanings import meanings_of
 from atoll.ddl import to_ddl
 from atoll.depot.depot import Depot
 from atoll.depot.start import StartFrom, end
@@ -256,6 +258,8 @@ def _deployment(
             sorted(graph.depots()),
             {name: spec.to_json() for name, spec in each.program.pstates.items()},
             starts,
+            tuple(deployed_hidden(match.hidden) for match in each.hidden if match.hidden),
+            meanings_of(graph.written),
         )
     deployed = {} if before is None else before.depots
     return Deployment(

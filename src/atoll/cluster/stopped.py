@@ -91,6 +91,14 @@ class StoppedModule:
         """Refused."""
         self._refuse()
 
+    def wait_committed(self, depot: str, *_: Any, **__: Any) -> NoReturn:  # noqa: ARG002 - as of an app
+        """Refused."""
+        self._refuse()
+
+    def wait_fresh(self, pstate: str, *_: Any, **__: Any) -> NoReturn:  # noqa: ARG002 - as of an app
+        """Refused."""
+        self._refuse()
+
     def topology(self, name: str) -> NoReturn:  # noqa: ARG002 - as of an app
         """Refused."""
         self._refuse()

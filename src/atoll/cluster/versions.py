@@ -15,6 +15,7 @@ from atoll.cluster.catalog import BoundTopology, bind_topologies
 from atoll.cluster.changes import Change, DeployPlan, plan_changes
 from atoll.cluster.depot_migrations import Migrations, depot_migrations, try_depot_migrations
 from atoll.cluster.depots import depot_spec
+from atoll.cluster.hidden_state import Known
 from atoll.cluster.migrations import migrated, try_migrations
 from atoll.cluster.mirrors import Mirrors, broken_mirrors, resolve_mirrors
 from atoll.cluster.partitioners import check_key_partitioners
@@ -97,14 +98,15 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
     store = LocalStore(places.root)
     _, settings = SettingsLog(store, module.name).latest()
     mirrors = resolve_mirrors(store, module)
-    bound = bind_topologies(engine, module, places, settings, mirrors.pstates)
+    known = Known(before, info)
+    bound = bind_topologies(engine, module, places, settings, mirrors.pstates, known)
     bound = migrated(before, bound, _ship)
     specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
     queries = bind_queries(module.queries, specs | mirrors.pstates)
     ddls = {name: to_ddl(depot.schema) for name, depot in module.depots.items()}
     broken = [] if before is None else list(broken_mirrors(store, module.name, ddls, specs))
     migrations = depot_migrations(before, module, _ship)
-    plan = plan_changes(before, module, specs, remove, broken)
+    plan = plan_changes(before, bound, module, specs, remove, broken)
     if before is not None and not plan.refused:
         try_migrations(before, bound, places)
         try_depot_migrations(before, module, migrations, places.root)

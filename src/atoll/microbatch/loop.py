@@ -129,7 +129,7 @@ class TopologyLoop(Stepper):
         self._released.wait()
         if self._closing:
             return
-        event = self._first or self.actions.look()
+        event = self._first or self.actions.look(self.status.state.last)
         while not self._closing:
             following = self._execute(self._decide(event))
             if following is None:
@@ -173,4 +173,4 @@ class TopologyLoop(Stepper):
             if self._closing:
                 return None
             self._appended = False
-        return self.actions.look() if idle else ev.Retry()
+        return self.actions.look(self.status.state.last) if idle else ev.Retry()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from atoll.errors import (
     FencedError,
@@ -109,8 +109,14 @@ class Requests:
         """Go on with other options from the next microbatch on; does not wait for it."""
         self._request(ev.SetOptions(options))
 
-    def checkpoint(self, timeout_seconds: float = 60.0) -> int:
+    def checkpoint(
+        self, timeout_seconds: float = 60.0, *, lost: Mapping[str, Sequence[int]] | None = None
+    ) -> int:
         """Write all that changed since its last checkpoint to one, and wait until it counts.
+
+        Args:
+            timeout_seconds: How long to wait.
+            lost: By PState the vnodes to write though they did not change, since files are lost.
 
         Returns:
             The commit that the checkpoints belong to: the last one when all were up to date.
@@ -124,7 +130,7 @@ class Requests:
         with self._changed:
             self._asked += 1
             asked = self._asked
-        self._request(ev.AskCheckpoint())
+        self._request(ev.AskCheckpoint(lost or {}))
 
         def done(state: ev.State) -> bool:
             if state.asked.answered >= asked:
@@ -209,6 +215,34 @@ class Requests:
 
         self._wait(done, timeout_seconds, f"{count} processed records")
 
+    def wait_reached(
+        self, ends: Mapping[str, Mapping[int, int]], timeout_seconds: float = 60.0
+    ) -> Commit:
+        """Wait until readers see a commit that has processed depots up to some offsets.
+
+        Args:
+            ends: By depot, of those that the topology reads, and depot partition the offset after
+                the last record to wait for.
+            timeout_seconds: How long to wait.
+
+        Returns:
+            The commit.
+
+        Raises:
+            TopologyFailedError: When the topology stopped as failed before.
+            FencedError: When another life of the coordinator took over before.
+            WaitTimeoutError: When the time is over.
+        """
+
+        def done(state: ev.State) -> bool:
+            if _reached(self.published.ends(), ends):
+                return True
+            self._refuse_stopped(state)
+            return False
+
+        self._wait(done, timeout_seconds, "the records waited for")
+        return self.published
+
     def wait_published(
         self, known: Commit, over: Callable[[], bool], timeout_seconds: float | None
     ) -> None:
@@ -280,9 +314,12 @@ class Requests:
                 self._changed.wait(left)
 
     def _not_reached(self, what: str, when: str) -> WaitTimeoutError:
+        paused = self.status.state.condition == ev.Condition.PAUSED
         return WaitTimeoutError(
             f"{what} of topology {self.topology!r} not reached {when}",
-            hint="look at the topology's status for its lag and error",
+            hint="the topology is paused: resume it"
+            if paused
+            else "look at the topology's status for its lag and error",
             processed=self.published.processed,
             step=self.status.state.step.name.lower(),
         )
@@ -301,6 +338,15 @@ class Requests:
             raise FencedError(
                 state.failure.message, hint=state.failure.hint, **state.failure.context
             )
+
+
+def _reached(done: Mapping[str, list[int]], ends: Mapping[str, Mapping[int, int]]) -> bool:
+    """Whether what is done is at or behind all the ends; what was never read ends at 0."""
+    return all(
+        dict(enumerate(done.get(depot, ()))).get(partition, 0) >= end
+        for depot, wanted in ends.items()
+        for partition, end in wanted.items()
+    )
 
 
 def _went_back(state: ev.State) -> ev.Answer:

@@ -32,6 +32,8 @@ __all__ = ["create_app"]
 
 _QUERIES_MAX = 32
 """So many queries are waited for at once; the rest wait for them."""
+_WAITERS_MAX = 64
+"""So many requests wait until records are processed; the rest wait for them."""
 _CHANGES_MAX = 8
 """So many requests wait for a microbatch at once; the rest wait for them."""
 
@@ -72,6 +74,7 @@ def create_app(
         metrics,
         stream_limiter=anyio.CapacityLimiter(chosen.stream_count_max),
         change_limiter=anyio.CapacityLimiter(_CHANGES_MAX),
+        wait_limiter=anyio.CapacityLimiter(_WAITERS_MAX),
         query_limiter=anyio.CapacityLimiter(_QUERIES_MAX),
         subscriber_limiter=anyio.CapacityLimiter(chosen.subscriber_count_max),
         deployers=dict(deployers or {}),

@@ -18,7 +18,10 @@ from atoll.server.reading_ports import SubscriptionPort
 from atoll.server.render import render_json
 from atoll.server.settings import ServerSettings
 
-__all__ = ["Context", "ContextOf", "Name", "Served", "answer"]
+__all__ = ["WAIT_SECONDS_MAX", "Context", "ContextOf", "Name", "Served", "answer"]
+
+WAIT_SECONDS_MAX = 300
+"""So long a request may wait until records are processed."""
 
 _Result = TypeVar("_Result")
 
@@ -67,6 +70,8 @@ class Context:
     """Threads that wait for queries."""
     subscriber_limiter: anyio.CapacityLimiter
     """Threads for subscribers that wait for commits: one each."""
+    wait_limiter: anyio.CapacityLimiter
+    """Threads that wait until records are processed."""
     subscriptions: set[SubscriptionPort] = field(default_factory=set)
     """Those that are open."""
     deployers: Mapping[str, Deployer] = field(default_factory=dict)

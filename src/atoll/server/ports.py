@@ -376,6 +376,24 @@ class AppPort(Protocol):
         """
         ...
 
+    def wait_committed(
+        self, depot: str, ends: Mapping[int, int] | None = None, *, timeout_seconds: float = ...
+    ) -> Mapping[str, int]:
+        """Wait until the topologies that read the depot have committed its records.
+
+        Raises:
+            WaitTimeoutError: When it takes longer.
+        """
+        ...
+
+    def wait_fresh(self, pstate: str, *, timeout_seconds: float = ...) -> int:
+        """Wait until the PState shows all that the depots of its topology hold now.
+
+        Raises:
+            WaitTimeoutError: When it takes longer.
+        """
+        ...
+
     def topology(self, name: str) -> TopologyPort:
         """The topology of that name."""
         ...

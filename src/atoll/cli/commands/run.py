@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atoll.cli.options import DEFAULT_PORT, DEFAULT_URL
-from atoll.cli.output import note
+from atoll.cli.output import OutputClosedError, OutputError, note
 from atoll.cli.requests import say_paused
 from atoll.errors import NotFoundError, UsageError
 
@@ -79,7 +79,7 @@ def run(
     """
     from atoll.cli.logs import configure_logs
     from atoll.cli.redeploy import Redeployer
-    from atoll.cli.signals import stopping
+    from atoll.cli.signals import stopping, telling
     from atoll.cli.target import load_module
     from atoll.server.serve import bind
 
@@ -90,7 +90,7 @@ def run(
         from atoll.server import ServerSettings, create_app, serve
         from atoll.spark.shutdown import ending_spark
 
-        with ending_spark(), cluster:
+        with ending_spark(), telling(stop, _running(cluster)), cluster:
             cluster.on_change(_ending(stop.event))
             if uncordon:
                 _uncordon(cluster, module.name)
@@ -99,7 +99,7 @@ def run(
             settings = ServerSettings(hosts=names)
             redeployer = Redeployer(cluster, target, app.name)
             service = create_app(app, settings=settings, deployers={app.name: redeployer})
-            with serve(service, listener) as address:
+            with serve(service, listener, note) as address:
                 stop.listen()
                 if not stop.event.is_set():
                     _greet(module, root, address.url, loopback=address.loopback)
@@ -110,6 +110,21 @@ def run(
         note(f"stopped: {fenced.message}")
         raise typer.Exit(_FENCED)
     note("stopped")
+
+
+def _running(cluster: Cluster) -> Callable[[], str]:
+    """Says which microbatches run, since a stop waits for them."""
+
+    def said() -> str:
+        found = [
+            f"microbatch {status['id']} of {name}/{topology}"
+            for name, app in list(cluster.apps.items())
+            for topology, status in app.status()["topologies"].items()
+            if status["step"] != "idle"
+        ]
+        return ", ".join(found)
+
+    return said
 
 
 def _ending(event: threading.Event) -> Callable[[App | StoppedModule], None]:
@@ -170,5 +185,8 @@ def _greet(module: Module, root: Path, url: str, *, loopback: bool) -> None:
         note(f"  atoll query {module.name} {pstates[0]}{where}")
     note(f"  atoll status{where}")
     note("Ctrl-C stops it; the next run goes on where this one ends")
-    sys.stdout.write(url + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(url + "\n")
+        sys.stdout.flush()
+    except (OutputError, OutputClosedError):
+        note("the address could not be written to stdout; the service runs all the same")

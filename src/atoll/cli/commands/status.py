@@ -57,8 +57,9 @@ def status(
             note(_failure(name, one["error"]))
         say_paused(name, one, url)
         for topology, details in one["topologies"].items():
-            if details["error"]:
-                note(_failure(f"{name}/{topology}", details["error"]))
+            for each in (details["error"], *details.get("warnings", ())):
+                if each:
+                    note(_failure(f"{name}/{topology}", each))
 
 
 def _rows(module: str, status: dict[str, Any]) -> list[list[Any]]:
