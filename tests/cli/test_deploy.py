@@ -133,7 +133,7 @@ def test_a_version_that_cannot_be_started(atoll, edited, monkeypatch):
     edit(1, COUNTS)
     with monkeypatch.context() as patched:
         patched.setattr(lives, "claim_epoch", _full)
-        patched.setattr(deployer._cluster._reviver, "begin", lambda: None)
+        patched.setattr(deployer._cluster._deploying.reviver, "begin", lambda: None)
         done = atoll("deploy", "summing")
     assert done.code == 1
     assert "module 'summing' does not run" in done.err

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 
+import msgspec
 import pytest
 
 import atoll
@@ -14,8 +15,10 @@ from atoll import LocalCluster, Map, agg, start
 from atoll.cluster import lives
 from atoll.depot.depot import Depot
 from atoll.errors import DeployError, FencedError, NotFoundError, RescheduleError, StoppedError
+from atoll.microbatch import epochs
 from atoll.microbatch.epochs import claim_epoch
 from atoll.storage.local import LocalStore
+from atoll.storage.numbered import NumberedObjects
 from atoll.testing import TopologyTestDriver
 
 NAME = "shop"
@@ -153,7 +156,7 @@ def test_options_set_while_it_runs_hold_for_the_version_that_comes_back(cluster,
 def test_nothing_runs_and_says_so(cluster, monkeypatch):
     """Status, everything that is asked, and the workers, until it is deployed again."""
     append(cluster.deploy(shop()), 1)
-    monkeypatch.setattr(cluster._reviver, "begin", lambda: None)
+    monkeypatch.setattr(cluster._deploying.reviver, "begin", lambda: None)
     stopped = nothing_runs(cluster, monkeypatch)
     assert cluster.module(NAME) is stopped
     assert NAME not in cluster.apps
@@ -217,7 +220,7 @@ def test_a_test_driver_starts_nothing_by_itself(monkeypatch):
         driver.run_until_idle()
         assert driver.pstate("sums-mb").get("a") == 2
         nothing_runs(driver.cluster, monkeypatch)
-        assert driver.cluster._reviver._thread is None
+        assert driver.cluster._deploying.reviver._thread is None
         driver.update(shop(more=True))
         driver.run_until_idle()
         assert driver.pstate("sums-more").get("a") == 2
@@ -240,17 +243,35 @@ def test_a_module_that_was_taken_over_meanwhile_is_left_where_it_runs(cluster, m
             cluster.update(shop(more=True))
     assert len(fenced) == 1
     assert isinstance(cluster.stopped[NAME].failure, FencedError)
-    assert not cluster._revive_all()
+    assert not cluster._deploying._revive()
     assert NAME not in cluster.apps
 
 
-def test_a_fenced_module_is_not_deployed_over(cluster):
-    """It is refused before anything stops, and nobody else is disturbed."""
-    cluster.deploy(shop())
-    epoch = claim_epoch(LocalStore(cluster.root), NAME)
-    with pytest.raises(FencedError):
-        cluster.update(shop(more=True))
-    epoch.check()
+def test_a_module_that_another_process_has_taken_over_is_not_started_again(cluster, monkeypatch):
+    """Neither by the next try nor by who deploys here and does not know yet."""
+    append(cluster.deploy(shop()), 1)
+    monkeypatch.setattr(cluster._deploying.reviver, "begin", lambda: None)
+    stopped = nothing_runs(cluster, monkeypatch)
+    elsewhere = epochs.Life("another-host", 7, 0)
+    lives_of = NumberedObjects(LocalStore(cluster.root), f"{NAME}/epochs")
+    lives_of.create(lives_of.latest() + 1, msgspec.msgpack.encode(elsewhere))
+    with pytest.raises(FencedError, match="process 7 on another-host"):
+        cluster.deploy(shop(more=True))
+    assert not cluster._deploying._revive()
+    assert cluster.stopped[NAME].failure.context["fenced_by"] == "process 7 on another-host"
+    assert NAME not in cluster.apps
+    app = cluster.deploy(shop())  # now it is known, and meant
+    assert app.epoch.number > stopped.standing.epoch + 1
+    append(app, 2)
+
+
+def test_a_module_that_was_taken_over_is_not_deployed_over_unknowingly():
+    """It is refused before anything stops, and the other life is not disturbed."""
+    with TopologyTestDriver(shop()) as driver:
+        epoch = claim_epoch(LocalStore(driver.cluster.root), NAME)
+        with pytest.raises(FencedError):
+            driver.update(shop(more=True))
+        epoch.check()
 
 
 def test_a_first_deployment_that_fails_leaves_nothing_open(cluster, monkeypatch):

@@ -289,7 +289,7 @@ def check_clean(store: LocalStore, module: str, commits: Mapping[str, list[Commi
         found = {
             name
             for name in store.list(f"{module}/{topology}")
-            if "/commits/" not in name and "/plans/" not in name
+            if not {"commits", "plans", "pauses"} & set(name.split("/"))
         }
         violation(found <= kept, "I11", f"orphans of {topology}", sorted(found - kept))
         violation(kept <= found, "I1", f"files of {topology} are missing", sorted(kept - found))

@@ -81,6 +81,7 @@ class Deploying:
         self.sums: Counter[str] = Counter()
         self.seen: Counter[str] = Counter()
         self.count = 0
+        self.committed: Counter[str] = Counter()
         self.cluster = LocalCluster(root, engine="inline")
         self.cluster.deploy(version(1))
         self.append(1)
@@ -126,6 +127,10 @@ class Deploying:
         names = {"mb", "side"} if number == 1 else {"mb", "more"}
         states = {name: each["state"] for name, each in app.status()["topologies"].items()}
         assert states == dict.fromkeys(names, "running")
+        for name in names:  # it goes on after its last commit: nothing was deleted and done again
+            committed = app.topology(name).status()["committed"]
+            assert committed > self.committed[name]
+            self.committed[name] = committed
         assert app.pstate("sums").get() == dict(self.sums)
         counts = "seen" if number == 1 else "more_seen"
         assert app.pstate(counts).get() == dict(self.seen)
@@ -221,6 +226,7 @@ _WATCHED: dict[Any, tuple[str, ...]] = {
     lives: (
         *("claim_epoch", "save_deployment", "delete_removed", "drop_stale_pins", "placed"),
         *("let_stand", "depot_spec", "with_depot_migrations", "known_ids", "latest_deployment"),
+        *("refuse_other_processes", "described_partitioner"),
     ),
     standing: ("save_deployment", "latest_deployment"),
     versions: (

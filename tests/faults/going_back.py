@@ -208,7 +208,7 @@ def _clean(store: LocalStore, line: list[Any]) -> None:
     found = {
         name
         for name in store.list(f"{MODULE}/{TOPOLOGY}")
-        if not any(each in name for each in (*objects, "/timelines/"))
+        if not any(each in name for each in (*objects, "/timelines/", "/pauses/"))
     }
     violation(found == kept, "I11", "files that no commit of the line names", found ^ kept)
     old = commit_objects(store, MODULE, TOPOLOGY).numbers(BACK_TO + 1)

@@ -42,7 +42,7 @@ def test_failing_at_every_call_of_a_collaborator(folder: Path, kind: str) -> Non
     """One after the other on one root: each time the first version runs on, with its state."""
     calls = _calls(folder / "calm")
     assert len(calls) > 150, calls
-    stride = 1 if soaking() else max(1, len(calls) // 12)
+    stride = 1 if soaking() else max(1, len(calls) // 8)
     began, done = time.monotonic(), 0
     roots = 0
     life = Deploying(folder / "0")
@@ -81,7 +81,7 @@ def test_failing_at_every_call_of_a_collaborator(folder: Path, kind: str) -> Non
     life.last_by_either()
     life.check(2)
     life.close()
-    assert done > (100 if soaking() else 8)
+    assert done > (100 if soaking() else 6)
     report(f"deployments, {kind}", done, 0, began, calls=len(calls))
 
 
@@ -103,7 +103,7 @@ def test_refusing_at_every_call_of_the_disk(folder: Path, times: int | None) -> 
         calls = disk.calls
     calm.close()
     assert calls > 40
-    stride = 1 if soaking() else max(1, calls // 8)
+    stride = 1 if soaking() else max(1, calls // 6)
     began, done, stops = time.monotonic(), 0, 0
     for at in range(1, calls + 1, stride):
         root = folder / str(at)

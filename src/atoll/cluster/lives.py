@@ -27,7 +27,7 @@ from atoll.ddl import to_ddl
 from atoll.depot.depot import Depot
 from atoll.depot.start import StartFrom, end
 from atoll.logs import get_logger
-from atoll.microbatch.epochs import Epoch, claim_epoch
+from atoll.microbatch.epochs import Epoch, claim_epoch, refuse_other_processes
 from atoll.microbatch.mirrored import drop_stale_pins
 from atoll.placement.info import ClusterInfo
 from atoll.storage.local import LocalStore
@@ -87,9 +87,12 @@ class Lives:
             The module as it runs, and what stands from now on.
 
         Raises:
+            FencedError: When another process has taken the module over since it stood.
             AtollError: When it cannot be; nothing of it runs then.
         """
         store, name = LocalStore(self.places.root), version.module.name
+        if standing is not None:
+            refuse_other_processes(store, name, standing.epoch)
         with ExitStack() as undo:
             epoch = claim_epoch(store, name)
             store.sweep(name)
@@ -109,7 +112,7 @@ class Lives:
             app.start()
             undo.pop_all()
         self._clear(store, version, deployment, epoch)
-        return app, Standing(version, deployment, info)
+        return app, Standing(version, deployment, info, epoch.number)
 
     # Inside ---------------------------------------------------------------------------------------
 

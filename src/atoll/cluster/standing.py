@@ -29,11 +29,13 @@ class Standing:
         version: The version, to be started again.
         deployment: What the root has to say is deployed.
         info: What runs where.
+        epoch: The life that runs it, or did last.
     """
 
     version: Version
     deployment: Deployment
     info: ClusterInfo
+    epoch: int
 
 
 def let_stand(

@@ -18,7 +18,7 @@ from atoll.errors import AtollError, FencedError, StorageError
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError, ObjectStore
 
-__all__ = ["Epoch", "claim_epoch"]
+__all__ = ["Epoch", "claim_epoch", "refuse_other_processes"]
 
 
 class Life(msgspec.Struct, frozen=True):
@@ -55,12 +55,29 @@ class Epoch:
             who = f"process {later.pid} on {later.host}"
         except (AtollError, msgspec.MsgspecError):  # whoever it is, the number is taken
             who = "another process"
-        raise FencedError(
-            f"epoch {self.number} was fenced by {who}",
-            hint="this module now runs there; stop this process",
-            epoch=self.number,
-            fenced_by=who,
-        )
+        raise _fenced(self.number, who)
+
+
+def _fenced(number: int, who: str) -> FencedError:
+    return FencedError(
+        f"epoch {number} was fenced by {who}",
+        hint="this module now runs there; stop this process",
+        epoch=number,
+        fenced_by=who,
+    )
+
+
+def refuse_other_processes(store: ObjectStore, module: str, epoch: int) -> None:
+    """Hold that only this process has taken epochs of a module since the one given.
+
+    Raises:
+        FencedError: When another one has.
+    """
+    objects = NumberedObjects(store, f"{module}/epochs")
+    for number in objects.numbers(epoch + 1):
+        life = msgspec.msgpack.decode(objects.read(number), type=Life)
+        if (life.host, life.pid) != (socket.gethostname(), os.getpid()):
+            raise _fenced(epoch, f"process {life.pid} on {life.host}")
 
 
 def claim_epoch(store: ObjectStore, module: str) -> Epoch:
