@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 __all__ = [
+    "AccountsError",
     "AtollError",
     "BusyError",
     "DamageError",
@@ -26,7 +27,9 @@ __all__ = [
     "RecordsRefusedError",
     "RescheduleError",
     "StateError",
+    "StoppedError",
     "StorageError",
+    "TooLargeError",
     "TopologyFailedError",
     "UsageError",
     "UserCodeError",
@@ -71,6 +74,15 @@ def _rebuild(
     kind: type[AtollError], message: str, hint: str | None, context: dict[str, Any]
 ) -> AtollError:
     return kind(message, hint=hint, **context)
+
+
+class AccountsError(AtollError):
+    """The rows of an attempt do not add up: some were lost, doubled or sent to the wrong actor.
+
+    The attempt is not committed. ``context`` names job, step and unit, and what was counted.
+    """
+
+    code = "E-ACCOUNTS"
 
 
 class BusyError(AtollError):
@@ -169,10 +181,25 @@ class StateError(AtollError):
     code = "E-STATE"
 
 
+class StoppedError(AtollError):
+    """A module that should run does not: the message says why."""
+
+    code = "E-STOPPED"
+
+
 class StorageError(AtollError):
     """The storage below refused an operation (disk full, I/O error, no permission)."""
 
     code = "E-STORAGE"
+
+
+class TooLargeError(AtollError):
+    """What an attempt holds at once is more than memory, an array, a file or a message takes.
+
+    The plan of its microbatch is cut smaller; a single record of the size stops the topology.
+    """
+
+    code = "E-TOO-LARGE"
 
 
 class TopologyFailedError(AtollError):

@@ -23,7 +23,18 @@ from typing import Any
 
 from atoll.errors import DeclarationError
 
-__all__ = ["List", "Map", "Node", "Scalar", "Set", "Struct", "as_node", "from_json", "to_json"]
+__all__ = [
+    "List",
+    "Map",
+    "Node",
+    "Scalar",
+    "Set",
+    "Struct",
+    "as_node",
+    "from_json",
+    "to_json",
+    "to_text",
+]
 
 KINDS: dict[type, str] = {
     bool: "bool",
@@ -243,6 +254,26 @@ def to_json(node: Node) -> Any:
             return {"set": to_json(item)}
         case Struct():
             return {"struct": [[name, to_json(value)] for name, value in node.fields]}
+
+
+def to_text(node: Node) -> str:
+    """The schema as users write it: ``Map(str, Struct(n=int, at=datetime | None))``."""
+    match node:
+        case Scalar("tuple", optional, items):
+            written = f"tuple[{', '.join(map(to_text, items))}]"
+            return f"{written} | None" if optional else written
+        case Scalar(kind, optional):
+            name = _PYTHON_TYPES[kind].__name__
+            return f"{name} | None" if optional else name
+        case List(item):
+            return f"List({to_text(item)})"
+        case Map(key, value):
+            return f"Map({to_text(key)}, {to_text(value)})"
+        case Set(item):
+            return f"Set({to_text(item)})"
+        case Struct():
+            members = (f"{name}={to_text(value)}" for name, value in node.fields)
+            return f"Struct({', '.join(members)})"
 
 
 def from_json(data: Any) -> Node:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from atoll.cluster.sizes import Sizes
 from atoll.placement.info import ClusterInfo, Fragment
-from atoll.placement.policies import POLICY_DEFAULT, parse_policy, units_missing
 from atoll.placement.reschedule import Plan
+from atoll.placement.shortage import Shortage
 
 __all__ = ["described_cluster", "described_plan"]
 
@@ -40,17 +42,9 @@ def described_cluster(info: ClusterInfo, sizes: Sizes) -> dict[str, Any]:
     }
 
 
-def described_plan(plan: Plan, *, dry_run: bool, topology: str | None = None) -> dict[str, Any]:
-    """What a change does or did: per fragment the units, and per unit the vnodes.
-
-    Args:
-        plan: The change.
-        dry_run: Whether it was only planned.
-        topology: Whose policy was set, where one was: says how many units that still misses.
-    """
-    missing = {} if topology is None else {"units_missing": _units_missing(plan.info, topology)}
+def described_plan(plan: Plan, *, dry_run: bool) -> dict[str, Any]:
+    """What a change does or did: per fragment the units, and per unit the vnodes."""
     return {
-        **missing,
         "dry_run": dry_run,
         "revision": plan.info.revision,
         "vnodes_moved": plan.vnodes_moved,
@@ -67,12 +61,12 @@ def described_plan(plan: Plan, *, dry_run: bool, topology: str | None = None) ->
             }
             for root, change in plan.changes.items()
         },
+        "shortage": None if plan.shortage is None else _shortage(plan.shortage),
     }
 
 
-def _units_missing(info: ClusterInfo, topology: str) -> int:
-    policy = parse_policy(info.policies.get(topology, POLICY_DEFAULT), custom_allowed=True)
-    return units_missing(policy, len(info.schedulable_units()))
+def _shortage(found: Shortage) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(found), "hint": found.hint}
 
 
 def _fragment(info: ClusterInfo, fragment: Fragment, sizes: Sizes) -> dict[str, Any]:

@@ -27,7 +27,6 @@ __all__ = [
     "Ratio",
     "parse_policy",
     "target",
-    "units_missing",
 ]
 
 POLICY_DEFAULT = "adaptive"
@@ -163,11 +162,6 @@ def parse_policy(text: str, *, custom_allowed: bool = False) -> Policy:
     except ValueError:  # the argument is no number, or no whole one
         pass
     raise UsageError(f"{text!r} is no policy", hint=_GRAMMAR)
-
-
-def units_missing(policy: Policy, units: int) -> int:
-    """How many units fewer there are than a policy asks for."""
-    return max(0, policy.count - units) if isinstance(policy, Fixed) else 0
 
 
 _CALL = re.compile(r"(?P<name>fixed|bounded|ratio|load)\s*\(\s*(?P<argument>[-+.,\s0-9a-z]*?)\s*\)")

@@ -42,6 +42,7 @@ _STATUS: tuple[tuple[type[AtollError], HTTPStatus], ...] = (
     (errors.RescheduleError, HTTPStatus.CONFLICT),
     (errors.TopologyFailedError, HTTPStatus.CONFLICT),
     (errors.BusyError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (errors.StoppedError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.FencedError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.StorageError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.WaitTimeoutError, HTTPStatus.GATEWAY_TIMEOUT),

@@ -121,7 +121,7 @@ async def set_parallelism(
     plan = await context.in_waiting_thread(
         partial(cluster.set_parallelism, topology, wanted.policy, dry_run=wanted.dry_run)
     )
-    return answer(described_plan(plan, dry_run=wanted.dry_run, topology=topology))
+    return answer(described_plan(plan, dry_run=wanted.dry_run))
 
 
 @router.post("/cluster/cordon")
