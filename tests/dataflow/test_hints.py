@@ -192,6 +192,19 @@ AGGREGATES = {
         "declare List(int) there",
         lambda w: w.rows.aggregate(w.state(Map(str, List(int)))["k"], agg.collect_list("n")),
     ),
+    "a value into a map": Mistake(
+        lambda w: w.rows.aggregate(w.nested["k"], agg.count()),
+        'nested["k"]["..."], or agg.map("...", agg.count())',
+        lambda w: (
+            w.rows.aggregate(w.nested["k"]["k"], agg.count()),
+            w.rows.aggregate(w.nested["k"], agg.map("k", agg.count())),
+        ),
+    ),
+    "a value into a struct stored apart": Mistake(
+        lambda w: w.rows.aggregate(w.mixed["k"], agg.count()),
+        'aggregate(mixed["k"], seen=..., n=...)',
+        lambda w: w.rows.aggregate(w.mixed["k"], seen=agg.collect_set("n"), n=agg.count()),
+    ),
     "a list into a set": Mistake(
         lambda w: w.rows.aggregate(w.sets["k"], agg.collect_list("n")),
         "agg.collect_set goes into a Set",
