@@ -26,6 +26,7 @@ __all__ = [
     "QueryTimeoutError",
     "RecordsRefusedError",
     "RescheduleError",
+    "SparkLostError",
     "StateError",
     "StoppedError",
     "StorageError",
@@ -173,6 +174,12 @@ class RescheduleError(AtollError):
     """
 
     code = "E-RESCHEDULE"
+
+
+class SparkLostError(AtollError):
+    """The JVM of Spark has died, and is not started anew: the hint says what can be done."""
+
+    code = "E-SPARK-LOST"
 
 
 class StateError(AtollError):

@@ -18,6 +18,7 @@ from atoll.errors import (
     DeclarationError,
     FencedError,
     StorageError,
+    TooLargeError,
     UserCodeError,
 )
 
@@ -70,7 +71,7 @@ MEND_HINT = "mend the function, deploy it again and resume the topology"
 """What to do about a function of a topology that raises."""
 
 _ROW_TEXT_MAX = 500
-_NEVER_REJECTED = (DamageError, StorageError, FencedError, MemoryError)
+_NEVER_REJECTED = (DamageError, StorageError, FencedError, MemoryError, TooLargeError)
 
 
 @contextmanager
@@ -100,6 +101,10 @@ def blame(
         for name, value in where.items():
             error.context.setdefault(name, value)
         return error
+    if isinstance(error, MemoryError):  # not the function's fault alone: less at once may fit
+        too_large = TooLargeError(f"out of memory in a function of {operator.title}", **where)
+        too_large.__cause__ = error
+        return too_large
     blamed = UserCodeError(
         f"{type(error).__name__} in a function of {operator.title}: {error}",
         hint=MEND_HINT,

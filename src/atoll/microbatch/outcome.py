@@ -41,6 +41,9 @@ _ENVIRONMENT = frozenset(
 )
 """What the operating system says when its storage or its handles have run out or failed."""
 
+_OVERFLOWS = ("offset overflow while concatenating", "overflowed binary array capacity")
+"""What Arrow says when the 32 bits of an array's offsets do not reach."""
+
 TOO_LARGE_HINT = (
     "the microbatch is cut smaller by itself; for smaller ones from the beginning lower "
     "depot.microbatch.max.bytes; when a single record is too large, give the workers more memory"
@@ -235,4 +238,7 @@ def _is_too_large(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError):
         return error.errno in (errno.ENOMEM, errno.EFBIG)
-    return isinstance(error, pa.ArrowInvalid) and "offset overflow" in str(error)
+    if isinstance(error, pa.ArrowInvalid):
+        return any(each in str(error) for each in _OVERFLOWS)
+    # Arrow gives several arrays for one where one cannot hold all, and then no kernel takes them.
+    return isinstance(error, TypeError | AttributeError) and "ChunkedArray" in str(error)

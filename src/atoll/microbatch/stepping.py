@@ -115,7 +115,10 @@ class Stepper(Requests):
             self._changed.notify_all()
 
     def _measure(self, event: ev.Event, duration_ms: float) -> None:
-        """Keep what the status shows of a numbered step that has just ended."""
+        """Keep what the status shows of a numbered step that has just ended, or failed."""
+        if isinstance(event, ev.AttemptFailed):
+            self.status.failed(event.failure.code)
+        self.status.cuts_total += isinstance(event, ev.PlanCut)
         step = STEP_ENDED.get(type(event))
         if step is None:
             return

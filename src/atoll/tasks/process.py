@@ -25,6 +25,7 @@ from atoll.dataflow.rows import (
     Row,
     batch_from_rows,
     rows_of,
+    taken,
 )
 from atoll.dataflow.usercode import blame, is_rejectable
 from atoll.ddl import columns_in_words
@@ -59,8 +60,9 @@ def process(  # noqa: PLR0913  # what an actor knows of a step's surroundings
     limits = [(flush_entries_max or {}).get(name) for name in terminal.pstates]
     due = set() if firing is None else firing.due
     for vnode in sorted({*run.positions, *due}):
+        handed: set[int] = set()
         handles: list[Any] = [
-            handle_for(program.pstates[name], session_of(name, vnode), vnode)
+            handle_for(program.pstates[name], session_of(name, vnode), vnode, handed)
             for name in terminal.states
         ]
         if firing is not None and terminal.timers is not None:
@@ -74,7 +76,7 @@ def process(  # noqa: PLR0913  # what an actor knows of a step's surroundings
         else:
             run.rows_of_vnode(vnode, handles, limits)
         for handle in handles:
-            handle.flush()
+            handle.close()
     return run.emitted_rows(tracked=terminal.tag in program.tracked)
 
 
@@ -195,20 +197,30 @@ class _Run:
         return pa.Table.from_batches([batch])
 
     def _call(self, calling: _Calling, handles: list[Any]) -> None:
+        running = True
         try:
             self._collect(calling.function(calling.row, *handles), calling)
+            running = False
+            for handle in handles:
+                handle.end_call()
         except Exception as error:
             blamed = blame(self.terminal, calling.row, self._origin(calling.place), error)
+            if not running:
+                blamed.context.pop("line", None)
             if blamed is error:
                 raise
             raise blamed from error
 
     def _call_or_reject(self, calling: _Calling, handles: list[Any]) -> None:
         mark = len(self.emitted)
+        running = True
         for handle in handles:
             handle.savepoint()
         try:
             self._collect(calling.function(calling.row, *handles), calling)
+            running = False
+            for handle in handles:
+                handle.end_call()
             if len(self.emitted) > mark:
                 self._batch([each for _, _, each in self.emitted[mark:]])
         except Exception as error:
@@ -218,7 +230,7 @@ class _Run:
                 if blamed is error:
                     raise
                 raise blamed from error
-            if isinstance(error, UserCodeError):  # what it yielded does not fit
+            if not running:  # what it yielded, or changed in place, does not fit
                 blamed.context.pop("line", None)
             del self.emitted[mark:]
             for handle in handles:
@@ -232,10 +244,11 @@ class _Run:
         if isinstance(out, dict | Row):
             raise _returned(self.terminal)
         if self.terminal.emitted is not None:
-            self.emitted.extend((calling.order, calling.place, each) for each in out)
+            self.emitted.extend((calling.order, calling.place, taken(each)) for each in out)
         elif hasattr(out, "__next__") or isinstance(out, list | tuple):
             for each in out:  # a generator runs to its end also where it yields nothing
-                raise _not_declared(self.terminal, each)
+                if isinstance(each, dict | Row):
+                    raise _not_declared(self.terminal, each)
 
     def _find_misfit(self) -> None:
         """Raise for the first row of which something yielded does not fit, with the row."""

@@ -102,7 +102,7 @@ class ReadablePState:
                 view = self._newer(view, error)
         if data is not None:
             return codec.decode(data)
-        return default if default is not None else self.spec.initial
+        return default if default is not None else self.spec.initial_value()
 
     def select(self, path: StatePath) -> list[Any]:
         """All values that the path leads to.
