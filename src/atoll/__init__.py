@@ -48,6 +48,11 @@ _LAZY = {
 }
 
 
+def __dir__() -> list[str]:
+    """The public names, also those that are loaded when they are first used."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used."""
     if name not in _LAZY:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import atoll
-from atoll import Map, agg, path, start
+from atoll import Map, Struct, agg, path, start
 from atoll.errors import NotFoundError, PathError, TopologyFailedError, UserCodeError
 from atoll.testing import TopologyTestDriver
 from atoll.views.connect import connect
@@ -167,3 +167,41 @@ def test_a_key_in_place_of_a_path_is_told(served, read):
         getattr(app.pstate("shown"), read)("a")
     assert "path.key('a')" in caught.value.hint
     assert app.pstate("shown").select(path.key("a")) == [None]
+
+
+def test_which_row_wins_a_tie(tmp_path):
+    """Of rows of one order the first that came for min_by, the last for max_by, over commits."""
+    module = atoll.Module("ties")
+    rows = module.depot("rows", "k string, n long", partitions=1)
+    mb = module.microbatch("mb", vnode_count=2)
+    won = mb.pstate("won", Map(str, Struct(least=int, greatest=int)))
+    mb.source(rows, start_from=start.beginning()).aggregate(
+        won["k"], least=agg.min_by("n", "k"), greatest=agg.max_by("n", "k")
+    )
+    with TopologyTestDriver(module, root=tmp_path, engine="inline") as driver:
+        for numbers in ([3, 1], [2], [9, 4]):
+            driver.depot("rows").append([{"k": "a", "n": n} for n in numbers])
+            driver.microbatch()
+        assert driver.pstate("won").get("a") == {"least": 3, "greatest": 4}
+
+
+def test_one_timer_per_millisecond(tmp_path):
+    """The last one set for it stands, with its payload."""
+
+    def sets(row, counts, timers):
+        timers.at(row.n, "first")
+        timers.at(row.n, "last")
+
+    def rung(timer, counts, timers):
+        counts[timer.payload] = counts.get(timer.payload, 0) + 1
+
+    module = atoll.Module("timers")
+    rows = module.depot("rows", "k string, n long", partitions=1)
+    mb = module.microbatch("mb", vnode_count=1)
+    counts = mb.pstate("counts", Map(str, int))
+    source = mb.source(rows, start_from=start.beginning())
+    source.process(sets, key="k", states=[counts], on_timer=rung)
+    with TopologyTestDriver(module, root=tmp_path, engine="inline") as driver:
+        driver.depot("rows").append([{"k": "a", "n": 5}])
+        driver.run_until_idle()
+        assert driver.pstate("counts").get() == {"last": 1}

@@ -192,6 +192,19 @@ AGGREGATES = {
         "declare List(int) there",
         lambda w: w.rows.aggregate(w.state(Map(str, List(int)))["k"], agg.collect_list("n")),
     ),
+    "a value into a map": Mistake(
+        lambda w: w.rows.aggregate(w.nested["k"], agg.count()),
+        'nested["k"]["..."], or agg.map("...", agg.count())',
+        lambda w: (
+            w.rows.aggregate(w.nested["k"]["k"], agg.count()),
+            w.rows.aggregate(w.nested["k"], agg.map("k", agg.count())),
+        ),
+    ),
+    "a value into a struct stored apart": Mistake(
+        lambda w: w.rows.aggregate(w.mixed["k"], agg.count()),
+        'aggregate(mixed["k"], seen=..., n=...)',
+        lambda w: w.rows.aggregate(w.mixed["k"], seen=agg.collect_set("n"), n=agg.count()),
+    ),
     "a list into a set": Mistake(
         lambda w: w.rows.aggregate(w.sets["k"], agg.collect_list("n")),
         "agg.collect_set goes into a Set",
@@ -224,6 +237,159 @@ FUNCTIONS = {
         lambda w: w.rows.process(counted, key="k", states=[w.counts]).map(dict, emits="k string"),
         'emits="',
         lambda w: in_set(w).map(lambda row: {"k": row.k}, emits="k string"),
+    ),
+}
+
+STEPS = {
+    "a union with what aggregate returns": Mistake(
+        lambda w: w.rows.union(w.rows.aggregate(w.counts["k"], agg.count())),
+        "take the changes()",
+        lambda w: w.counts.changes("k").union(
+            w.rows.aggregate(w.counts["k"], agg.count()).changes()
+        ),
+    ),
+    "two keys of one name": Mistake(
+        lambda w: w.rows.group_by("k", "k").agg(n=agg.count()),
+        "AS big",
+        lambda w: (
+            w.query(k=str).select("k", "k AS big").group_by("k", "big").agg(n=agg.count()).returns()
+        ),
+    ),
+    "an initial map": Mistake(
+        lambda w: w.mb.pstate("start", Map(str, int), initial={}),
+        "a map or set begins empty",
+        lambda w: w.mb.pstate("start", Map(str, int)),
+    ),
+    "no key": Mistake(
+        lambda w: w.rows.process(counted, states=[w.counts]),
+        'key="user_id"',
+        lambda w: w.rows.process(counted, key="k", states=[w.counts]),
+    ),
+    "no key, all vnodes": Mistake(
+        lambda w: w.rows.process(counted, states=[w.counts]),
+        "or to_all() right before it",
+        lambda w: w.rows.to_all().process(counted, states=[w.counts]),
+    ),
+    "no key, by a function": Mistake(
+        lambda w: w.rows.process(counted, states=[w.counts]),
+        "partition_by(...)",
+        lambda w: w.rows.partition_by(lambda row: row.n).process(counted, states=[w.counts]),
+    ),
+    "no states": Mistake(
+        lambda w: w.rows.process(lambda row: None, key="k", states=[]),
+        "use map or flat_map",
+        lambda w: w.rows.flat_map(lambda row: [], emits="k string"),
+    ),
+    "one state, not in a list": Mistake(
+        lambda w: w.rows.process(counted, key="k", states=w.counts),
+        "states=[...]",
+        lambda w: w.rows.process(counted, key="k", states=[w.counts]),
+    ),
+    "an outer incremental join": Mistake(
+        lambda w: w.rows.incremental_join(w.rows, on="k", how="left"),
+        "use inner",
+        lambda w: w.rows.incremental_join(
+            w.rows.map(lambda row: {"k": row.k, "m": row.n}, emits="k string, m long"), on="k"
+        ),
+    ),
+    "event timers without a watermark": Mistake(
+        lambda w: w.rows.process(timed, key="k", states=[w.counts], on_timer=rung, timers="event"),
+        'with_watermark("at", "10 seconds")',
+        lambda w: w.rows.with_watermark("at", "10 seconds").process(
+            timed, key="k", states=[w.counts], on_timer=rung, timers="event"
+        ),
+    ),
+    "windows without a watermark": Mistake(
+        lambda w: w.rows.window("at", "2 hours").aggregate_windows("k", n=agg.count()),
+        'put with_watermark("at", "10 seconds") before window',
+        lambda w: (
+            w.rows.with_watermark("at", "10 seconds")
+            .window("at", "2 hours")
+            .aggregate_windows("k", n=agg.count())
+        ),
+    ),
+    "aggregates of windows as Spark's": Mistake(
+        lambda w: w.windows.aggregate_windows("k", "collect_set(n) AS ns"),
+        'aggregate_windows("user", n=agg.count())',
+        lambda w: w.windows.aggregate_windows("k", n=agg.count()),
+    ),
+    "a query that returns twice": Mistake(
+        lambda w: [q.returns("n") for q in [w.query(n=int)] * 2],
+        "union or join",
+        lambda w: [q.union(q).returns("n", rows="all") for q in [w.query(n=int)]],
+    ),
+    "a query that returns nothing": Mistake(
+        lambda w: w.query(n=int).select("n"),
+        'returns("column")',
+        lambda w: w.query(n=int).select("n").returns("n"),
+    ),
+    "a condition for what sees nulls": Mistake(
+        lambda w: w.rows.aggregate(w.counts["k"], agg.last("n").where("n > 1")),
+        "stream.where(...).aggregate(...)",
+        lambda w: w.rows.where(lambda row: row.n > 1).aggregate(w.counts["k"], agg.last("n")),
+    ),
+    "a top of ids that are not shown": Mistake(
+        lambda w: agg.top_n(3, "n", {"at": "at"}, id="k"),
+        "add the id to columns",
+        lambda w: agg.top_n(3, "n", {"at": "at", "k": "k"}, id="k"),
+    ),
+    "descending without an order": Mistake(
+        lambda w: agg.limit(3, "n", descending=True),
+        'order_by="at"',
+        lambda w: agg.limit(3, "n", order_by="at", descending=True),
+    ),
+    "a combiner that is no identity": Mistake(
+        lambda w: w.rows.aggregate(w.counts["k"], agg.combine(1, lambda a, b: a + b, "n")),
+        "agg.accumulate begins with any value",
+        lambda w: w.rows.aggregate(
+            w.counts["k"], agg.accumulate(lambda a, b: a + b, "n", initial=1)
+        ),
+    ),
+    "a lookup beside a column of that name": Mistake(
+        lambda w: w.rows.lookup(w.counts["k"], "n"),
+        "choose another column name",
+        lambda w: w.rows.lookup(w.counts["k"], "m"),
+    ),
+    "a PState by its name": Mistake(
+        lambda w: w.rows.aggregate("counts", agg.count()),
+        "give what pstate(...) of this topology returned",
+        lambda w: w.rows.aggregate(w.counts["k"], agg.count()),
+    ),
+    "a depot by its name": Mistake(
+        lambda w: w.rows.append_to("rows"),
+        "give what module.depot(...) returned",
+        lambda w: w.rows.append_to(
+            w.module.depot("more", "k string, n long, at timestamp, tags array<string>")
+        ),
+    ),
+    "Spark SQL and aggregates at once": Mistake(
+        lambda w: w.rows.group_by("k").agg("sum(n) AS s", n=agg.count()),
+        'agg(total=agg.sum("v"))',
+        lambda w: w.rows.group_by("k").agg(s=agg.sum("n"), n=agg.count()),
+    ),
+    "an aggregate without a name": Mistake(
+        lambda w: w.rows.group_by("k").agg(agg.count()),
+        'agg(total=agg.sum("v"))',
+        lambda w: w.rows.group_by("k").agg(total=agg.sum("n")),
+    ),
+    "a path that is none": Mistake(
+        lambda w: w.query(k=str).select_from(w.counts["k"], all_of_set, emits="n long").returns(),
+        "the path goes into the function",
+        lambda w: (
+            w.query(k=str)
+            .select_from(w.counts, lambda row: path.key(row.k), emits="n long")
+            .returns()
+        ),
+    ),
+    "a column of a query that is not there": Mistake(
+        lambda w: w.query(k=str).returns("m"),
+        "they have k",
+        lambda w: w.query(k=str).returns("k"),
+    ),
+    "an answer in other columns": Mistake(
+        lambda w: (w.query(k=str).returns("k"), w.rows.query("asked", k="k", emits="m long")),
+        'write emits="m string"',
+        lambda w: (w.query(k=str).returns("k"), w.rows.query("asked", k="k", emits="m string")),
     ),
 }
 
@@ -299,6 +465,7 @@ ALL = {
         "reading": READING,
         "aggregates": AGGREGATES,
         "functions": FUNCTIONS,
+        "steps": STEPS,
         "inline": SPARK_ONLY,
         "objects": OBJECTS,
         "types": TYPES,

@@ -8,6 +8,7 @@ import pickle
 import pytest
 from mistakes import World
 
+import atoll
 from atoll import agg
 from atoll.dataflow.missing import MissingAttributeError
 from atoll.errors import AtollError
@@ -72,6 +73,11 @@ def test_what_is_not_there_is_asked_for_as_ever(what):
     with pytest.raises(AttributeError) as plain:
         thing.__nothing__  # noqa: B018  # Python asks like this
     assert not isinstance(plain.value, AtollError)
+
+
+def test_the_package_lists_what_it_has():
+    """Also what it loads when it is first used."""
+    assert {"Module", "LocalCluster", "agg", "path", "start", "connect"} <= set(dir(atoll))
 
 
 def test_steps_are_called_as_users_wrote_them():

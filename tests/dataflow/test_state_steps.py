@@ -87,9 +87,9 @@ def test_aggregate_shapes(orders, states):
         orders.aggregate(states["by_user"], agg.count())
     with refused("stored element by element"):
         orders.aggregate(states["apart"]["user"], agg.count())
-    with refused("holds a Set", "collect_set goes into a Set"):
+    with refused("holds Set(str)", "collect_set goes into a Set"):
         orders.aggregate(states["tags"]["user"], agg.collect_list("item"))
-    with refused("which collect_set(item) cannot fold into"):
+    with refused("which agg.collect_set(item) cannot fold into"):
         orders.aggregate(states["lists"]["user"], agg.collect_set("item"))
     with refused("holds no struct of values"):
         orders.aggregate(states["by_user"]["user"], total=agg.sum("cents"))

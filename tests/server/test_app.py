@@ -108,6 +108,13 @@ class TestModules:
 class TestDepots:
     """Describing depots and appending to them."""
 
+    def test_what_is_no_name(self, client):
+        """A name that cannot be is told by what it is a name of, not by a pattern."""
+        found = problem(client.get("/v1/modules/key-pairs/pstates/_mb-distinct"))
+        assert found["detail"] == "path.pstate: no pstate can be called so"
+        assert found["hint"].startswith("use 1 to 63 letters")
+        assert "[A-Z" not in json.dumps(found)
+
     def test_description(self, client):
         """The schema as DDL that reads back, and the offsets."""
         client.post(f"{NUMBERS}/records", json=[{"v": 1}, {"v": 2}])

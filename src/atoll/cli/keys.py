@@ -40,14 +40,10 @@ def typed_keys(node: Node, texts: Sequence[str]) -> tuple[list[list[Any]], Node]
                 node = child
             case Set() | List() | Scalar():
                 raise PathError(
-                    f"nothing can be looked up by {text!r} in a {_word(node)}",
+                    f"nothing can be looked up by {text!r} in {node}",
                     hint=f"give {len(steps)} keys, or a path with --path",
                 )
     return steps, node
-
-
-def _word(node: Node) -> str:
-    return node.kind if isinstance(node, Scalar) else type(node).__name__
 
 
 def _typed(key: Scalar, text: str) -> Any:

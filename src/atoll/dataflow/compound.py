@@ -79,7 +79,7 @@ def writes_of(target: Target, aggregator: Aggregator, place: str) -> list[Write]
         case MapOf() | MergeMap():
             if not isinstance(node, Map):
                 raise DeclarationError(
-                    f"{target.text} holds a {_word(node)}, but {aggregator} fills a Map",
+                    f"{target.text} holds {node}, but agg.{aggregator} fills a Map",
                     hint="declare Map(...) there",
                     declared=place,
                 )
@@ -150,7 +150,7 @@ def _check_field(target: Target, name: str, aggregator: Aggregator, place: str) 
         if isinstance(aggregator, CollectSet):
             hint = "use collect_list in a struct of values, or declare a Set there"
         raise DeclarationError(
-            f"{target.text} is stored as one value, so {aggregator} cannot write inside of "
+            f"{target.text} is stored as one value, so agg.{aggregator} cannot write inside of "
             f"its field {name!r}",
             hint=hint,
             declared=place,
@@ -169,20 +169,18 @@ def _check_single(target: Target, node: Node, aggregator: Aggregator, place: str
     element_wise = getattr(aggregator, "element_wise", False)
     if isinstance(node, Set) != element_wise:
         raise DeclarationError(
-            f"{target.text} holds a {_word(node)}, which {aggregator} cannot fold into",
+            f"{target.text} holds {node}, which agg.{aggregator} cannot fold into",
             hint="agg.collect_set goes into a Set, every other aggregate into a value",
             declared=place,
         )
     if isinstance(node, Map) or (isinstance(node, Struct) and not node.leaf):
-        hint = "go on to its values: " + target.text + '["..."]'
         if isinstance(node, Map):
-            hint += f', or agg.map("...", agg.{aggregator})'
+            hint = f'go on to its values: {target.text}["..."], or agg.map("...", agg.{aggregator})'
+        else:
+            fields = ", ".join(f"{name}=..." for name in node.names())
+            hint = f"give each field its own aggregate: aggregate({target.text}, {fields})"
         raise DeclarationError(
-            f"{target.text} is a {_word(node)}, stored element by element",
+            f"{target.text} is {node}, stored element by element",
             hint=hint,
             declared=place,
         )
-
-
-def _word(node: Node) -> str:
-    return type(node).__name__

@@ -323,7 +323,7 @@ def _deeper(target: Target, part: str, place: str) -> Target:
             hint += "to see whether it has one, read the set in Python: "
             hint += f'process(function, key="...", states=[{target.pstate.name}], emits="...")'
         case _:
-            hint = f"the schema ends at {target.text}: {node}"
+            hint = f'leave ["{part}"] out: the schema ends at {target.text}, which is {node}'
     raise DeclarationError(f'{target.text}["{part}"]: {problem}', hint=hint, declared=place)
 
 

@@ -150,7 +150,7 @@ def way_after(operator: Operator, ways: Mapping[Operator, str], *, exact: bool =
 
     Functions count by their names; with ``exact`` by what they are, which only this process knows.
     """
-    skipped = {"inputs", "place", "start_from", "hidden", "clock", "closed_ms", "label"}
+    skipped = {"inputs", "place", "serves", "start_from", "hidden", "clock", "closed_ms", "label"}
     parts = [type(operator).__name__, *(ways[each] for each in operator.inputs)]
     for field in dataclasses.fields(operator):
         named = field.name == "name" and hasattr(operator, "hidden")

@@ -94,11 +94,11 @@ class KeyedSteps(Steps):
         A transform puts the dict, or the elements, that it makes in the place of that part.
 
         Args:
-            start: The first key; None for the beginning.
-            end: The last key; None for the end.
+            start: Where it begins, ``start`` itself taken in; None for the first key.
+            end: Where it ends, ``end`` itself left out; None for behind the last key.
             limit: How many at most, counted from the start.
-            include_start: Whether ``start`` itself is in the part.
-            include_end: Whether ``end`` itself is in the part.
+            include_start: False leaves ``start`` itself out.
+            include_end: True takes ``end`` itself in.
         """
         return self._range(start, end, limit, (False, include_start, include_end))
 

@@ -137,23 +137,28 @@ def _on_http_error(_request: Request, error: Exception) -> Response:
 def _on_invalid_request(_request: Request, error: Exception) -> Response:
     """Name each wrong part of the request, without echoing what was sent."""
     assert isinstance(error, RequestValidationError)
-    wrong = [
-        {"at": ".".join(str(part) for part in item["loc"]), "problem": item["msg"]}
-        for item in error.errors()
-    ]
+    wrong = [_wrong_part(item) for item in error.errors()]
     first = wrong[0] if wrong else {"at": "body", "problem": "cannot be read"}
-    hint = "look at /openapi.json for what the route takes"
-    for item in error.errors():
-        if item["loc"][0] == "path" and item["type"] == "string_pattern_mismatch":
-            first = {"at": str(item["loc"][-1]), "problem": "no such name can be"}
-            hint = "use 1 to 63 letters, digits, - and _, beginning with a letter or digit"
-            break
+    named = first["problem"].endswith(_NO_NAME)
+    hint = _NAMES if named else "look at /openapi.json for what the route takes"
     return problem_response(
         problem_of(
             HTTPStatus.UNPROCESSABLE_ENTITY,
             "E-USAGE",
             f"{first['at']}: {first['problem']}",
             hint,
-            {"wrong": [first] if first not in wrong else wrong},
+            {"wrong": wrong},
         )
     )
+
+
+_NO_NAME = "can be called so"
+_NAMES = "use 1 to 63 letters, digits, - and _, beginning with a letter or digit"
+
+
+def _wrong_part(item: Mapping[str, Any]) -> dict[str, str]:
+    """A part of a request and what is wrong with it; a name without the pattern of names."""
+    place, problem = item["loc"], item["msg"]
+    if place[0] == "path" and item["type"] == "string_pattern_mismatch":
+        problem = f"no {place[-1]} {_NO_NAME}"
+    return {"at": ".".join(map(str, place)), "problem": problem}

@@ -100,8 +100,8 @@ def _bind_aggregates(
             name = each.name or ""
             if known.setdefault(name, finish) != finish:
                 raise DeclarationError(
-                    f"{step.target.text} is folded by aggregates that keep different state: "
-                    f"{known[name]} and {finish}",
+                    f"{step.target.text} is folded by agg.{each.aggregator} here, and elsewhere by "
+                    "an aggregate that keeps something else",
                     hint="give each aggregate a place of its own",
                     declared=step.place,
                 )

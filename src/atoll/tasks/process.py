@@ -247,7 +247,8 @@ class _Run:
             self.emitted.extend((calling.order, calling.place, taken(each)) for each in out)
         elif hasattr(out, "__next__") or isinstance(out, list | tuple):
             for each in out:  # a generator runs to its end also where it yields nothing
-                raise _not_declared(self.terminal, each)
+                if isinstance(each, dict | Row):
+                    raise _not_declared(self.terminal, each)
 
     def _find_misfit(self) -> None:
         """Raise for the first row of which something yielded does not fit, with the row."""

@@ -62,7 +62,7 @@ class Timers:
     def at(self, time: int | dt.datetime, payload: Any = None) -> None:
         """Call ``on_timer`` for this key when the clock shows that time or a later one.
 
-        A timer that the key has at the same time already is replaced.
+        A key has one timer per millisecond: one that it has already at that time is replaced.
 
         Args:
             time: Milliseconds since 1970, or an instant with a time zone.
