@@ -28,6 +28,7 @@ from atoll.dataflow.rows import (
 from atoll.dataflow.usercode import blame, is_rejectable
 from atoll.errors import UserCodeError
 from atoll.pstate.handles import handle_for
+from atoll.python_values import python_values
 from atoll.tasks.packing import VNODE, key_arrays
 from atoll.tasks.timers import Firing, Timers
 
@@ -140,7 +141,9 @@ class _Run:
         positions = self.positions[vnode]
         rows = self.rows.take(pa.array(positions)).combine_chunks()
         call = self._call if self.rejects is None else self._call_or_reject
-        keys = None if self.keys is None else iter(self.keys.take(pa.array(positions)).to_pylist())
+        keys = (
+            None if self.keys is None else iter(python_values(self.keys.take(pa.array(positions))))
+        )
         places = iter(positions.tolist())
         for batch in rows.to_batches():
             for row in rows_of(batch):

@@ -17,6 +17,7 @@ from atoll.dataflow import operators as op
 from atoll.dataflow.grouping import group
 from atoll.dataflow.operators.columns import bare_column, named
 from atoll.errors import DeclarationError
+from atoll.python_values import python_values
 
 __all__ = ["distinct", "explode", "exploded_schema", "join", "joined_schema", "project"]
 __all__ += ["projected_schema", "projections", "taken", "union"]
@@ -215,4 +216,4 @@ def join(step: op.Join, left: pa.Table, right: pa.Table) -> pa.Table:
 
 
 def _keys(step: op.Join, rows: pa.Table) -> Iterable[tuple[Any, ...]]:
-    return zip(*(rows.column(name).to_pylist() for name in step.names), strict=True)
+    return zip(*(python_values(rows.column(name)) for name in step.names), strict=True)
