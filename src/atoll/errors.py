@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 __all__ = [
+    "AccountsError",
     "AtollError",
     "BusyError",
     "DamageError",
@@ -25,8 +26,11 @@ __all__ = [
     "QueryTimeoutError",
     "RecordsRefusedError",
     "RescheduleError",
+    "SparkLostError",
     "StateError",
+    "StoppedError",
     "StorageError",
+    "TooLargeError",
     "TopologyFailedError",
     "UsageError",
     "UserCodeError",
@@ -71,6 +75,15 @@ def _rebuild(
     kind: type[AtollError], message: str, hint: str | None, context: dict[str, Any]
 ) -> AtollError:
     return kind(message, hint=hint, **context)
+
+
+class AccountsError(AtollError):
+    """The rows of an attempt do not add up: some were lost, doubled or sent to the wrong actor.
+
+    The attempt is not committed. ``context`` names job, step and unit, and what was counted.
+    """
+
+    code = "E-ACCOUNTS"
 
 
 class BusyError(AtollError):
@@ -163,16 +176,37 @@ class RescheduleError(AtollError):
     code = "E-RESCHEDULE"
 
 
+class SparkLostError(AtollError):
+    """The JVM of Spark has died, and is not started anew: the hint says what can be done."""
+
+    code = "E-SPARK-LOST"
+
+
 class StateError(AtollError):
     """A value or key does not fit a PState's schema, or a store was used out of turn."""
 
     code = "E-STATE"
 
 
+class StoppedError(AtollError):
+    """A module that should run does not: the message says why."""
+
+    code = "E-STOPPED"
+
+
 class StorageError(AtollError):
     """The storage below refused an operation (disk full, I/O error, no permission)."""
 
     code = "E-STORAGE"
+
+
+class TooLargeError(AtollError):
+    """What an attempt holds at once is more than memory, an array, a file or a message takes.
+
+    The plan of its microbatch is cut smaller; a single record of the size stops the topology.
+    """
+
+    code = "E-TOO-LARGE"
 
 
 class TopologyFailedError(AtollError):

@@ -39,6 +39,8 @@ def is_tuple(kind: pa.DataType) -> bool:
 def python_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
     """Each row as a dict of its columns."""
     names = rows.schema.names
+    if not names:
+        return [{} for _ in range(rows.num_rows)]
     columns = map(python_values, rows.columns)
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from atoll.codec.detached import detached
-from atoll.dataflow.usercode import HIDDEN_COLUMN
+from atoll.dataflow.usercode import HIDDEN_COLUMN, NO_COLUMN
 from atoll.errors import UserCodeError
 from atoll.python_values import python_values
 
@@ -104,6 +104,9 @@ def row_type(names: tuple[str, ...]) -> type[Row]:
 def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
     """The rows of a batch, in order, with plain Python values."""
     names = tuple(batch.schema.names)
+    if names == (NO_COLUMN,):
+        yield from (row_type(())() for _ in range(batch.num_rows))
+        return
     kind = row_type(names)
     columns = map(python_values, batch.columns)
     for values in zip(*columns, strict=True):

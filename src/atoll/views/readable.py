@@ -60,6 +60,11 @@ class ReadablePState:
         self._leaves = _leaves(spec)
         self._current: tuple[CommitHistory, PStateView] | None = None
 
+    def __repr__(self) -> str:
+        """What it is, no values: ``<PState 'counts' of topology 'mb': Map(str, int)>``."""
+        spec = self.spec
+        return f"<PState {spec.name!r} of topology {spec.topology!r}: {spec.node!r}>"
+
     def get(self, *keys: object, default: Any = None) -> Any:
         """The value at the keys, one per map on the way; no keys: the whole of it.
 
