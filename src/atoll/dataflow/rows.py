@@ -23,6 +23,7 @@ __all__ = [
     "Row",
     "batch_from_rows",
     "conformed",
+    "row_at",
     "row_type",
     "rows_of",
     "taken",
@@ -114,6 +115,13 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
         for name, value in zip(names, values, strict=True):
             setattr(row, name, value)
         yield row
+
+
+def row_at(rows: pa.RecordBatch | pa.Table, at: int) -> Row:
+    """One row anew: a function may have changed the one that it was called with."""
+    part = rows.slice(at, 1)
+    batch = part if isinstance(part, pa.RecordBatch) else part.combine_chunks().to_batches()[0]
+    return next(rows_of(batch))
 
 
 def without_origins(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
