@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from atoll.cluster.spark import SparkCluster
     from atoll.depot import start
     from atoll.module import Module
+    from atoll.python_values import python_rows as rows
     from atoll.views.connect import connect
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "agg",
     "connect",
     "path",
+    "rows",
     "start",
 ]
 
@@ -44,6 +46,7 @@ _LAZY = {
     "agg": ("atoll.agg", None),
     "connect": ("atoll.views.connect", "connect"),
     "path": ("atoll.path", None),
+    "rows": ("atoll.python_values", "python_rows"),
     "start": ("atoll.depot.start", None),
 }
 

@@ -161,6 +161,31 @@ def test_an_accumulator_begins_again_after_none():
     assert at_once[0].to_pylist() == in_parts[0].to_pylist() == [107]
 
 
+def test_an_accumulator_that_changes_its_value_and_returns_none():
+    """None would begin again and lose it; None alone may."""
+    node, nothing = as_node(List(int)), [pa.nulls(1, pa.binary())]
+    starts = pa.array([0]).to_numpy()
+
+    def after(function, old, *values):
+        bound = agg.accumulate(function, "v", initial=[]).bind(node, [INT], PACKING)
+        lifted = bound.lift([pa.array(values, INT)], node)
+        return bound.merge(old, bound.reduce(lifted, starts))
+
+    def append_only(current, value):
+        return [*current, value] if value < 3 else current.append(value)
+
+    def clearing(current, value):
+        return [*current, value] if value < 3 else None
+
+    for values in ([3], [1, 2, 3], [3, 1]):
+        with pytest.raises(StateError, match="returned None"):
+            after(append_only, nothing, *values)
+        with pytest.raises(StateError, match="returned None"):
+            after(append_only, after(clearing, nothing, 1), *values)
+    cleared = after(clearing, nothing, 1, 3, 2)
+    assert [PACKING.unpack(node, each) for each in cleared[0].to_pylist()] == [[2]]
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.aggregates.base import Aggregator, Packing, expression
 from atoll.errors import DeclarationError
-from atoll.schema import List, Struct
+from atoll.schema import List, Scalar, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,7 @@ class Accumulate(Aggregator):
     def _rows(self, input_types: Sequence[pa.DataType]) -> List:
         from atoll.aggregates.kernels.types import node_of
 
-        nodes = [node_of(each) for each in input_types]
+        nodes = [_with_tuples(node_of(each)) for each in input_types]
         if len(nodes) == 1:
             return List(nodes[0])
         return List(Struct(**{f"v{i}": node for i, node in enumerate(nodes)}))
@@ -142,3 +142,18 @@ def accumulate(function: Callable[..., Any], *exprs: str, initial: Any) -> Accum
     if not exprs:
         raise DeclarationError("agg.accumulate needs an expression", hint="name a column")
     return Accumulate(tuple(expression(e, "accumulate") for e in exprs), function, initial)
+
+
+def _with_tuples(node: Node) -> Node:
+    """The schema of a column's values as functions see them; they travel as the same bytes."""
+    match node:
+        case List(item):
+            return List(_with_tuples(item))
+        case Struct(fields):
+            members = [(name, _with_tuples(member)) for name, member in fields]
+            items = tuple(member for _, member in members if isinstance(member, Scalar))
+            names = [f"f{index}" for index in range(len(items))]
+            if list(node.names()) == names:
+                return Scalar("tuple", optional=True, items=items)
+            return Struct(**dict(members))
+    return node

@@ -17,6 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from atoll.errors import DeclarationError
+from atoll.python_values import is_tuple
 
 __all__ = ["Converter", "converter", "record_type", "value_type"]
 
@@ -78,11 +79,19 @@ def value_type(arrow_type: pa.DataType) -> Any:
         mapped: Any = value_type(arrow_type.item_type)
         return dict[key, mapped | None]
     if pa.types.is_struct(arrow_type):
-        return record_type(list(arrow_type))
+        record: Any = record_type(list(arrow_type))
+        if not is_tuple(arrow_type):
+            return record
+        members = [_nullable(value_type(f.type), f) for f in arrow_type]
+        return record | tuple[tuple(members)]  # type: ignore[misc]  # made of a schema
     raise DeclarationError(
         f"a depot cannot hold Arrow's type {arrow_type}",
         hint="declare the schema as Spark DDL, or build it with atoll.ddl.parse_ddl",
     )
+
+
+def _nullable(declared: Any, field: pa.Field) -> Any:
+    return declared | None if field.nullable else declared
 
 
 def converter(arrow_type: pa.DataType) -> Converter | None:
@@ -111,6 +120,9 @@ def _struct_converter(fields: list[pa.Field]) -> Converter:
     def convert(value: Any) -> Any:
         if value is None:
             return None
+        if isinstance(value, tuple):
+            pairs = zip(parts, value, strict=True)
+            return {name: inner(member) for (_, name, inner), member in pairs}
         return {name: inner(getattr(value, attribute)) for attribute, name, inner in parts}
 
     return convert

@@ -27,6 +27,7 @@ from atoll.codec.record_types import converter, record_type
 from atoll.codec.refusals import REFUSALS_KEPT_MAX, Checked, Refusal, Refusals
 from atoll.ddl import type_to_ddl
 from atoll.errors import UsageError
+from atoll.python_values import python_rows
 
 __all__ = ["Checked", "RecordCodec", "Refusal"]
 
@@ -167,7 +168,7 @@ class RecordCodec:
             return self._refuse_all(data.num_rows, misfit, first_line)
         fields = [field for field in self.schema if field.name in names]
         if any(needs_rows(data.schema.field(field.name).type, field) for field in fields):
-            return self.from_rows(data.to_pylist(maps_as_pydicts="strict"), first_line)
+            return self.from_rows(python_rows(data), first_line)
         columns: list[pa.Array] = []
         bad: dict[int, str] = {}
         for field in self.schema:
@@ -190,9 +191,8 @@ class RecordCodec:
         return self.from_arrow(table.replace_schema_metadata(None), first_line)
 
     def to_rows(self, batch: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
-        """The records as dicts of Python values (maps and structs as dicts)."""
-        rows: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="strict")
-        return rows
+        """The records as dicts of Python values, as steps see them."""
+        return python_rows(batch)
 
     def to_json_lines(self, batch: pa.RecordBatch | pa.Table) -> bytes:
         """The records as JSON lines that :meth:`from_json_lines` reads back.

@@ -14,7 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.dataflow.operators.numbered import NUMBER
-from atoll.dataflow.rows import batch_from_rows, rows_of, taken, with_origins, without_origins
+from atoll.dataflow.rows import (
+    batch_from_rows,
+    row_at,
+    rows_of,
+    taken,
+    with_origins,
+    without_origins,
+)
 from atoll.dataflow.usercode import Step, blame, is_rejectable
 from atoll.errors import UserCodeError
 
@@ -52,13 +59,14 @@ def call_rows(
         try:
             out.extend(map(taken, function(row)))
         except Exception as error:
-            blamed = blame(step, row, _at(origins, at), error)
+            read = row_at(plain, at)
+            blamed = blame(step, read, _at(origins, at), error)
             if rejects is None or not is_rejectable(error):
                 if blamed is error:
                     raise
                 raise blamed from error
             del out[ends[-1] :]
-            rejects.add(step, row, _at(origins, at), blamed)
+            rejects.add(step, read, _at(origins, at), blamed)
         ends.append(len(out))
     try:
         made = batch_from_rows(out, step.emitted, step.title, step.place)
@@ -161,14 +169,15 @@ def _values(
         try:
             values.append(function(row))
         except Exception as error:
-            blamed = blame(step, row, _at(origins, at), error)
+            read = row_at(plain, at)
+            blamed = blame(step, read, _at(origins, at), error)
             if isinstance(error, UserCodeError):
                 blamed.context.pop("line", None)  # no line of the user's was running
             if rejects is None or not is_rejectable(error):
                 if blamed is error:
                     raise
                 raise blamed from error
-            rejects.add(step, row, _at(origins, at), blamed)
+            rejects.add(step, read, _at(origins, at), blamed)
             values.append(_ASIDE)
     return values
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from atoll.codec.detached import detached
 from atoll.dataflow.usercode import HIDDEN_COLUMN, NO_COLUMN
 from atoll.errors import UserCodeError
+from atoll.python_values import python_values
 
 __all__ = [
     "ORIGIN",
@@ -22,6 +23,7 @@ __all__ = [
     "Row",
     "batch_from_rows",
     "conformed",
+    "row_at",
     "row_type",
     "rows_of",
     "taken",
@@ -107,12 +109,19 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
         yield from (row_type(())() for _ in range(batch.num_rows))
         return
     kind = row_type(names)
-    columns = [column.to_pylist() for column in batch.columns]
+    columns = map(python_values, batch.columns)
     for values in zip(*columns, strict=True):
         row = kind()
         for name, value in zip(names, values, strict=True):
             setattr(row, name, value)
         yield row
+
+
+def row_at(rows: pa.RecordBatch | pa.Table, at: int) -> Row:
+    """One row anew: a function may have changed the one that it was called with."""
+    part = rows.slice(at, 1)
+    batch = part if isinstance(part, pa.RecordBatch) else part.combine_chunks().to_batches()[0]
+    return next(rows_of(batch))
 
 
 def without_origins(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
@@ -185,4 +194,44 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
         cut = [value for value in values if isinstance(value, float) and not value.is_integer()]
         if cut:
             raise ValueError(f"{cut[0]!r} is no whole number")
+    if _may_hold_sets(kind):
+        values = [_ordered(value, kind) for value in values]
     return pa.array(values, kind)
+
+
+@functools.lru_cache(maxsize=256)
+def _may_hold_sets(kind: pa.DataType) -> bool:
+    """Whether there is a list in it, which a set can be given for."""
+    if pa.types.is_struct(kind):
+        return any(_may_hold_sets(field.type) for field in kind)
+    if pa.types.is_map(kind):
+        return _may_hold_sets(kind.item_type)
+    return bool(pa.types.is_nested(kind))
+
+
+def _ordered(value: Any, kind: pa.DataType) -> Any:
+    """The value with its sets as lists, in an order that every attempt repeats."""
+    if not _may_hold_sets(kind):
+        return value
+    if isinstance(value, Mapping):
+        if pa.types.is_map(kind):
+            return {key: _ordered(item, kind.item_type) for key, item in value.items()}
+        types = {field.name: field.type for field in kind}
+        return {name: _ordered(item, types.get(name, pa.null())) for name, item in value.items()}
+    if isinstance(value, tuple) and pa.types.is_struct(kind):
+        return tuple(_ordered(item, field.type) for item, field in zip(value, kind, strict=True))
+    if isinstance(value, set | frozenset):
+        value = _sorted(value)
+    if isinstance(value, list) and not pa.types.is_map(kind):
+        inner = kind.value_type
+        return [_ordered(item, inner) for item in value] if _may_hold_sets(inner) else value
+    return value
+
+
+def _sorted(elements: Any) -> list[Any]:
+    if type(elements) not in (set, frozenset):  # stored ones have an order of their own
+        return list(elements)
+    try:
+        return sorted(elements)
+    except TypeError:
+        return sorted(elements, key=repr)

@@ -21,6 +21,7 @@ from atoll.codec.key_columns import encode_columns
 from atoll.codec.keys import encode_element
 from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError, DepotError, UserCodeError
+from atoll.python_values import python_rows
 from atoll.schema import Scalar
 
 __all__ = ["Custom", "HashBy", "Partitioner", "Placer", "Random", "check_partitioner"]
@@ -132,7 +133,7 @@ class Placer:
 
     def _by_function(self, batch: pa.RecordBatch) -> Targets:
         chosen = []
-        for row in batch.to_pylist(maps_as_pydicts="strict"):
+        for row in python_rows(batch):
             try:
                 index = self._choose(row, self.partitions)
             except Exception as error:

@@ -21,7 +21,7 @@ from atoll.dataflow.usercode import placed
 from atoll.errors import DeclarationError
 from atoll.module import entry_keys
 from atoll.pstate.spec import PStateSpec
-from atoll.schema import Scalar, Set
+from atoll.schema import List, Map, Node, Scalar, Set, Struct
 from atoll.storage.places import Places
 from atoll.tasks.align import Align
 from atoll.tasks.appending import partitioner_of
@@ -126,12 +126,12 @@ def emitted_schema(step: op.StateOperator, schemas: Schemas) -> pa.Schema:
         case op.Process(emitted=emitted) if emitted is not None:
             return emitted
         case op.Lookup(target=target, column=column):
-            value = pa.field(column, value_type(target.node))
+            value = pa.field(column, _value_type(target.node, step))
             return _distinct(schemas[step.inputs[0]].append(value), step)
         case op.Changes(pstate=pstate, key_names=names):
             kinds = entry_keys(pstate.node, step.place)
             fields = [pa.field(n, arrow_type(k)) for n, k in zip(names, kinds, strict=True)]
-            value_kind = _changed_type(pstate)
+            value_kind = _changed_type(pstate, step)
             fields += [pa.field("old", value_kind), pa.field("new", value_kind)]
             return _distinct(pa.schema(fields), step)
         case op.Fold():
@@ -149,11 +149,32 @@ def emitted_schema(step: op.StateOperator, schemas: Schemas) -> pa.Schema:
     return pa.schema([])
 
 
-def _changed_type(pstate: PStateDeclaration) -> pa.DataType:
+def _changed_type(pstate: PStateDeclaration, step: op.Operator) -> pa.DataType:
     node = pstate.node
     while hasattr(node, "value"):
         node = node.value
-    return pa.bool_() if isinstance(node, Set) else value_type(node)
+    return pa.bool_() if isinstance(node, Set) else _value_type(node, step)
+
+
+def _value_type(node: Node, step: op.Operator) -> pa.DataType:
+    """The type of a column of whole values of a PState."""
+    pending = [node]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Struct):
+            if each.names() == tuple(f"f{index}" for index in range(len(each.fields))):
+                raise DeclarationError(
+                    f"in a column, a struct of {', '.join(each.names())} is a tuple; the PState "
+                    "has it as a struct",
+                    hint="call the fields something else, or declare tuple[...]",
+                    declared=step.place,
+                )
+            pending += [member for _, member in each.fields]
+        elif isinstance(each, List | Set):
+            pending.append(each.item)
+        elif isinstance(each, Map):
+            pending.append(each.value)
+    return value_type(node)
 
 
 def _distinct(schema: pa.Schema, step: op.Operator) -> pa.Schema:

@@ -24,6 +24,7 @@ from atoll.dataflow.rows import (
     ORIGIN_FIELD,
     Row,
     batch_from_rows,
+    row_at,
     rows_of,
     taken,
 )
@@ -31,6 +32,7 @@ from atoll.dataflow.usercode import blame, is_rejectable
 from atoll.ddl import columns_in_words
 from atoll.errors import UserCodeError
 from atoll.pstate.handles import handle_for
+from atoll.python_values import python_values
 from atoll.tasks.packing import VNODE, key_arrays
 from atoll.tasks.timers import Firing, Timers
 
@@ -166,7 +168,9 @@ class _Run:
         positions = self.positions[vnode]
         rows = self.rows.take(pa.array(positions)).combine_chunks()
         call = self._call if self.rejects is None else self._call_or_reject
-        keys = None if self.keys is None else iter(self.keys.take(pa.array(positions)).to_pylist())
+        keys = (
+            None if self.keys is None else iter(python_values(self.keys.take(pa.array(positions))))
+        )
         places = iter(positions.tolist())
         for batch in rows.to_batches():
             for row in rows_of(batch):
@@ -204,8 +208,8 @@ class _Run:
             for handle in handles:
                 handle.end_call()
         except Exception as error:
-            blamed = blame(self.terminal, calling.row, self._origin(calling.place), error)
-            if not running:
+            blamed = blame(self.terminal, self._read(calling), self._origin(calling.place), error)
+            if not running or isinstance(error, UserCodeError):
                 blamed.context.pop("line", None)
             if blamed is error:
                 raise
@@ -225,18 +229,19 @@ class _Run:
                 self._batch([each for _, _, each in self.emitted[mark:]])
         except Exception as error:
             origin = self._origin(calling.place)
-            blamed = blame(self.terminal, calling.row, origin, error)
+            row = self._read(calling)
+            blamed = blame(self.terminal, row, origin, error)
             if isinstance(error, lmdb.Error) or not is_rejectable(error):
                 if blamed is error:
                     raise
                 raise blamed from error
-            if not running:  # what it yielded, or changed in place, does not fit
+            if not running or isinstance(error, UserCodeError):  # no line of its own was running
                 blamed.context.pop("line", None)
             del self.emitted[mark:]
             for handle in handles:
                 handle.roll_back()
             assert self.rejects is not None
-            self.rejects.add(self.terminal, calling.row, origin, blamed)
+            self.rejects.add(self.terminal, row, origin, blamed)
 
     def _collect(self, out: Any, calling: _Calling) -> None:
         if out is None:
@@ -255,13 +260,17 @@ class _Run:
         for _, place, each in self.emitted:
             row: Any = "a timer"
             if place is not None:
-                row = next(rows_of(self.rows.slice(place, 1).combine_chunks().to_batches()[0]))
+                row = row_at(self.rows, place)
             try:
                 self._batch([each])
             except UserCodeError as error:
                 error.context.setdefault("row", repr(row)[:500])
                 error.context.setdefault("origin", self._origin(place))
                 raise
+
+    def _read(self, calling: _Calling) -> Row:
+        """What the function was called with, as it was before the call."""
+        return calling.row if calling.place is None else row_at(self.rows, calling.place)
 
     def _batch(self, rows: list[Any]) -> pa.RecordBatch:
         terminal = self.terminal

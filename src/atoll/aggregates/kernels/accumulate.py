@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from atoll.aggregates.kernels import lists
 from atoll.aggregates.kernels.combine import blamed, fresh, from_columns, to_columns
 from atoll.aggregates.kernels.segments import Positions, nulls
 from atoll.aggregates.kernels.types import OPAQUE, conform, leaf_types
+from atoll.errors import StateError
 from atoll.schema import List, Node, Struct
 
 if TYPE_CHECKING:
@@ -52,8 +54,10 @@ class Accumulator:
         unpack = self.packing.unpack
         with blamed(self.label, "the function must take what it returns and every row's values"):
             values = [
-                self._accumulated(current, unpack(self.rows, packed))
-                for current, packed in zip(currents, new[0].to_pylist(), strict=True)
+                self._accumulated(current, unpack(self.rows, packed), partial(self._old, old, at))
+                for at, (current, packed) in enumerate(
+                    zip(currents, new[0].to_pylist(), strict=True)
+                )
             ]
         return to_columns(values, self.node, self.packing, self.label)
 
@@ -69,12 +73,34 @@ class Accumulator:
         ]
         return [dict(zip(item.names(), row, strict=True)) for row in zip(*members, strict=True)]
 
-    def _accumulated(self, current: Any, rows: list[Any]) -> Any:
+    def _accumulated(self, current: Any, rows: list[Any], old: Callable[[], Any]) -> Any:
         value = current
-        for row in rows:
-            values = row.values() if self.several else (row,)
-            value = self.function(fresh(self.initial) if _no_value(value) else value, *values)
+        for at, row in enumerate(rows):
+            given = fresh(self.initial) if _no_value(value) else value
+            value = self._called(given, row)
+            if value is None and isinstance(given, list | dict | set):
+                self._check_begins_again(given, rows[:at], old)
         return value
+
+    def _called(self, given: Any, row: Any) -> Any:
+        return self.function(given, *(row.values() if self.several else (row,)))
+
+    def _check_begins_again(self, given: Any, rows: list[Any], old: Callable[[], Any]) -> None:
+        """None means to begin again, unless it is what ``list.append`` and the like return."""
+        value = old()
+        for row in rows:
+            value = self._called(fresh(self.initial) if _no_value(value) else value, row)
+        if (fresh(self.initial) if _no_value(value) else value) != given:
+            raise StateError(
+                f"agg.{self.label} has a function that changed the {type(given).__name__} that it "
+                "was given and returned None",
+                hint="return the changed value; None alone begins again with the initial one",
+                aggregate=self.label,
+            )
+
+    def _old(self, columns: Sequence[pa.Array], at: int) -> Any:
+        """The value of one row of these columns, as it was stored."""
+        return from_columns([each.slice(at, 1) for each in columns], self.node, self.packing)[0]
 
     def _padded(self, packed: pa.Array) -> list[pa.Array]:
         """As many columns as the leaf has."""

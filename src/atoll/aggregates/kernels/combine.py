@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from atoll.aggregates.kernels.types import OPAQUE, column_type, conform, fitted
 from atoll.errors import AtollError, StateError, UserCodeError
+from atoll.python_values import python_values
 from atoll.schema import Node, Scalar, Struct
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Combiner:
     ) -> list[pa.Array]:
         """The states of single rows."""
         if lifter is not None:
-            rows = zip(*[column.to_pylist() for column in columns], strict=True)
+            rows = zip(*map(python_values, columns), strict=True)
             with blamed(self.label, _TAKE_ALL):
                 values = [lifter(*row) for row in rows]
             return to_columns(values, self.node, self.packing, self.label)

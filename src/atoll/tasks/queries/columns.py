@@ -19,6 +19,7 @@ from atoll.dataflow.operators.columns import bare_column, named
 from atoll.dataflow.usercode import NO_COLUMN
 from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError
+from atoll.python_values import python_values
 from atoll.tasks.queries.bare import shown
 
 __all__ = ["distinct", "explode", "exploded_schema", "join", "joined_schema", "project"]
@@ -218,4 +219,4 @@ def join(step: op.Join, left: pa.Table, right: pa.Table) -> pa.Table:
 
 
 def _keys(step: op.Join, rows: pa.Table) -> Iterable[tuple[Any, ...]]:
-    return zip(*(rows.column(name).to_pylist() for name in step.names), strict=True)
+    return zip(*(python_values(rows.column(name)) for name in step.names), strict=True)

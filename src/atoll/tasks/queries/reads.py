@@ -12,7 +12,6 @@ from atoll.dataflow.usercode import Step, calling
 from atoll.errors import PathError, UserCodeError
 from atoll.path import Path
 from atoll.placement.mapping import Mapping
-from atoll.pstate.navigate.kinds import SETS
 from atoll.pstate.select import iterate
 from atoll.tasks.fold import fold_rows, group_mapping, no_rows
 from atoll.tasks.lookup import look_up
@@ -171,30 +170,17 @@ def _beside(
 def _columns_of(value: Any, step: op.SelectFrom) -> dict[str, Any]:
     names = step.added.names
     if len(names) == 1:
-        return {names[0]: _plain(value, step.added.field(0).type)}
+        return {names[0]: value}
     parts: Iterable[Any] | None = None
     if isinstance(value, dict):
         parts = [value.get(name) for name in names]
     elif isinstance(value, tuple | list) and len(value) == len(names):
         parts = value
     if parts is not None:
-        fields = zip(step.added, parts, strict=True)
-        return {field.name: _plain(part, field.type) for field, part in fields}
+        return dict(zip(names, parts, strict=True))
     raise UserCodeError(
         f"select_from met {value!r}, which does not fill the columns {', '.join(names)}",
         hint="a pair of all() fills two columns; a struct those named like its fields",
         operator=step.title,
         declared=step.place,
     )
-
-
-def _plain(value: Any, kind: pa.DataType) -> Any:
-    """A value as Arrow takes it: sets as lists, maps as pairs."""
-    if isinstance(value, SETS):
-        return list(value)
-    if isinstance(value, dict) and pa.types.is_map(kind):
-        return [(key, _plain(item, kind.item_type)) for key, item in value.items()]
-    if isinstance(value, dict) and pa.types.is_struct(kind):
-        known = {field.name: field.type for field in kind}
-        return {k: _plain(item, known.get(k, pa.null())) for k, item in value.items()}
-    return value

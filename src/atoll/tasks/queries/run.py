@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from atoll.dataflow.rows import batch_from_rows
 from atoll.errors import QueryError, QueryTimeoutError
+from atoll.python_values import python_rows
 
 if TYPE_CHECKING:
     from atoll.dataflow.operators import Operator
@@ -148,8 +149,7 @@ class BoundQuery:
                 query=self.name,
                 declared=self.returned.place,
             )
-        rows: list[dict[str, Any]] = table.to_pylist()
-        return rows
+        return python_rows(table)
 
     def answer(self, rows: list[dict[str, Any]]) -> Any:
         """What a caller gets of these rows."""
