@@ -167,6 +167,14 @@ def test_the_plan_names_it_and_the_same_id_is_the_same_migration(tmp_path):
             ("migrated", "depot:rows", "cents"),
             ("migrated", "depot:log", "cents"),
             ("changed", "depot:rows", "new records go by key, not 'k'"),
+            (
+                "changed",
+                "pstate:sums",
+                (
+                    "changed in meaning: sum(v) by k before, sum(cents) by key now; "
+                    "what is stored stays as it is"
+                ),
+            ),
         ]
         driver.update(version(3))
         assert driver.cluster.plan(version(3)).changes == ()
