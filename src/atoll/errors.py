@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 __all__ = [
+    "AccountsError",
     "AtollError",
     "BusyError",
     "DamageError",
@@ -27,6 +28,7 @@ __all__ = [
     "RescheduleError",
     "SparkLostError",
     "StateError",
+    "StoppedError",
     "StorageError",
     "TooLargeError",
     "TopologyFailedError",
@@ -73,6 +75,15 @@ def _rebuild(
     kind: type[AtollError], message: str, hint: str | None, context: dict[str, Any]
 ) -> AtollError:
     return kind(message, hint=hint, **context)
+
+
+class AccountsError(AtollError):
+    """The rows of an attempt do not add up: some were lost, doubled or sent to the wrong actor.
+
+    The attempt is not committed. ``context`` names job, step and unit, and what was counted.
+    """
+
+    code = "E-ACCOUNTS"
 
 
 class BusyError(AtollError):
@@ -175,6 +186,12 @@ class StateError(AtollError):
     """A value or key does not fit a PState's schema, or a store was used out of turn."""
 
     code = "E-STATE"
+
+
+class StoppedError(AtollError):
+    """A module that should run does not: the message says why."""
+
+    code = "E-STOPPED"
 
 
 class StorageError(AtollError):

@@ -29,6 +29,7 @@ from atoll.depot.fingerprint import RecordsCrc
 from atoll.depot.group_writer import GroupWriter
 from atoll.depot.migration import DepotMigration
 from atoll.depot.partitioner import Placer
+from atoll.depot.presence import lost_segments
 from atoll.depot.producers import Producer
 from atoll.depot.reader import read_range, resolve_start
 from atoll.depot.resent import Resent, TwoCodecs, stored_before
@@ -123,6 +124,10 @@ class Depot:
             acknowledged=self._tell,
         )
         self._chain.seal()
+
+    def __repr__(self) -> str:
+        """Its name and size: ``<depot 'pairs': 4 partitions>``."""
+        return f"<depot {self.spec.name!r}: {self.spec.partitions} partitions>"
 
     def __enter__(self) -> Self:
         """The depot itself."""
@@ -312,6 +317,10 @@ class Depot:
             self._chain.drop_first(count)
         self._delete_below(first)
         return count
+
+    def lost_segments(self) -> list[str]:
+        """What is wrong with the segments' files by presence and size: a line for each file."""
+        return lost_segments(self._chain)
 
     def close(self) -> None:
         """Let appends in progress end, then close. May be called again."""

@@ -14,18 +14,24 @@ from atoll.microbatch.history import commit_objects, read_commit
 from atoll.microbatch.objects import Commit, decode_commit
 from atoll.microbatch.revisions import delete_plan, delete_plans_above, delete_plans_below
 from atoll.microbatch.timelines import Timelines, read_timelines, timeline_objects
+from atoll.pstate.history import FileRef
 from atoll.storage.objects import ObjectStore
 
-__all__ = ["drop_abandoned", "drop_below", "drop_orphans", "files_of"]
+__all__ = ["drop_abandoned", "drop_below", "drop_orphans", "files_of", "refs_of"]
 
 _FOLDERS = ("logs", "checkpoints", "staged", "appends")
 
 
-def files_of(commit: Commit) -> Iterator[str]:
-    """The files that a commit names."""
+def refs_of(commit: Commit) -> Iterator[FileRef]:
+    """The files of state that a commit names."""
     for part in commit.pstates.values():
-        yield from (log.file.name for job in part.logs for log in job)
-        yield from (checkpoint.file.name for checkpoint in part.checkpoints)
+        yield from (log.file for job in part.logs for log in job)
+        yield from (checkpoint.file for checkpoint in part.checkpoints)
+
+
+def files_of(commit: Commit) -> Iterator[str]:
+    """The names of all files that a commit names."""
+    yield from (ref.name for ref in refs_of(commit))
     yield from (rows.file.name for rows in commit.appends)
 
 

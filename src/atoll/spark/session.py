@@ -129,7 +129,9 @@ def _session(master: str, settings: Mapping[str, str]) -> SparkSession:
         except PySparkException as error:
             raise UsageError(
                 f"Spark did not start: {error}",
-                hint="check that Java 17 or later runs: java -version",
+                hint="what Java printed stands above this; its heap takes "
+                f"{all_settings['spark.driver.memory']}: a limit may be too low (ulimit -v, the "
+                "container's)",
             ) from error
         if found is None:
             lives.born(session)

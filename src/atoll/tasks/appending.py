@@ -8,6 +8,7 @@ is found here, because rows of a commit that stands must not be refused any more
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from atoll.microbatch.objects import AppendedRows
 from atoll.pstate.history import FileRef
 from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.program import AppendTerminal
+from atoll.tasks.tally import PackCounts
 
 if TYPE_CHECKING:
     from atoll.dataflow.declared import DepotDeclaration
@@ -62,10 +64,12 @@ class AppendPacker:
         self.terminal = terminal
         self.unit = unit
         self.batches: list[pa.RecordBatch] = []
+        self.counts = PackCounts()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take one batch; batches come in row order."""
         if batch.num_rows:
+            self.counts.taken += batch.num_rows
             self.batches.append(batch)
 
     def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
@@ -75,6 +79,7 @@ class AppendPacker:
             RecordsRefusedError: When the depot would refuse a row.
             UserCodeError: When the depot's partitioner raises.
         """
+        self.counts.all_for(self.unit, sum(each.num_rows for each in self.batches))
         if not self.batches or only not in (None, self.unit):
             return
         sink = pa.BufferOutputStream()
@@ -125,6 +130,8 @@ class AppendWriter:
             each.tag: each.depot for each in terminals if isinstance(each, AppendTerminal)
         }
         self._taken: list[Blob] = []
+        self.rows: Counter[int] = Counter()
+        """How many rows were written, by tag."""
 
     def take(self, blobs: Iterable[Blob]) -> list[Blob]:
         """Keep what is for depots; the other blobs."""
@@ -143,7 +150,9 @@ class AppendWriter:
         for tag, sequence, payload in self._taken:
             stream = fetch(payload) if isinstance(payload, str) else payload
             name = append_file(self.program, self.spec, (tag, sequence), self.token)
-            file = write_durably(self.store, name, pa.ipc.open_stream(stream).read_all())
+            rows = pa.ipc.open_stream(stream).read_all()
+            self.rows[tag] += rows.num_rows
+            file = write_durably(self.store, name, rows)
             written.append(AppendedRows(self._depots[tag], file))
         return sorted(written, key=lambda each: each.file.name)
 
@@ -160,7 +169,7 @@ def append_file(program: Program, spec: JobSpec, order: tuple[int, int], token: 
     """
     folder = append_folder(program.module, program.topology)
     first, second = order
-    place = f"{spec.job:04d}-{first:06d}-{second:06d}"
+    place = f"{spec.job:04d}-{first:06d}-{second:09d}"
     return f"{folder}/{spec.id:020d}-{place}-{spec.epoch}-{spec.version}-{token}.arrow"
 
 

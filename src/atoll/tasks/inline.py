@@ -108,9 +108,8 @@ class InlineExecutor:
             limit.check()
             packers = packers_of(self.program, spec, index)
             feed_splits(self.program, spec, job.chains, index, packers)
-            for tag, packer in packers.items():
-                for unit, rows in packer.finish():
-                    blobs.setdefault(unit, []).append((tag, index, rows))
+            for unit, tag, rows in packers.parcels():
+                blobs.setdefault(unit, []).append((tag, index, rows))
         return blobs
 
 

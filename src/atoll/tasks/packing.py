@@ -29,6 +29,7 @@ from atoll.tasks.program import (
     Terminal,
 )
 from atoll.tasks.session_rows import partial_sessions
+from atoll.tasks.tally import PackCounts
 from atoll.tasks.timed_terminals import TIMES, LiveSessionsTerminal, WindowTerminal
 
 if TYPE_CHECKING:
@@ -74,10 +75,12 @@ class Packer:
         self.terminal = terminal
         self.owners = np.asarray(mapping.units, dtype=np.int32)
         self.batches: list[pa.RecordBatch] = []
+        self.counts = PackCounts()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take one batch; batches come in row order."""
         if batch.num_rows:
+            self.counts.taken += batch.num_rows
             self.batches.append(conformed(batch, tracked=self.tracked))
             self._rows += batch.num_rows
             self._bytes += batch.nbytes
@@ -96,7 +99,9 @@ class Packer:
             return
         table = pa.concat_tables(self._folded).combine_chunks()
         owners = self.owners[table.column(VNODE).to_numpy()]
-        units = np.flatnonzero(np.bincount(owners)) if only is None else (only,)
+        rows = np.bincount(owners)
+        self.counts.packed.update(dict(enumerate(rows.tolist())))
+        units = np.flatnonzero(rows) if only is None else (only,)
         for unit in units:
             mine = np.flatnonzero(owners == unit)
             if len(mine) == len(owners):
@@ -114,8 +119,10 @@ class Packer:
         """Fold what was collected; a key's partial aggregates stay in the order of its rows."""
         with self.terminal.blamed():
             rows = _with_keys(self.terminal, pa.Table.from_batches(self.batches).combine_chunks())
+            self.counts.left_out += self._rows - rows.num_rows
             if rows.num_rows:
                 self._folded.append(self._prepared(rows))
+                self.counts.made += self._folded[-1].num_rows
         self.batches, self._rows, self._bytes = [], 0, 0
 
     def _prepared(self, rows: pa.Table) -> pa.Table:

@@ -11,6 +11,8 @@ from atoll.dataflow.operators.base import BatchOperator
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from atoll.dataflow.hidden import Hidden
+    from atoll.dataflow.operators.base import Makes
     from atoll.dataflow.usercode import Rejects
 
 __all__ = ["Watermark"]
@@ -23,10 +25,13 @@ class Watermark(BatchOperator):
     What moves it is an ``Observe`` beside the way of the rows.
     """
 
+    makes: ClassVar[Makes] = "one"
     runs_own_code: ClassVar[bool] = True
 
     name: str
     column: str
+    hidden: Hidden
+    """What is kept of it."""
 
     @property
     def title(self) -> str:
