@@ -22,7 +22,7 @@ ROUNDS = volume(1, 10)
 KILLS = volume(1, 4)
 """Of each round; a fifth death within five minutes is one too many."""
 
-RECORDS = volume(200, 2_000)
+RECORDS = volume(100, 2_000)
 SPREAD_SECONDS = {"process": 0.4}
 
 
