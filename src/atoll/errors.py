@@ -207,6 +207,11 @@ class TooLargeError(AtollError):
     """
 
     code = "E-TOO-LARGE"
+    usual_hint: ClassVar[str] = (
+        "the microbatch is cut smaller by itself; for smaller ones from the beginning lower "
+        "depot.microbatch.max.bytes; when a single record is too large, give the workers more "
+        "memory"
+    )
 
 
 class TopologyFailedError(AtollError):

@@ -34,9 +34,9 @@ def test_runs_add_up_to_the_blocks_that_are_read(open_depot: Open) -> None:
     for start, end in ((0, 121), (3, 121), (45, 80), (7, 8), (115, 121)):
         refs = depot.blocks(0, start, end)
         runs = depot.sizes(0, start, end, 1_000)
-        assert runs[-1][0] == end
+        assert runs[-1][0] == end or sum(size for _, size in runs) > 1_000
         expected = sum(-(-ref.length * ref.take // ref.rows) for ref in refs)
-        assert sum(size for _, size in runs[:-1]) <= 1_000 or end == 121
+        assert sum(size for _, size in runs[:-1]) <= 1_000
         assert sum(size for _, size in depot.sizes(0, start, end, 1 << 40)) == expected
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -15,9 +16,10 @@ from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.history import commit_objects, plan_objects
 from atoll.microbatch.objects import Plan, decode_commit, decode_plan, encode
 from atoll.microbatch.outcome import ActorFailure
-from atoll.microbatch.progress import latest_commit, pending_plan
+from atoll.microbatch.progress import latest_commit, pending_plan, with_starts
 from atoll.microbatch.revisions import committed_plan, create_revision, revision_objects
 from atoll.microbatch.tidy import drop_below, drop_orphans
+from atoll.storage.memory import MemoryStore
 
 BYTES_MAX = "depot__microbatch__max__bytes"
 RECORDS_MAX = "depot__microbatch__max__records"
@@ -234,3 +236,75 @@ def test_revisions_go_with_their_plan(store, depot):
     create_revision(store, "m", "mb", Plan(1, 9, 7, {"d": [(0, 1)]}, {}, revision=7))
     drop_orphans(store, "m", "mb", last)
     assert revisions.numbers() == []
+
+
+class _Noting(Roomy):
+    """Holds that attempts at a revision read the same records, and that none is at an old one."""
+
+    def __init__(self, room, seen):
+        super().__init__(room)
+        self.seen = seen
+
+    def run(self, plan, *others):
+        """Compare with all attempts of all lives."""
+        assert self.seen.setdefault((plan.id, plan.revision), plan.ranges) == plan.ranges
+        assert plan.revision == max(r for number, r in self.seen if number == plan.id)
+        return super().run(plan, *others)
+
+
+class _Crash(BaseException):
+    """The process dies here."""
+
+
+class _Dying(MemoryStore):
+    """Dies before or after its n-th operation that creates something; the objects stay."""
+
+    def __init__(self):
+        super().__init__()
+        self.left = None
+        self.after = False
+
+    def create(self, name, data):
+        """As in memory, unless it is time to die."""
+        if self.left is not None:
+            self.left -= 1
+        if self.left == 0 and not self.after:
+            raise _Crash
+        super().create(name, data)
+        if self.left == 0:
+            raise _Crash
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("nth", range(1, 12))
+def test_killed_at_any_object_it_goes_on_without_a_gap(depot, nth, after):
+    """Killed while plans, revisions and commits are made: each revision reads the same records."""
+    store, tried, commits = _Dying(), {}, {}
+    depot.end = 300
+
+    def kept(commit):
+        commits[commit.id] = commit
+
+    def live():
+        last = latest_commit(store, "m", "mb")
+        kept(last)
+        life = Life(store, depot, _Noting(60, tried))
+        life.state = replace(life.state, last=with_starts(last, {"d": [0]}, ["d"]))
+        life.actions.publish = kept
+        life.begin()
+        while commits[max(commits)].ends().get("d", [0]) != [depot.end]:
+            life.go(ev.Tidy)
+            life.decide(life.actions.perform(life.command))
+
+    store.left, store.after = nth + 1, after  # the first is the life's own epoch
+    with pytest.raises(_Crash):
+        live()
+    store.left = None
+    live()
+    end = 0
+    for number in range(1, max(commits) + 1):
+        commit = commits[number]
+        ((start, stop),) = commit.ranges["d"]
+        assert (start, commit.ranges) == (end, tried[number, commit.revision])
+        end = stop
+    assert end == depot.end

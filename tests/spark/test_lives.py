@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from atoll.cluster.engines import engine_named
 from atoll.errors import SparkLostError
 from atoll.spark import lives as lives_of
 from atoll.spark.failures import is_broken, job_failure
@@ -71,6 +72,14 @@ def test_a_session_of_somebody_elses_is_not_started_anew():
         with pytest.raises(SparkLostError) as caught:
             lives.bury(session)
         assert "was given" in caught.value.message
+
+
+def test_a_given_session_that_is_dead_is_given_only_once():
+    """The cluster would run on it for ever; whoever asks for it hears why it cannot."""
+    engine = engine_named("spark", 2, _session(_Process()))
+    for _ in range(2):
+        with pytest.raises(SparkLostError, match="was given"):
+            engine.session  # noqa: B018 - a property that raises
 
 
 def test_a_jvm_that_lives_is_not_dead():

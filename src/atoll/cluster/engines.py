@@ -85,14 +85,17 @@ class SparkEngine:
             SparkLostError: When that one was not Atoll's own, or Spark died too often lately.
             UsageError: When Spark does not start.
         """
-        from atoll.spark.lives import lives
+        from atoll.spark.lives import lives, not_ours
 
         with lives.lock:
             if self._session is not None and lives.is_dead(self._session):
                 lives.bury(self._session)
                 self._session = None
             if self._session is None:
-                self._session = self._start()
+                session = self._start()
+                if lives.is_dead(session):
+                    raise not_ours()
+                self._session = session
             return self._session
 
     def schemas(self, graph: Graph) -> dict[Operator, pa.Schema]:

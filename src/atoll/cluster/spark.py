@@ -69,6 +69,7 @@ class SparkCluster(Cluster):
         self.master = master
         self._settings = dict(settings or {})
         self._units_per_worker = units_per_worker
+        self._columns: str | None = None
         places = share(LocalStore(Path(root).expanduser().resolve()))
         self._spark = SparkEngine(self._session, seated=True)
         super().__init__(places, self._spark, observer)
@@ -117,7 +118,10 @@ class SparkCluster(Cluster):
     def _session(self) -> SparkSession:
         from atoll.spark.session import cluster_session
 
-        return cluster_session(self.master, self._settings)
+        session = cluster_session(self.master, self._settings)
+        if self._columns is not None:  # Spark was started anew
+            session.conf.set(_SHUFFLE_PARTITIONS, self._columns)
+        return session
 
     def _await_workers(self) -> None:
         until = time.monotonic() + _JOIN_SECONDS_MAX
@@ -136,7 +140,8 @@ class SparkCluster(Cluster):
         """
         if _SHUFFLE_PARTITIONS not in self._settings:
             units = sum(each.units for each in self.present())
-            self._spark.session.conf.set(_SHUFFLE_PARTITIONS, str(max(1, units)))
+            self._columns = str(max(1, units))
+            self._spark.session.conf.set(_SHUFFLE_PARTITIONS, self._columns)
 
     def _watch(self) -> None:
         """Tell the modules of every change, again and again until they took it."""

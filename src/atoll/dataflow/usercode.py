@@ -102,7 +102,8 @@ def blame(
             error.context.setdefault(name, value)
         return error
     if isinstance(error, MemoryError):  # not the function's fault alone: less at once may fit
-        too_large = TooLargeError(f"out of memory in a function of {operator.title}", **where)
+        message = f"out of memory in a function of {operator.title}"
+        too_large = TooLargeError(message, hint=TooLargeError.usual_hint, **where)
         too_large.__cause__ = error
         return too_large
     blamed = UserCodeError(

@@ -44,12 +44,6 @@ _ENVIRONMENT = frozenset(
 _OVERFLOWS = ("offset overflow while concatenating", "overflowed binary array capacity")
 """What Arrow says when the 32 bits of an array's offsets do not reach."""
 
-TOO_LARGE_HINT = (
-    "the microbatch is cut smaller by itself; for smaller ones from the beginning lower "
-    "depot.microbatch.max.bytes; when a single record is too large, give the workers more memory"
-)
-"""What to do about an attempt that did not fit."""
-
 
 class ActorFailure(msgspec.Struct, frozen=True):
     """Why a task could not do its part, as its error said it."""
@@ -229,7 +223,7 @@ def failure_of(error: BaseException) -> ActorFailure:
 
 def too_large(said: str) -> ActorFailure:
     """What an attempt holds at once is more than something takes."""
-    return ActorFailure(TooLargeError.code, f"too much at once: {said}", TOO_LARGE_HINT)
+    return ActorFailure(TooLargeError.code, f"too much at once: {said}", TooLargeError.usual_hint)
 
 
 def _is_too_large(error: BaseException) -> bool:

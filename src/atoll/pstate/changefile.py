@@ -95,7 +95,11 @@ def _pieces(part: Part) -> Iterator[tuple[Part, int]]:
     size = sum(map(len, keys)) + sum(map(len, filter(None, values)))
     if size <= _BATCH_BYTES_MAX or len(keys) <= 1:
         if size > _COLUMN_BYTES_MAX:
-            raise TooLargeError("one entry is larger than 2 GiB", vnode=vnode)
+            raise TooLargeError(
+                "one entry is larger than 2 GiB",
+                hint="divide the value: a map or list in a PState is stored element by element",
+                vnode=vnode,
+            )
         yield part, size
         return
     half = len(keys) // 2

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["LIFE_VARIABLE", "Lives", "lives"]
+__all__ = ["LIFE_VARIABLE", "Lives", "lives", "not_ours"]
 
 _log = get_logger("atoll.spark")
 
@@ -121,11 +121,7 @@ class Lives:
             gateway = context._gateway  # noqa: SLF001 - no public way
             life = self._lives.get(gateway.proc.pid) if gateway.proc is not None else None
             if life is None or life.process is not gateway.proc:
-                raise SparkLostError(
-                    "the JVM of the Spark session that this process was given has died",
-                    hint="make another session, or let Atoll make its own, and start the process "
-                    "anew: nothing is lost",
-                )
+                raise not_ours()
             if not isinstance(context._jsc, _Lost):  # noqa: SLF001 - nobody has done it yet
                 _forget(context)
                 _end_workers(life.token)
@@ -149,6 +145,15 @@ class Lives:
             )
         if self._anew and recent > 1:
             time.sleep(min(_DELAY_SECONDS * 2 ** (recent - 2), _DELAY_SECONDS_MAX))
+
+
+def not_ours() -> SparkLostError:
+    """The error when a session has died that Atoll did not start itself."""
+    return SparkLostError(
+        "the JVM of the Spark session that this process was given has died",
+        hint="make another session, or let Atoll make its own, and start the process anew: "
+        "nothing is lost",
+    )
 
 
 lives = Lives()

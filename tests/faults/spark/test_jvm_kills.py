@@ -22,7 +22,7 @@ ROUNDS = volume(1, 10)
 KILLS = volume(1, 4)
 """Of each round; a fifth death within five minutes is one too many."""
 
-RECORDS = volume(200, 2_000)
+RECORDS = volume(100, 2_000)
 SPREAD_SECONDS = {"process": 0.4}
 
 
@@ -62,7 +62,7 @@ def test_a_dead_jvm_is_followed_by_another(tmp_path, number):
         wait_until(lambda: not any(map(is_alive, gone)), 10, "the end of the dead JVM's processes")
         assert child.ended() == 0, child.said()
         found = checks.check_all(root, commits)
-        assert len(commits.epochs()) == 1, "the driver lived on"
+        assert set(commits.epochs()) == {1}, "the driver lived on"
         assert not [pid for pid in session_pids(child.process.pid) if pid in gone]
     except BaseException as error:
         error.add_note(replay("spark/test_jvm_kills.py"))
