@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from atoll.aggregates.kernels.types import exact_cast
 from atoll.codec.scalars import (
     DAYS_MAX,
     DAYS_MIN,
@@ -129,9 +130,9 @@ def _cast(array: pa.Array, scalar: Scalar, wanted: pa.DataType, place: str) -> p
     if scalar.kind == "float" and pa.types.is_integer(array.type):
         return array.cast(wanted, safe=False)  # rounds to the nearest, as float(int) does
     try:
-        return array.cast(wanted)
+        return exact_cast(array, wanted)
     except pa.ArrowInvalid as error:
-        row = _first_row(array, lambda part: part.cast(wanted))
+        row = _first_row(array, lambda part: exact_cast(part, wanted))
         raise _unkept(array, row, scalar, place) from error
 
 

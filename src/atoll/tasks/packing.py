@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from atoll.aggregates.kernels.types import exact_cast
 from atoll.codec.arrow_types import arrow_type
 from atoll.codec.key_columns import KeyColumn, empty_keys, encode_columns
 from atoll.dataflow.grouping import group, worth_combining
@@ -165,7 +166,7 @@ def _as_kind(array: pa.Array, kind: Scalar) -> pa.Array:
     """Cast; the members of a tuple by position, whatever the struct's fields are called."""
     wanted = arrow_type(kind)
     if not pa.types.is_struct(wanted):
-        return array.cast(wanted)
+        return exact_cast(array, wanted)
     pairs = zip(array.flatten(), kind.items, strict=True)
     members = [_as_kind(member, item) for member, item in pairs]
     return pa.StructArray.from_arrays(members, fields=list(wanted), mask=array.is_null())
