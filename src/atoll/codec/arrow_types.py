@@ -21,7 +21,7 @@ from atoll.codec.scalars import (
     MICROSECONDS_MIN,
     kind_name,
 )
-from atoll.errors import StateError
+from atoll.errors import DataError, StateError
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
 __all__ = ["TIMESTAMP", "arrow_type", "fit_column", "value_type"]
@@ -77,7 +77,8 @@ def fit_column(column: Any, scalar: Scalar, *, place: str) -> pa.Array:
         place: What to call the column in an error, such as ``"key column 0"``.
 
     Raises:
-        StateError: When the column's type does not fit, or a value cannot be kept exactly.
+        StateError: When the column's type does not fit.
+        DataError: When a value cannot be kept exactly.
     """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_dictionary(array.type):
@@ -181,8 +182,8 @@ def _first_row(array: pa.Array, attempt: Callable[[pa.Array], Any]) -> int:
     return low
 
 
-def _unkept(array: pa.Array, row: int, scalar: Scalar, place: str) -> StateError:
-    return StateError(
+def _unkept(array: pa.Array, row: int, scalar: Scalar, place: str) -> DataError:
+    return DataError(
         f"{place} holds a value that {kind_name(scalar)} cannot keep exactly",
         hint=f"give values that fit {arrow_type(scalar)}, years 1 to 9999",
         row=row,

@@ -48,6 +48,7 @@ __all__ = [
     "declared_at",
     "is_rejectable",
     "placed",
+    "row_words",
 ]
 
 
@@ -91,6 +92,7 @@ def blame(
     if isinstance(error, AtollError):
         for name, value in where.items():
             error.context.setdefault(name, value)
+        error.permanent = False  # the function may have asked somebody else
         return error
     blamed = UserCodeError(
         f"{type(error).__name__} in a function of {operator.title}: {error}",
@@ -99,6 +101,11 @@ def blame(
     )
     blamed.__cause__ = error
     return blamed
+
+
+def row_words(row: Row) -> str:
+    """A row as an error shows it, cut where it is long."""
+    return repr(row)[:_ROW_TEXT_MAX]
 
 
 def is_rejectable(error: Exception) -> bool:
@@ -113,7 +120,7 @@ def _where(operator: Step, row: Row | None, trace: TracebackType | None) -> dict
     if frames:
         where["line"] = f"{(own or frames)[-1].filename}:{(own or frames)[-1].lineno}"
     if row is not None:
-        where["row"] = repr(row)[:_ROW_TEXT_MAX]
+        where["row"] = row_words(row)
     return where
 
 

@@ -195,9 +195,8 @@ class Actions:
         if self.mirrored is not None:
             named = self.mirrored.completed(plan.id, plan.mirrors)
             plan = msgspec.structs.replace(plan, mirrors=named)
-        outcome = self.executor.run(
-            plan, self.epoch.number, command.version, command.placement, timeout
-        )
+        run = self.executor.run_carefully if command.careful else self.executor.run
+        outcome = run(plan, self.epoch.number, command.version, command.placement, timeout)
         pinned = lowest_pin(self.store, self.module, self.topology)
         return ev.AttemptSucceeded(outcome, self.now_ms(), pinned)
 

@@ -14,15 +14,23 @@ from pathlib import Path
 
 import msgspec
 
-from atoll.errors import AtollError, StorageError
+from atoll.errors import AtollError, DataError, StorageError
 from atoll.microbatch.outcome import ActorFailure
 from atoll.tasks.attempt import described
 
-__all__ = ["StepFailureError", "job_failure", "telling"]
+__all__ = ["EXPRESSION_HINT", "StepFailureError", "job_failure", "telling", "value_problem"]
 
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] ")
 _STATE = " SQLSTATE: "
 _DISK_FULL = "No space left on device"
+
+_OF_DATA = ("22", "23", "54", "P0001")
+"""How the SQLSTATE begins of what Spark finds wrong with values, which every attempt repeats.
+
+22 are the data exceptions of the standard (a cast, a division by zero, a number out of range, an
+index outside an array), 23 what breaks a constraint (a map's key twice), 54 what grows beyond a
+limit, and P0001 what ``assert_true`` and ``raise_error`` raise.
+"""
 
 
 class StepFailureError(Exception):
@@ -90,10 +98,32 @@ def job_failure(error: Exception) -> ActorFailure:
         marks = [at for at, line in enumerate(lines[:-1]) if line.startswith("== SQL")]
         if marks:
             gist = f"{gist} (in {lines[marks[0] + 1]})"
-        hint = "mend the expression or filter such rows out, deploy again and resume the topology"
+        hint = EXPRESSION_HINT
     else:
         gist = _last_before_stack(lines) or type(error).__name__
-    return ActorFailure("E-SPARK", f"the Spark job failed: {gist}", hint, {}, text)
+    permanent = _is_of_data(error)
+    code = DataError.code if permanent else "E-SPARK"
+    message = f"the Spark job failed: {gist}"
+    return ActorFailure(code, message, hint, {}, text, permanent)
+
+
+EXPRESSION_HINT = (
+    "mend the expression or filter such rows out, deploy again and resume the topology"
+)
+
+
+def value_problem(error: Exception) -> str | None:
+    """What Spark says is wrong with a value; None when that is not what it raised."""
+    if not _is_of_data(error):
+        return None
+    said, _, _ = str(error).strip().splitlines()[0].partition(_STATE)
+    return said
+
+
+def _is_of_data(error: Exception) -> bool:
+    state = getattr(error, "getSqlState", None)
+    found = None if state is None else state()
+    return found is not None and found.startswith(_OF_DATA)
 
 
 def _last_before_stack(lines: list[str]) -> str:

@@ -13,14 +13,16 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
-from atoll.dataflow.rows import ORIGIN_FIELD, conformed
+from atoll.dataflow.rows import ORIGIN_FIELD, conformed, rows_of
 from atoll.microbatch.outcome import ActorFailure, Manifest
 from atoll.spark.failures import telling
+from atoll.spark.guarding import GUARD, Guarded
 from atoll.spark.handing import handed_spec
 from atoll.spark.shipping import Shipped
 from atoll.tasks.actor import run_actor
 from atoll.tasks.attempt import described
-from atoll.tasks.chain import feed, feed_splits, packers_of, run_steps
+from atoll.tasks.careful import Refusing
+from atoll.tasks.chain import feed, feed_splits, packed, packers_of, run_steps
 from atoll.tasks.exchange import INLINE_BYTES_MAX, Blob, failure_file, park, unwrap, wrap
 from atoll.tasks.program import JobProgram, JobSpec, Program, TaskChain
 from atoll.tasks.provenance import locating
@@ -37,6 +39,7 @@ __all__ = [
     "HandedTask",
     "PackTask",
     "ReadTask",
+    "RefuseTask",
     "StepTask",
     "WarmTask",
     "reader_name",
@@ -151,6 +154,28 @@ class StepTask(_Task):
 
 
 @dataclass(frozen=True)
+class RefuseTask(_Task):
+    """Sets aside the rows on which an expression of a column step fails."""
+
+    guarded: Guarded
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows with their guards in, blobs of rejected rows out."""
+        program, spec, _ = self.parts()
+        with telling(failure_file(program, spec)):
+            packer = RejectPacker(program, spec)
+            refusing = Refusing(self.guarded, packer)
+            for batch in batches:
+                rows = pa.Table.from_batches([batch]).drop_columns([GUARD])
+                seen = rows_of(batch.select(self.guarded.columns))
+                guards = batch.column(GUARD).to_pylist()
+                for position, (place, row) in enumerate(zip(guards, seen, strict=True)):
+                    refusing.refuse(rows, position, self.guarded.error(place, row))
+            for _, payload in packer.finish():
+                yield _placed(0, _wrapped(program, spec, (REJECTS, 0), payload))
+
+
+@dataclass(frozen=True)
 class PackTask(_Task):
     """Runs the chains of one origin over its rows and packs what reaches their terminals.
 
@@ -173,10 +198,8 @@ class PackTask(_Task):
                     feed_splits(program, spec, chains, index, packers)
             else:
                 feed(program, spec, list(batches), chains, packers)
-            for tag, packer in packers.items():
-                for unit, rows in packer.finish():
-                    blob = _wrapped(program, spec, (tag, sequence), rows)
-                    yield _placed(actors[unit], blob)
+            for tag, unit, rows in packed(program, spec, packers):
+                yield _placed(actors[unit], _wrapped(program, spec, (tag, sequence), rows))
         except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
             yield _placed(0, wrap(_FAILED, sequence, pa.py_buffer(_failure(error))))
 
@@ -224,9 +247,7 @@ class DirectTask(_Task):
                 for index in range(len(spec.splits)):
                     feed_splits(program, spec, job.chains, index, packers)
                 blobs: list[Blob] = [
-                    (tag, 0, rows)
-                    for tag, packer in packers.items()
-                    for _, rows in packer.finish(only=unit)
+                    (tag, 0, rows) for tag, _, rows in packed(program, spec, packers, unit)
                 ]
             except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
                 blobs = [(_FAILED, 0, pa.py_buffer(_failure(error)))]

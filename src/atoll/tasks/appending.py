@@ -15,14 +15,16 @@ import pyarrow as pa
 
 from atoll.codec.records import RecordCodec
 from atoll.depot.partitioner import Custom, HashBy, Partitioner, Placer, Random
-from atoll.errors import RecordsRefusedError
+from atoll.errors import AtollError, RecordsRefusedError
 from atoll.microbatch.objects import AppendedRows
 from atoll.pstate.history import FileRef
+from atoll.tasks.careful import Refusing, sift, tried
 from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.program import AppendTerminal
 
 if TYPE_CHECKING:
     from atoll.dataflow.declared import DepotDeclaration
+    from atoll.dataflow.usercode import Rejects
     from atoll.storage.local import LocalStore
     from atoll.tasks.program import JobSpec, Program
 
@@ -55,11 +57,13 @@ class AppendPacker:
     Args:
         terminal: The step.
         unit: Whose actor writes the rows.
+        rejects: Where a careful attempt sends the rows that the depot refuses; None in others.
     """
 
-    def __init__(self, terminal: AppendTerminal, unit: int) -> None:
+    def __init__(self, terminal: AppendTerminal, unit: int, rejects: Rejects | None = None) -> None:
         """An empty packer."""
         self.terminal = terminal
+        self.refusing = None if rejects is None else Refusing(terminal, rejects)
         self.unit = unit
         self.batches: list[pa.RecordBatch] = []
 
@@ -91,17 +95,39 @@ class AppendPacker:
         codec = RecordCodec(terminal.schema)
         placer = Placer(terminal.partitioner, terminal.schema, terminal.partitions, terminal.depot)
         for batch in self.batches:
-            known = [name for name in terminal.schema.names if name in batch.schema.names]
-            checked = codec.from_arrow(batch.select(known))
-            if checked.refused_count:
-                raise RecordsRefusedError(
-                    f"append_to has {checked.refused_count} of {batch.num_rows} rows that depot "
-                    f"{terminal.depot!r} does not hold: {checked.refusals[0].reason}",
-                    hint="filter such rows out with where(...), or fill in what is missing",
-                    depot=terminal.depot,
-                )
-            placer.divide(checked.batch)
-            yield checked.batch
+            if self.refusing is None:
+                yield self._fitting(batch, codec, placer)
+            else:
+                yield from self._sifted(batch, codec, placer, self.refusing)
+
+    def _sifted(
+        self, batch: pa.RecordBatch, codec: RecordCodec, placer: Placer, refusing: Refusing
+    ) -> list[pa.RecordBatch]:
+        """The rows that the depot holds; the others are refused."""
+        good: list[pa.RecordBatch] = []
+
+        def take(first: int, stop: int) -> AtollError | None:
+            part = batch.slice(first, stop - first)
+            return tried(lambda: good.append(self._fitting(part, codec, placer)))
+
+        rows = pa.Table.from_batches([batch])
+        for position, error in sift(0, batch.num_rows, take):
+            refusing.refuse(rows, position, error)
+        return good
+
+    def _fitting(self, batch: pa.RecordBatch, codec: RecordCodec, placer: Placer) -> pa.RecordBatch:
+        terminal = self.terminal
+        known = [name for name in terminal.schema.names if name in batch.schema.names]
+        checked = codec.from_arrow(batch.select(known))
+        if checked.refused_count:
+            raise RecordsRefusedError(
+                f"append_to has {checked.refused_count} of {batch.num_rows} rows that depot "
+                f"{terminal.depot!r} does not hold: {checked.refusals[0].reason}",
+                hint="filter such rows out with where(...), or fill in what is missing",
+                target=terminal.depot,
+            )
+        placer.divide(checked.batch)
+        return checked.batch
 
 
 class AppendWriter:

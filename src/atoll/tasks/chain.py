@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from atoll.tasks.appending import AppendPacker
+from atoll.tasks.careful import FIRST
 from atoll.tasks.fold import group_mapping
 from atoll.tasks.observing import ObservePacker
 from atoll.tasks.packing import Packer
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from atoll.dataflow.usercode import Rejects
     from atoll.tasks.program import JobSpec, Program, TaskChain
 
-__all__ = ["feed", "feed_splits", "packers_of", "run_steps"]
+__all__ = ["feed", "feed_splits", "packed", "packers_of", "run_steps"]
 
 
 AnyPacker = Packer | AppendPacker | SpreadPacker | RejectPacker | ObservePacker
@@ -42,12 +43,14 @@ def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> dict[int, 
     ``sequence`` is the packing task's number: rows that any actor may take go to them in turn.
     """
     packers: dict[int, AnyPacker] = {}
+    aside = None if program.dead_letter is None else RejectPacker(program, spec, sequence)
+    refused = (aside or FIRST) if spec.careful else None
     for terminal in program.jobs[spec.job].terminals:
         if isinstance(terminal, ChangesTerminal):
             continue
         if isinstance(terminal, AppendTerminal):
             unit = program.units[sequence % len(program.units)]
-            packers[terminal.tag] = AppendPacker(terminal, unit)
+            packers[terminal.tag] = AppendPacker(terminal, unit, refused)
             continue
         if isinstance(terminal, MaterializeTerminal):
             unit = program.units[sequence % len(program.units)]
@@ -58,16 +61,21 @@ def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> dict[int, 
             packers[terminal.tag] = ObservePacker(terminal, spec.ranges, program.units[0])
             continue
         if isinstance(terminal, FoldTerminal):
-            packers[terminal.tag] = Packer(terminal, group_mapping(program.units))
+            mapping = group_mapping(program.units)
+            packers[terminal.tag] = Packer(terminal, mapping, tracked=spec.careful, rejects=refused)
             continue
         name = getattr(terminal, "pstate", None) or terminal.states[0]  # type: ignore[attr-defined]
         tracked = program.tracks(terminal)
         mapping = program.mapping(name)
         packers[terminal.tag] = Packer(
-            terminal, mapping, tracked=tracked, combine_rows_max=spec.combine_rows_max
+            terminal,
+            mapping,
+            tracked=tracked or spec.careful,
+            combine_rows_max=spec.combine_rows_max,
+            rejects=refused,
         )
-    if program.dead_letter is not None:
-        packers[REJECTS] = RejectPacker(program, spec, sequence)
+    if aside is not None:
+        packers[REJECTS] = aside
     return packers
 
 
@@ -108,6 +116,22 @@ def feed(
                     packer = packers[tag]
                     assert not isinstance(packer, RejectPacker)
                     packer.add(batch)
+
+
+def packed(
+    program: Program, spec: JobSpec, packers: Mapping[int, AnyPacker], only: int | None = None
+) -> Iterator[tuple[int, int, pa.Buffer]]:
+    """What a task packed: tags, units and blobs; of one unit only when its actor asks.
+
+    Rows that packing refuses are told last.
+
+    Raises:
+        AtollError: When rows cannot be packed.
+    """
+    with locating(program, spec):
+        for tag, packer in packers.items():
+            for unit, rows in packer.finish(only):
+                yield tag, unit, rows
 
 
 def run_steps(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from atoll.errors import DeclarationError, StateError
+from atoll.errors import DataError, DeclarationError
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def fitted(array: pa.Array, node: Node, label: object, packing: Packing | None) 
         packing: Needed where the field is opaque.
 
     Raises:
-        StateError: When a value cannot be kept exactly.
+        DataError: When a value cannot be kept exactly.
     """
     if _is.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -166,7 +166,7 @@ def fitted(array: pa.Array, node: Node, label: object, packing: Packing | None) 
     try:
         return exact_cast(array, wanted, safe=node.kind != "float")
     except pa.ArrowInvalid as error:
-        raise StateError(
+        raise DataError(
             f"agg.{label} met a value that {node.kind} cannot keep exactly: {error}",
             hint="cast the expression to a type whose values fit",
         ) from error
