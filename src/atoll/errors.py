@@ -28,6 +28,7 @@ __all__ = [
     "RescheduleError",
     "StateError",
     "StorageError",
+    "TooLargeError",
     "TopologyFailedError",
     "UsageError",
     "UserCodeError",
@@ -193,6 +194,15 @@ class StorageError(AtollError):
     """The storage below refused an operation (disk full, I/O error, no permission)."""
 
     code = "E-STORAGE"
+
+
+class TooLargeError(AtollError):
+    """What an attempt holds at once is more than memory, an array, a file or a message takes.
+
+    The plan of its microbatch is cut smaller; a single record of the size stops the topology.
+    """
+
+    code = "E-TOO-LARGE"
 
 
 class TopologyFailedError(AtollError):

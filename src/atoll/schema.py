@@ -22,7 +22,18 @@ from typing import Any
 
 from atoll.errors import DeclarationError
 
-__all__ = ["List", "Map", "Node", "Scalar", "Set", "Struct", "as_node", "from_json", "to_json"]
+__all__ = [
+    "List",
+    "Map",
+    "Node",
+    "Scalar",
+    "Set",
+    "Struct",
+    "as_node",
+    "from_json",
+    "to_json",
+    "to_text",
+]
 
 KINDS: dict[type, str] = {
     bool: "bool",
@@ -43,7 +54,7 @@ KINDS: dict[type, str] = {
 _PYTHON_TYPES = {kind: python_type for python_type, kind in KINDS.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Scalar:
     """One value of a simple type; ``items`` are the members when the kind is ``tuple``."""
 
@@ -51,13 +62,22 @@ class Scalar:
     optional: bool = False
     items: tuple[Scalar, ...] = ()
 
+    def __repr__(self) -> str:
+        """As declared: ``int``, ``str | None``, ``tuple[int, str]``."""
+        if self.kind == "tuple":
+            name = f"tuple[{', '.join(map(repr, self.items))}]"
+        else:
+            known = _PYTHON_TYPES.get(self.kind)
+            name = self.kind if known is None else known.__name__
+        return f"{name} | None" if self.optional else name
+
     @property
     def leaf(self) -> bool:
         """Scalars are always one value."""
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class List:
     """A list of values, read and written whole: ``List(int)``, ``List(Struct(...))``."""
 
@@ -67,13 +87,17 @@ class List:
         """Resolve the item's shorthand."""
         object.__setattr__(self, "item", as_node(self.item))
 
+    def __repr__(self) -> str:
+        """As declared: ``List(int)``."""
+        return f"List({self.item!r})"
+
     @property
     def leaf(self) -> bool:
         """Lists are always one value, with everything inside them."""
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Map:
     """A sorted map, stored element by element: ``Map(str, Map(str, int))``."""
 
@@ -85,13 +109,17 @@ class Map:
         object.__setattr__(self, "key", _as_key(self.key, "a Map's key"))
         object.__setattr__(self, "value", as_node(self.value))
 
+    def __repr__(self) -> str:
+        """As declared: ``Map(str, int)``."""
+        return f"Map({self.key!r}, {self.value!r})"
+
     @property
     def leaf(self) -> bool:
         """Maps are element-wise."""
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Set:
     """A sorted set, stored element by element: ``Set(str)``."""
 
@@ -101,13 +129,17 @@ class Set:
         """Resolve the shorthand; an element must be a scalar."""
         object.__setattr__(self, "item", _as_key(self.item, "a Set's element"))
 
+    def __repr__(self) -> str:
+        """As declared: ``Set(str)``."""
+        return f"Set({self.item!r})"
+
     @property
     def leaf(self) -> bool:
         """Sets are element-wise."""
         return False
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Struct:
     """A record with fixed field names: ``Struct(name=str, tags=Set(str))``.
 
@@ -124,6 +156,10 @@ class Struct:
             )
         nodes = tuple((name, as_node(value)) for name, value in fields.items())
         object.__setattr__(self, "fields", nodes)
+
+    def __repr__(self) -> str:
+        """As declared: ``Struct(n=int)``."""
+        return f"Struct({', '.join(f'{name}={node!r}' for name, node in self.fields)})"
 
     @property
     def leaf(self) -> bool:
@@ -204,6 +240,26 @@ def to_json(node: Node) -> Any:
             return {"set": to_json(item)}
         case Struct():
             return {"struct": [[name, to_json(value)] for name, value in node.fields]}
+
+
+def to_text(node: Node) -> str:
+    """The schema as users write it: ``Map(str, Struct(n=int, at=datetime | None))``."""
+    match node:
+        case Scalar("tuple", optional, items):
+            written = f"tuple[{', '.join(map(to_text, items))}]"
+            return f"{written} | None" if optional else written
+        case Scalar(kind, optional):
+            name = _PYTHON_TYPES[kind].__name__
+            return f"{name} | None" if optional else name
+        case List(item):
+            return f"List({to_text(item)})"
+        case Map(key, value):
+            return f"Map({to_text(key)}, {to_text(value)})"
+        case Set(item):
+            return f"Set({to_text(item)})"
+        case Struct():
+            members = (f"{name}={to_text(value)}" for name, value in node.fields)
+            return f"Struct({', '.join(members)})"
 
 
 def from_json(data: Any) -> Node:

@@ -183,8 +183,8 @@ def test_a_run_that_was_stopped_while_another_took_over_ends_by_itself(run, atol
         assert wait_processed(atoll, commit + 1)["committed"] == commit
     began = time.monotonic()
     first.process.send_signal(signal.SIGCONT)
-    _, said = first.process.communicate(timeout=30)
-    assert time.monotonic() - began < 15  # 2 on a machine with nothing else to do
+    _, said = first.process.communicate(timeout=120)
+    assert time.monotonic() - began < 60  # 2 on a machine with nothing else to do
     assert first.process.returncode == 3
     last = said.strip().splitlines()[-1]
     assert last.startswith(f"stopped: epoch 1 was fenced by process {second.process.pid} on ")

@@ -328,7 +328,7 @@ def test_a_rollback_by_somebody_else_is_followed(running):
     epoch = running.app.epoch.number
     create_timeline(running.app.store, "back", "mb", 1, Branch(3, epoch, 0, 1, 0))
     running.append(("a", 1))
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while running.mb.status()["state"] != "paused":
         assert time.monotonic() < until
     assert running.last == 3

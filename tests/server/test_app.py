@@ -9,6 +9,7 @@ from fakes import FakeApp, FakePState, arrow_stream
 
 from atoll import errors
 from atoll.errors import AtollError, UsageError
+from atoll.microbatch.options import Options, bounds_of
 from atoll.server import create_app
 
 NUMBERS = "/v1/modules/key-pairs/depots/numbers"
@@ -429,3 +430,16 @@ def _normal(line):
     name, brace, rest = line.partition("{")
     labels, _, value = rest.partition("}")
     return name, tuple(sorted(labels.split(","))), value if brace else line
+
+
+@pytest.mark.parametrize("name", sorted(Options().by_name()))
+def test_each_option_is_bounded_and_taken_back(client, name):
+    """Beyond the greatest value the answer is a refusal and never a failure; null takes it back."""
+    url = "/v1/modules/key-pairs/options"
+    for value in (1 << 63, 1 << 64, -1, 10**17):
+        answer = client.post(url, json={"option": name, "value": value})
+        assert (answer.status_code, answer.json()["code"]) == (400, "E-DECLARATION")
+    least, most = bounds_of(name)
+    for value in (least, most):
+        assert client.post(url, json={"option": name, "value": value}).status_code == 200
+    assert client.post(url, json={"option": name, "value": None}).json()["set"] == {}

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from atoll.aggregates.base import Aggregator, Packing, expression
+from atoll.aggregates.base import Aggregator, Packing, expression, in_words, to_declare
 from atoll.schema import Scalar, Struct
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class _Position(Aggregator):
         if isinstance(node, Scalar) and accepts(node, input_types[1]):
             return node
         raise self.refusal(
-            f"cannot order rows by {input_types[1]}",
+            f"cannot order rows by {in_words(input_types[1])}",
             'order by a number, a time or a text: by="event_time"',
         )
 
@@ -104,8 +104,8 @@ class _Position(Aggregator):
         self.check_field(node, input_types)
         if not accepts(node, input_types[0]):
             raise self.refusal(
-                f"of {input_types[0]} does not fit a PState of {node}",
-                "declare the input's type there, or cast the expression",
+                f"of {in_words(input_types[0])} does not fit a PState of {node}",
+                to_declare(input_types[0]),
             )
 
     def _example(self, name: str) -> str:

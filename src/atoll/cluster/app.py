@@ -21,6 +21,7 @@ from atoll.cluster.scaling import Scaling
 from atoll.cluster.sizes import vnode_bytes
 from atoll.cluster.topologies import RunningTopology, status_table
 from atoll.cluster.trimming import DepotTrimmer
+from atoll.cluster.warnings import ModuleWarnings
 from atoll.depot.depot import Depot
 from atoll.errors import AtollError, FencedError, NotFoundError
 from atoll.markup import table
@@ -97,6 +98,7 @@ class App:
         )
         """Who is in the cluster, what runs where, and how to change it."""
         self._load_watch = LoadWatch(self.cluster, self._loops)
+        self._warnings = ModuleWarnings(name, store, self._loops, self._depots, drive.now_ms)
         self._declared: dict[str, dict[str, int]] = {}
         self._pstates: dict[str, ReadablePState] = {}
         self.options = ModuleOptions(
@@ -200,7 +202,8 @@ class App:
 
     def topology(self, name: str) -> RunningTopology:
         """A topology, to wait for, pause and look at."""
-        return RunningTopology(_found(self._loops, name, "topology", self.name))
+        loop = _found(self._loops, name, "topology", self.name)
+        return RunningTopology(loop, self._warnings)
 
     def depots(self) -> list[str]:
         """The names of the depots."""
@@ -269,6 +272,7 @@ class App:
         self._end_subscriptions()
         self.cluster.close()
         self._load_watch.close()
+        self._warnings.close()
         for loop in self._loops.values():
             loop.close()
         for depot in self._depots.values():
@@ -279,6 +283,7 @@ class App:
         self._end_subscriptions()
         self.cluster.close()
         self._load_watch.close()
+        self._warnings.close()
         for loop in self._loops.values():
             loop.kill()
         for depot in self._depots.values():
@@ -358,8 +363,9 @@ class App:
         """Start all topologies."""
         for loop in self._loops.values():
             loop.start()
-        if self._drive.load_watched:
+        if self._drive.watched:
             self._load_watch.start()
+            self._warnings.start()
 
     def _groups(self, pstate: str) -> int:
         """Into how many parts a scan of a PState is divided: as many as actors write it."""

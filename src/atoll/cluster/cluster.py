@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from atoll.cluster.adopting import deployed_hidden
 from atoll.cluster.app import App
 from atoll.cluster.catalog import BoundTopology, bind_topologies
 from atoll.cluster.changes import DeployPlan, plan_changes
@@ -25,11 +26,13 @@ from atoll.cluster.depot_migrations import (
 )
 from atoll.cluster.depots import depot_spec, described_partitioner
 from atoll.cluster.drive import Drive
+from atoll.cluster.hidden_state import Known
 from atoll.cluster.migrations import migrated, try_migrations
 from atoll.cluster.mirrors import Mirrors, broken_mirrors, resolve_mirrors
 from atoll.cluster.partitioners import check_key_partitioners
 from atoll.cluster.removing import delete_removed
 from atoll.cluster.revisions import Revision, Revisions
+from atoll.dataflow.meanings import meanings_of
 from atoll.dataflow.queries import mirrors_read
 from atoll.dataflow.scheduling import fragment_specs
 from atoll.ddl import to_ddl
@@ -222,14 +225,16 @@ class Cluster(ABC):
         store = LocalStore(self.root)
         _, settings = SettingsLog(store, module.name).latest()
         mirrors = resolve_mirrors(store, module)
-        bound = bind_topologies(self._engine, module, self.places, settings, mirrors.pstates)
         before = latest_deployment(store, module.name)
+        ran = Revisions(store, module.name).latest()
+        known = Known(before, None if ran is None else ran.info)
+        bound = bind_topologies(self._engine, module, self.places, settings, mirrors.pstates, known)
         bound = migrated(before, bound, _ship)
         specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
         ddls = {name: to_ddl(depot.schema) for name, depot in module.depots.items()}
         broken = [] if before is None else list(broken_mirrors(store, module.name, ddls, specs))
         migrations = depot_migrations(before, module, _ship)
-        plan = plan_changes(before, module, specs, remove, broken)
+        plan = plan_changes(before, bound, module, specs, remove, broken)
         if before is not None and not plan.refused:
             try_migrations(before, bound, self.places)
             try_depot_migrations(before, module, migrations, self.root)
@@ -311,6 +316,8 @@ def _deployment(
             sorted(graph.depots()),
             {name: spec.to_json() for name, spec in each.program.pstates.items()},
             starts,
+            tuple(deployed_hidden(match.hidden) for match in each.hidden if match.hidden),
+            meanings_of(graph.written),
         )
     deployed = {} if before is None else before.depots
     return Deployment(

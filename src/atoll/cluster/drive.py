@@ -24,9 +24,10 @@ class Drive:
     Attributes:
         loop: Makes what moves one topology; called as :class:`TopologyLoop` is.
         now_ms: The clock of plans, commits and appended records.
-        load_watched: Whether a thread looks at the load of topologies whose policy is ``load``.
+        watched: Whether threads look at the load of topologies whose policy is ``load``, and for
+            what is wrong with topologies that run all the same.
     """
 
     loop: Callable[..., Stepper] = TopologyLoop
     now_ms: Callable[[], int] = now_ms
-    load_watched: bool = True
+    watched: bool = True

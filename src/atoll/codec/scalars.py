@@ -28,7 +28,6 @@ __all__ = [
     "days_of",
     "decimal_of",
     "fit",
-    "kind_name",
     "microseconds_of",
     "misfit",
     "plain_decimal",
@@ -52,18 +51,12 @@ _DECIMAL_SCALE = 18
 _DECIMAL_DIGITS_MAX = 38
 
 
-def kind_name(scalar: Scalar) -> str:
-    """The scalar's kind as a reader would write it: ``int``, ``str?``, ``tuple[str, int]``."""
-    members = f"[{', '.join(kind_name(item) for item in scalar.items)}]" if scalar.items else ""
-    return f"{scalar.kind}{members}{'?' if scalar.optional else ''}"
-
-
 def misfit(value: object, scalar: Scalar, *, hint: str | None = None) -> StateError:
     """The error for a value that the scalar cannot hold; the caller raises it."""
-    kind = kind_name(scalar)
+    kind = str(scalar)
     return StateError(
         f"a value of type {type(value).__name__} does not fit {kind}",
-        hint=hint or f"give a value of kind {kind}",
+        hint=hint or f"give a value of type {kind}",
         value=reprlib.repr(value),
         kind=kind,
     )

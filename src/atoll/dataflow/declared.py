@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from atoll.dataflow.hidden import Hidden
     from atoll.dataflow.stream import Stream
 
 __all__ = [
@@ -153,6 +154,8 @@ class PStateDeclaration:
     mirrored: str = ""
     """For a mirror the PState's own name in ``module``, which is another one."""
     migrations: list[DeclaredMigration] = field(default_factory=list)
+    hidden: Hidden | None = field(default=None, repr=False)
+    """Of a PState that no user declared: what it keeps."""
 
     def __getitem__(self, part: str) -> Target:
         """The place in the state that a step writes or reads: ``pstate["user_id"]``."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from atoll.dataflow.usercode import HIDDEN_COLUMN
+from atoll.dataflow.usercode import HIDDEN_COLUMN, NO_COLUMN
 from atoll.errors import UserCodeError
 
 __all__ = [
@@ -101,6 +101,9 @@ def row_type(names: tuple[str, ...]) -> type[Row]:
 def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
     """The rows of a batch, in order, with plain Python values."""
     names = tuple(batch.schema.names)
+    if names == (NO_COLUMN,):
+        yield from (row_type(())() for _ in range(batch.num_rows))
+        return
     kind = row_type(names)
     columns = [column.to_pylist() for column in batch.columns]
     for values in zip(*columns, strict=True):

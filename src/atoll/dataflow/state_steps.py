@@ -19,6 +19,7 @@ from atoll.dataflow import operators as op
 from atoll.dataflow.compound import Exploded, Write, writes_of
 from atoll.dataflow.declared import PStateDeclaration, Target
 from atoll.dataflow.live_sessions import check_sessions
+from atoll.dataflow.meanings import written
 from atoll.dataflow.operators.columns import bare_column
 from atoll.dataflow.projection import Projection
 from atoll.dataflow.timers import with_timers
@@ -73,9 +74,16 @@ def aggregate(
         for write in together:
             _add_aggregate(rows, write, projection, before, place, by_session=by_session)
             distinct_counts.count_distinct(rows, write, projection, before, place)
+            stream.graph.written += written(write, _gap(stream) if by_session else None)
     if len(writes) > 1:
         return Aggregated(target, ())
     return Aggregated(writes[0].target, writes[0].key_names)
+
+
+def _gap(stream: Stream) -> int:
+    windows = stream.operator
+    assert isinstance(windows, op.Window), "sessions are windows"
+    return windows.size_ms
 
 
 def _own_target(stream: Stream, given: object, step: str, place: str) -> Target:
@@ -168,11 +176,11 @@ def process(  # noqa: PLR0913  # each says one thing of the step
     states: Sequence[PStateDeclaration],
     emitted: pa.Schema | None,
     place: str,
-    timing: tuple[Callable[..., Any], str] | None = None,
+    timing: tuple[Callable[..., Any], str, str | None] | None = None,
 ) -> Stream:
     """Add a :class:`~atoll.dataflow.operators.Process`.
 
-    ``timing`` is what runs when a timer is due, and whether timers go by event time.
+    ``timing`` is what runs when a timer is due, what time timers go by, and their name.
     """
     if isinstance(states, PStateDeclaration | str) or not isinstance(states, Sequence):
         raise DeclarationError(

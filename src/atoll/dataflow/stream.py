@@ -246,7 +246,7 @@ class Stream(Timed, Incremental):
         """Add a column with the PState's value for each row, null where there is none."""
         return state_steps.lookup(self, target, column, declared_at(1))
 
-    def process(  # each is a keyword that users choose by itself
+    def process(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
         function: Callable[..., Any],
         *,
@@ -255,6 +255,7 @@ class Stream(Timed, Incremental):
         emits: str | None = None,
         on_timer: Callable[..., Any] | None = None,
         timers: Literal["processing", "event"] = "processing",
+        name: str | None = None,
     ) -> Stream:
         """Call ``function(row, *handles)`` for each row on the actor that owns its key.
 
@@ -267,10 +268,11 @@ class Stream(Timed, Incremental):
             on_timer: Called as ``on_timer(timer, *handles, timers)`` when a timer of a key is due;
                 ``function`` then takes the :class:`~atoll.tasks.timers.Timers` last, too.
             timers: Whether they go by the clock or by the rows' watermark.
+            name: What to call the timers, where those of two steps would not be told apart.
         """
         place = declared_at(1)
         emitted = None if emits is None else _schema(emits, place)
-        timing = None if on_timer is None else (on_timer, timers)
+        timing = None if on_timer is None else (on_timer, timers, name)
         return state_steps.process(self, function, key, states, emitted, place, timing)
 
     def update(

@@ -39,6 +39,7 @@ class Step(Protocol):
 
 __all__ = [
     "HIDDEN_COLUMN",
+    "NO_COLUMN",
     "Rejects",
     "Step",
     "blame",
@@ -61,6 +62,9 @@ class Rejects(Protocol):
 
 HIDDEN_COLUMN = "__atoll_origin"
 """Says which record of the microbatch a row came from; never seen by users."""
+
+NO_COLUMN = "__atoll_no_column"
+"""Stands in for the columns of rows without any, which Arrow cannot count; never seen by users."""
 
 _ROW_TEXT_MAX = 500
 _NEVER_REJECTED = (DamageError, StorageError, FencedError, MemoryError)
@@ -175,11 +179,12 @@ def check_columns(names: Iterable[str]) -> None:
     Raises:
         DeclarationError: When one has.
     """
-    if any(name.lower() == HIDDEN_COLUMN for name in names):
-        raise DeclarationError(
-            f"no column can be called {HIDDEN_COLUMN}: Atoll keeps it for itself",
-            hint="choose another name",
-        )
+    for name in names:
+        if name.lower() in (HIDDEN_COLUMN, NO_COLUMN):
+            raise DeclarationError(
+                f"no column can be called {name}: Atoll keeps it for itself",
+                hint="choose another name",
+            )
 
 
 def declared_at(depth: int) -> str:

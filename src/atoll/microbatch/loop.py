@@ -115,7 +115,7 @@ class TopologyLoop(Stepper):
             self._ended = True
 
     def _go(self) -> None:
-        event = self._first or self.actions.look()
+        event = self._first or self.actions.look(self.status.state.last)
         while not self._closing:
             following = self._execute(self._decide(event))
             if following is None:
@@ -159,4 +159,4 @@ class TopologyLoop(Stepper):
             if self._closing:
                 return None
             self._appended = False
-        return self.actions.look() if idle else ev.Retry()
+        return self.actions.look(self.status.state.last) if idle else ev.Retry()

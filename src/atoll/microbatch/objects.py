@@ -1,8 +1,10 @@
 """Plans and commits: the numbered objects that a topology's progress consists of.
 
 Both are made with create-if-absent under their microbatch's id, so of two coordinators only one
-can make each. Plan ``N`` fixes which records every attempt at ``N`` reads. Creating commit ``N``
-*is* the commit: before it nothing of ``N`` is visible, after it all of ``N`` is.
+can make each. Plan ``N`` fixes which records every attempt at ``N`` reads. A plan that cannot run
+is cut smaller: a *revision* of it, which takes the beginnings of its ranges. Creating commit ``N``
+*is* the commit: before it nothing of ``N`` is visible, after it all of ``N`` is. It names the
+ranges that it covers, and the next plan begins where they end.
 
 Ids begin at 1; the progress before the first commit is :data:`GENESIS`.
 """
@@ -43,7 +45,7 @@ Ranges = dict[str, list[tuple[int, int]]]
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What microbatch ``id`` reads, in every attempt."""
+    """What microbatch ``id`` reads, in every attempt that follows this revision of it."""
 
     id: int
     epoch: int
@@ -65,6 +67,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For each other topology (``module/topology``) the commit as of which it is read."""
     behind: list[str] = []
     """The depot partitions (``bids/3``) that had more records than the microbatch reads."""
+    revision: int = 0
+    """How often the plan was cut smaller (:mod:`atoll.microbatch.revisions`)."""
 
     @property
     def times(self) -> Times:
@@ -174,6 +178,8 @@ class Commit(msgspec.Struct, frozen=True):
     """Given in a mark: no microbatch, but the end of its timeline, where a rollback stands."""
     clocks: Clocks = Clocks()
     """How far time is."""
+    revision: int = 0
+    """The revision of the plan that the attempt followed: the one with these ranges."""
 
     @property
     def readable_from(self) -> int:

@@ -10,12 +10,21 @@ import errno
 from collections.abc import Iterator
 
 import msgspec
+import pyarrow as pa
 
-from atoll.errors import AtollError, StorageError
+from atoll.errors import AtollError, StorageError, TooLargeError
 from atoll.microbatch.objects import AppendedRows, CheckpointFile, LogFile
 from atoll.pstate.history import FileRef
 
-__all__ = ["ActorFailure", "JobOutcome", "Manifest", "Outcome", "StagedFile", "failure_of"]
+__all__ = [
+    "ActorFailure",
+    "JobOutcome",
+    "Manifest",
+    "Outcome",
+    "StagedFile",
+    "failure_of",
+    "too_large",
+]
 
 
 _ENVIRONMENT = frozenset(
@@ -30,6 +39,12 @@ _ENVIRONMENT = frozenset(
     }
 )
 """What the operating system says when its storage or its handles have run out or failed."""
+
+TOO_LARGE_HINT = (
+    "the microbatch is cut smaller by itself; for smaller ones from the beginning lower "
+    "depot.microbatch.max.bytes; when a single record is too large, give the workers more memory"
+)
+"""What to do about an attempt that did not fit."""
 
 
 class ActorFailure(msgspec.Struct, frozen=True):
@@ -199,4 +214,20 @@ def failure_of(error: BaseException) -> ActorFailure:
         file = {} if error.filename is None else {"file": str(error.filename)}
         hint = "check free space, permissions and the disk's health"
         return ActorFailure(StorageError.code, f"the disk refused: {error.strerror}", hint, file)
+    if _is_too_large(error):
+        return too_large(f"{type(error).__name__}: {error}" if str(error) else "out of memory")
     return ActorFailure("E-INTERNAL", f"{type(error).__name__}: {error}")
+
+
+def too_large(said: str) -> ActorFailure:
+    """What an attempt holds at once is more than something takes."""
+    return ActorFailure(TooLargeError.code, f"too much at once: {said}", TOO_LARGE_HINT)
+
+
+def _is_too_large(error: BaseException) -> bool:
+    """Whether memory, an array or a file had no room: less at once may fit."""
+    if isinstance(error, MemoryError | pa.ArrowCapacityError):
+        return True
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOMEM, errno.EFBIG)
+    return isinstance(error, pa.ArrowInvalid) and "offset overflow" in str(error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from atoll.errors import (
     FencedError,
@@ -93,8 +93,14 @@ class Requests:
         """Go on with other options from the next microbatch on; does not wait for it."""
         self._request(ev.SetOptions(options))
 
-    def checkpoint(self, timeout_seconds: float = 60.0) -> int:
+    def checkpoint(
+        self, timeout_seconds: float = 60.0, *, lost: Mapping[str, Sequence[int]] | None = None
+    ) -> int:
         """Write all that changed since its last checkpoint to one, and wait until it counts.
+
+        Args:
+            timeout_seconds: How long to wait.
+            lost: By PState the vnodes to write though they did not change, since files are lost.
 
         Returns:
             The commit that the checkpoints belong to: the last one when all were up to date.
@@ -108,7 +114,7 @@ class Requests:
         with self._changed:
             self._asked += 1
             asked = self._asked
-        self._request(ev.AskCheckpoint())
+        self._request(ev.AskCheckpoint(lost or {}))
 
         def done(state: ev.State) -> bool:
             if state.asked.answered >= asked:

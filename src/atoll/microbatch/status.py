@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from atoll.microbatch.events import State
 from atoll.microbatch.migrating import left
 from atoll.microbatch.objects import Commit
-from atoll.microbatch.outcome import Outcome
+from atoll.microbatch.outcome import ActorFailure, Outcome
 
 __all__ = ["Status"]
 
@@ -99,12 +100,20 @@ class Status:
         window = max(now - recent[0][0] + self.durations_ms.get("total", 0.0) / 1000.0, 0.001)
         return sum(n for _, n in recent) / window
 
-    def as_dict(self, published: Commit, ends: dict[str, list[int]]) -> dict[str, Any]:
+    def as_dict(
+        self,
+        published: Commit,
+        ends: dict[str, list[int]],
+        now_ms: int = 0,
+        warnings: Iterable[ActorFailure] = (),
+    ) -> dict[str, Any]:
         """JSON-able.
 
         Args:
             published: What readers see; the coordinator's own state may lag a step behind it.
             ends: The depots' end offsets now, for the lag.
+            now_ms: What the clock shows.
+            warnings: What is wrong though it runs.
         """
         state = self.state
         done = published.ends()
@@ -129,6 +138,7 @@ class Status:
             },
             "time": {
                 "now_ms": published.clocks.now_ms,
+                "clock_behind_ms": max(0, published.clocks.now_ms - now_ms) if now_ms else 0,
                 "watermarks": dict(published.clocks.watermarks),
                 "dropped": dict(published.clocks.dropped),
             },
@@ -140,12 +150,15 @@ class Status:
             "actor_runs_total": dict(self.actor_runs_total),
             "migrations": left(published, state.migrations),
             "attempts_failed": state.failures,
-            "error": None
-            if failure is None
-            else {
-                "code": failure.code,
-                "message": failure.message,
-                "hint": failure.hint,
-                "context": failure.context,
-            },
+            "error": None if failure is None else _shown(failure),
+            "warnings": [_shown(each) for each in warnings],
         }
+
+
+def _shown(failure: ActorFailure) -> dict[str, Any]:
+    return {
+        "code": failure.code,
+        "message": failure.message,
+        "hint": failure.hint,
+        "context": failure.context,
+    }

@@ -295,8 +295,8 @@ _STEPS: dict[str, Callable[[Step, _Shape, _Where], _Fitted]] = {
 
 def _word(shape: _Shape) -> str:
     match shape:
-        case Scalar(kind):
-            return f"a value of type {kind}"
+        case Scalar():
+            return f"a value of type {shape}"
         case _Pair():
             return "a pair of key and value"
         case None:

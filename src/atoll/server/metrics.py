@@ -11,6 +11,8 @@ atoll_topology_state                     gauge      module, topology, state (1 f
 atoll_topology_processed_records_total   counter    module, topology
 atoll_topology_records_per_second        gauge      module, topology
 atoll_watermark_timestamp_seconds        gauge      module, topology, watermark
+atoll_clock_behind_seconds               gauge      module, topology
+atoll_topology_warnings                  gauge      module, topology, code
 atoll_window_dropped_rows_total          counter    module, topology, window
 atoll_step_duration_seconds              gauge      module, topology, step (the last microbatch's)
 atoll_vnode_openings_total               counter    module, topology, found
@@ -161,6 +163,16 @@ class _Families:
             "How far event time is, by watermark.",
             labels=(*topology, "watermark"),
         )
+        self.behind = GaugeMetricFamily(
+            "atoll_clock_behind_seconds",
+            "For how long processing time stands still because the clock was ahead.",
+            labels=topology,
+        )
+        self.warnings = GaugeMetricFamily(
+            "atoll_topology_warnings",
+            "What is wrong with a topology though it runs, by code.",
+            labels=(*topology, "code"),
+        )
         self.dropped = CounterMetricFamily(
             "atoll_window_dropped_rows",
             "Rows dropped because they lie in no open window of event time.",
@@ -215,6 +227,10 @@ class _Families:
         time_of = status.get("time") or {}
         for name, millis in (time_of.get("watermarks") or {}).items():
             self.watermark.add_metric((*labels, name), millis / 1000)
+        self.behind.add_metric(labels, (time_of.get("clock_behind_ms") or 0) / 1000)
+        codes = [str(each["code"]) for each in status.get("warnings") or ()]
+        for code in sorted(set(codes)):
+            self.warnings.add_metric((*labels, code), codes.count(code))
         for name, count in (time_of.get("dropped") or {}).items():
             self.dropped.add_metric((*labels, name), count)
         for step, millis in (status.get("durations_ms") or {}).items():
@@ -248,6 +264,8 @@ class _Families:
             self.state,
             self.processed,
             self.watermark,
+            self.behind,
+            self.warnings,
             self.dropped,
             self.rate,
             self.seconds,

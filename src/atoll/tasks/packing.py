@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 from atoll.aggregates.kernels.types import exact_cast
 from atoll.codec.arrow_types import arrow_type
 from atoll.codec.key_columns import KeyColumn, empty_keys, encode_columns
-from atoll.codec.scalars import kind_name
 from atoll.dataflow.grouping import group, worth_combining
 from atoll.dataflow.rows import ORIGIN, ORIGIN_FIELD, conformed
 from atoll.errors import AtollError, DataError, StateError
@@ -270,7 +269,7 @@ def _without_null_keys(terminal: Terminal, rows: pa.Table, refusing: Refusing) -
         missing = rows.column(element.column).is_null()
         for position in pc.indices_nonzero(missing).to_pylist():
             error = DataError(
-                f"the key {element.column} is null, which {kind_name(element.kind)} does not "
+                f"the key {element.column} is null, which {element.kind} does not "
                 f"allow; {_key_columns(elements)}",
                 hint=_NULL_KEY_HINT,
                 column=element.column,

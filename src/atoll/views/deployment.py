@@ -20,6 +20,7 @@ from atoll.storage.numbered import NumberedObjects
 __all__ = [
     "Deployment",
     "DepotDeployment",
+    "HiddenDeployment",
     "MirrorDeployment",
     "TopologyDeployment",
     "deployment_number",
@@ -41,6 +42,20 @@ class DepotDeployment(msgspec.Struct, frozen=True):
     """The ids of all migrations that were ever declared for it."""
 
 
+class HiddenDeployment(msgspec.Struct, frozen=True):
+    """Hidden state as deployed, the fields of :class:`~atoll.dataflow.hidden.Hidden`."""
+
+    label: str
+    kind: str
+    belongs: tuple[str, ...]
+    means: tuple[tuple[str, str], ...]
+    way: str
+    text: str
+    owners: tuple[str, ...]
+    stored: tuple[str, ...]
+    name: str | None = None
+
+
 class TopologyDeployment(msgspec.Struct, frozen=True):
     """A topology as deployed."""
 
@@ -50,6 +65,11 @@ class TopologyDeployment(msgspec.Struct, frozen=True):
     """For each PState its :class:`PStateSpec` as plain data."""
     starts: dict[str, list[int]]
     """For each depot, by partition, the offset from which the topology reads it."""
+    hidden: tuple[HiddenDeployment, ...] | None = None
+    """What its steps keep that nobody declared; None: deployed by a release that named such state
+    by its position only."""
+    meanings: dict[str, dict[str, list[str]]] | None = None
+    """For each PState and place which aggregates are folded into it; None: as for ``hidden``."""
 
 
 class MirrorDeployment(msgspec.Struct, frozen=True):

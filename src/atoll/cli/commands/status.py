@@ -53,8 +53,9 @@ def status(
     print_table(_COLUMNS, [row for name, one in modules.items() for row in _rows(name, one)])
     for name, one in modules.items():
         for topology, details in one["topologies"].items():
-            if details["error"]:
-                note(_failure(f"{name}/{topology}", details["error"]))
+            for each in (details["error"], *details.get("warnings", ())):
+                if each:
+                    note(_failure(f"{name}/{topology}", each))
 
 
 def _rows(module: str, status: dict[str, Any]) -> list[list[Any]]:
