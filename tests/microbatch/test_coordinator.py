@@ -126,7 +126,8 @@ def test_an_error_that_would_come_again_is_not_tried_again():
     state, wait = decide(state, ev.AttemptFailed(named))
     assert (state.condition, wait) == (ev.Condition.FAILED, ev.Wait(None))
     assert (state.version, state.failure) == (2, named)
-    state, again = decide(state, ev.Resume())
+    state, _ = decide(state, ev.Resume())
+    state, again = decide(state, ev.Weighed({}))
     assert (again.careful, again.version) == (False, 3)
 
 
