@@ -52,6 +52,9 @@ STEPS = {
     ),
     "aggregate": lambda rows, into, _: rows.aggregate(into, agg.sum("cast(s AS long)")),
     "agg": lambda rows, into, _: _group(rows, into),
+    "join": lambda rows, into, _: rows.join(
+        rows.select("v AS w", "s AS t"), on="left.v = cast(right.t AS long)"
+    ).aggregate(into, agg.sum("v")),
     "later": lambda rows, into, seen: (
         rows.process(_pass, key="k", states=[seen], emits=DDL)
         .with_columns(n="cast(s AS long)")
@@ -107,10 +110,11 @@ def test_rows_on_which_an_expression_fails_are_set_aside(cluster):
         assert found == sorted(p for p, row in where.items() if row["s"] in bad), name
         for each in mine:
             row = where[each["depot_partition"], each["record_offset"]]
-            assert json.loads(each["row"]) == row
+            shown = {"w": row["v"], "t": row["s"]} if name == "join" else row
+            assert json.loads(each["row"]) == shown
             assert each["line"].startswith("test_bad_expressions.py:")
             assert each["depot"] == "rows"
-            assert f"fails where s={row['s']!r}" in each["error"]
+            assert f"fails where {'t' if name == 'join' else 's'}={row['s']!r}" in each["error"]
         sums = {}
         for row in where.values():
             if row["s"] not in bad:

@@ -94,6 +94,27 @@ def test_which_of_sparks_errors_come_again(state, permanent):
     )
 
 
+class _Cause:
+    """As a Java exception through py4j: only Spark's have an SQLSTATE."""
+
+    def __init__(self, cause=None, state=None):
+        self.getCause = lambda: cause
+        self.getMessage = lambda: DIVISION
+        if state is not None:
+            self.getSqlState = lambda: state
+
+
+def test_an_error_inside_another():
+    """A join sends one side to all in a thread of its own, whose error only says that it failed."""
+    error = RuntimeError("An error occurred while calling o1.collectToPython")
+    error.java_exception = _Cause(_Cause(state="22012"))
+    failure = job_failure(error)
+    assert (failure.code, failure.permanent) == ("E-DATA", True)
+    assert "[DIVIDE_BY_ZERO]" in failure.message
+    error.java_exception = _Cause(_Cause())
+    assert not job_failure(error).permanent
+
+
 def test_anything_else_keeps_its_last_line():
     """Before the JVM's stack; the whole text stays as the trace."""
     failure = job_failure(RuntimeError(LOST))

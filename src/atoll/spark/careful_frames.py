@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
-
+from atoll.dataflow import operators as op
 from atoll.dataflow.rows import ORIGIN
 from atoll.errors import AtollError
 from atoll.microbatch.executor import AttemptError
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, Row
 
-    from atoll.dataflow import operators as op
     from atoll.tasks.program import JobSpec, Program
 
 __all__ = ["CarefulFrames", "Looking"]
@@ -40,8 +38,8 @@ class Looking(NamedTuple):
     program: Program
     spec: JobSpec
     collect: Callable[[DataFrame], list[Row]]
-    told: set[int]
-    """The steps whose bad rows earlier jobs of the attempt have told; this one adds its own."""
+    told: set[tuple[int, int]]
+    """The steps, and which of their inputs, whose bad rows jobs of the attempt have told."""
 
 
 class CarefulFrames(JobFrames):
@@ -50,14 +48,19 @@ class CarefulFrames(JobFrames):
     looking: Looking
 
     def _columned(self, operator: op.ColumnOperator, frames: Sequence[DataFrame]) -> DataFrame:
-        return super()._columned(operator, [self._guarded(operator, each) for each in frames])
+        if isinstance(operator, op.Join):
+            frames = [frame.alias(side) for frame, side in zip(frames, op.Join.SIDES, strict=True)]
+        guarded = [self._guarded(operator, frame, at) for at, frame in enumerate(frames)]
+        return super()._columned(operator, guarded)
 
-    def _guarded(self, operator: op.ColumnOperator, frame: DataFrame) -> DataFrame:
+    def _guarded(self, operator: op.ColumnOperator, frame: DataFrame, at: int) -> DataFrame:
         """The rows on which no expression of the step fails; the others go their own way.
 
-        What both come from is held, so that the steps before it run once.
+        What both come from is held, so that the steps before it run once; and so are the good
+        rows, or Spark would draw conclusions of the steps after it, such as that a column is not
+        null, down to the bad ones.
         """
-        found = guard_of(operator, frame)
+        found = guard_of(operator, frame, at)
         if found is None:
             return frame
         guarded, failing, values = found
@@ -66,11 +69,13 @@ class CarefulFrames(JobFrames):
         bad = marked.where(f"{GUARD} IS NOT NULL")
         if self.looking.program.dead_letter is None:
             self._name_first(guarded, bad, values)
-        elif self.number[operator] not in self.looking.told:
-            self.looking.told.add(self.number[operator])
+        elif (self.number[operator], at) not in self.looking.told:
+            self.looking.told.add((self.number[operator], at))
             task = RefuseTask(self.shipped, guarded)
             self.told.append(bad.mapInArrow(task, spark_schema(BLOB_SCHEMA)))
-        return marked.where(f"{GUARD} IS NULL").drop(GUARD)
+        good = marked.where(f"{GUARD} IS NULL").drop(GUARD).persist()
+        self.held.append(good)
+        return good
 
     def _name_first(self, guarded: Guarded, bad: DataFrame, values: Sequence[Column]) -> None:
         """Raise for the first bad row, if there is any, with what Spark says of it."""
@@ -82,7 +87,7 @@ class CarefulFrames(JobFrames):
         row: Any = rows[0]
         alone = bad.sparkSession.createDataFrame(rows, bad.schema)
         error = guarded.error(row[GUARD], row, problem_alone(alone, values[row[GUARD]]))
-        table = pa.Table.from_pylist([row.asDict(recursive=True)]).drop_columns([GUARD])
+        table = alone.toArrow().drop_columns([GUARD])
         try:
             with locating(self.looking.program, self.looking.spec):
                 Refusing(guarded, FIRST).refuse(table, 0, error)

@@ -73,7 +73,7 @@ class SparkExecutor:
         self.schemas = schemas
         self.careful = careful
         self._carefully: SparkExecutor | None = None
-        self._told: set[int] = set()
+        self._told: set[tuple[int, int]] = set()
         self.program = program
         self.graph = graph
         self.cut = cut

@@ -91,7 +91,8 @@ def job_failure(error: Exception) -> ActorFailure:
             {},
             text,
         )
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said, state = _said(error)
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     hint = None
     if lines and _CONDITION.match(lines[0]):  # an expression failed on a value
         gist, _, _ = lines[0].partition(_STATE)
@@ -101,7 +102,7 @@ def job_failure(error: Exception) -> ActorFailure:
         hint = EXPRESSION_HINT
     else:
         gist = _last_before_stack(lines) or type(error).__name__
-    permanent = _is_of_data(error)
+    permanent = state.startswith(_OF_DATA)
     code = DataError.code if permanent else "E-SPARK"
     message = f"the Spark job failed: {gist}"
     return ActorFailure(code, message, hint, {}, text, permanent)
@@ -114,16 +115,30 @@ EXPRESSION_HINT = (
 
 def value_problem(error: Exception) -> str | None:
     """What Spark says is wrong with a value; None when that is not what it raised."""
-    if not _is_of_data(error):
+    text, state = _said(error)
+    if not state.startswith(_OF_DATA):
         return None
-    said, _, _ = str(error).strip().splitlines()[0].partition(_STATE)
+    said, _, _ = text.strip().splitlines()[0].partition(_STATE)
     return said
 
 
-def _is_of_data(error: Exception) -> bool:
+def _said(error: Exception) -> tuple[str, str]:
+    """What Spark says and its SQLSTATE, empty when it has none.
+
+    Where a thread of Spark's own ran into it, the JVM hands out an error of that thread's, and
+    Spark's is its cause.
+    """
     state = getattr(error, "getSqlState", None)
-    found = None if state is None else state()
-    return found is not None and found.startswith(_OF_DATA)
+    if state is not None:
+        return str(error), state() or ""
+    cause = getattr(error, "java_exception", None)
+    while cause is not None:
+        with contextlib.suppress(Exception):  # it is no error of Spark's
+            found = cause.getSqlState()
+            if found:
+                return str(cause.getMessage()), str(found)
+        cause = cause.getCause()
+    return str(error), ""
 
 
 def _last_before_stack(lines: list[str]) -> str:

@@ -70,17 +70,18 @@ class Guarded:
 
 
 def guard_of(
-    operator: op.ColumnOperator, frame: DataFrame
+    operator: op.ColumnOperator, frame: DataFrame, at: int = 0
 ) -> tuple[Guarded, Column, list[Column]] | None:
     """The guard of a step over one of its inputs, and the expressions; None where it needs none.
 
     Args:
         operator: The step.
-        frame: Its input.
+        frame: Its input; that of a join is known as the condition calls it.
+        at: Which input it is.
     """
     guards: list[Guard] = []
     values: list[Column] = []
-    for shown, value in _expressions(operator, frame):
+    for shown, value in _expressions(operator, frame, at):
         columns = _columns_of(value, frame)
         if columns:  # what is computed of no column fails on all rows, or on none
             guards.append(Guard(shown, columns))
@@ -111,18 +112,22 @@ def _title(operator: op.ColumnOperator) -> str:
     return operator.title
 
 
-def _expressions(operator: op.ColumnOperator, frame: DataFrame) -> Iterator[tuple[str, Column]]:
-    """What a step computes of each row, and how it is shown."""
+def _expressions(
+    operator: op.ColumnOperator, frame: DataFrame, at: int
+) -> Iterator[tuple[str, Column]]:
+    """What a step computes of each row of an input, and how it is shown."""
     from pyspark.sql import functions
 
     match operator:
         case op.Select(expressions=texts) | op.Distinct(expressions=texts):
-            for text in texts:
-                if text.strip() != "*":
-                    yield text, functions.expr(named(text)[0])
+            values = [(text, named(text)[0]) for text in texts]
+            yield from ((text, functions.expr(value)) for text, value in values if value != "*")
         case op.WithColumns(expressions=pairs):
             for name, text in pairs:
                 yield text if is_computed(name) else f"{name} = {text}", functions.expr(text)
+        case op.Join(conditions=texts):
+            for text in texts:
+                yield from ((text, each) for each in _sided(frame, text, op.Join.SIDES[at]))
         case op.HashBy(expressions=texts):
             yield from ((text, functions.expr(text)) for text in texts)
         case op.Where(condition=text) | op.Explode(expression=text) | op.PlaceBy(expression=text):
@@ -130,6 +135,50 @@ def _expressions(operator: op.ColumnOperator, frame: DataFrame) -> Iterator[tupl
         case op.GroupAgg(expressions=texts):
             for text in texts:
                 yield from ((text, each) for each in _arguments(frame, text))
+
+
+def _sided(frame: DataFrame, text: str, side: str) -> list[Column]:
+    """What a join's condition computes of the rows of one side alone."""
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    bridge = getattr(_jvm(), _BRIDGE)
+    session: Any = frame.sparkSession._jsparkSession  # noqa: SLF001 - no public way
+    whole = session.sessionState().sqlParser().parseExpression(text)
+    found = _parts_of(whole, side)
+    return [ClassicColumn(bridge.column(each)) for each in found]
+
+
+def _parts_of(expression: Any, side: str) -> Iterator[Any]:
+    """The largest parts of a condition over one side, that are computed for each of its rows."""
+    sides = set(_sides(expression))
+    if sides == {side} and expression.getClass().getSimpleName() != _COLUMN:
+        yield expression
+    elif side in sides and expression.getClass().getSimpleName() in _COMPARING:
+        for each in _each(expression.children()):
+            yield from _parts_of(each, side)
+
+
+def _sides(expression: Any) -> Iterator[str]:
+    if expression.getClass().getSimpleName() == _COLUMN:
+        yield expression.nameParts().head()
+    for each in _each(expression.children()):
+        yield from _sides(each)
+
+
+_COLUMN = "UnresolvedAttribute"
+_COMPARING = frozenset(
+    {
+        "And",
+        "EqualNullSafe",
+        "EqualTo",
+        "GreaterThan",
+        "GreaterThanOrEqual",
+        "LessThan",
+        "LessThanOrEqual",
+        "Not",
+    }
+)
+"""What computes all of its parts, so that a part fails on a row whatever the other side is."""
 
 
 def _arguments(frame: DataFrame, text: str) -> list[Column]:
