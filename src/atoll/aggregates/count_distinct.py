@@ -65,8 +65,7 @@ class CountDistinct(Compound):
         """
         raise DeclarationError(
             f"agg.{self} keeps its values in a PState, and there is none here",
-            hint="aggregate into a PState, use agg.approx_count_distinct, or Spark SQL: "
-            f'"count(DISTINCT {self.inputs[0]}) AS n"',
+            hint=f'use agg.approx_count_distinct("{self.inputs[0]}")',
         )
 
     def check(self, node: Node, input_types: Sequence[pa.DataType]) -> None:  # noqa: ARG002

@@ -24,8 +24,9 @@ class Drive:
     Attributes:
         loop: Makes what moves one topology; called as :class:`TopologyLoop` is.
         now_ms: The clock of plans, commits and appended records.
-        watched: Whether threads look at the load of topologies whose policy is ``load``, and for
-            what is wrong with topologies that run all the same.
+        watched: Whether threads look after modules: after the load of topologies whose policy is
+            ``load``, what is wrong with topologies that run all the same, and modules that could
+            not be started again.
     """
 
     loop: Callable[..., Stepper] = TopologyLoop

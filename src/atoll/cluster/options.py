@@ -220,5 +220,6 @@ class ModuleOptions:
         if name not in self._known[level]:
             raise NotFoundError(
                 f"the module has no {level} {name!r}",
-                hint="it has " + (", ".join(sorted(self._known[level])) or "none"),
+                hint="it has "
+                + (", ".join(sorted(n for n in self._known[level] if n[0] != "_")) or "none"),
             )

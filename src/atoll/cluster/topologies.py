@@ -37,6 +37,10 @@ class RunningTopology:
         self._warnings = warnings
         self.name = loop.topology
 
+    def __repr__(self) -> str:
+        """Its name: ``<topology 'mb'>``."""
+        return f"<topology {self.name!r}>"
+
     def wait_processed(self, count: int, timeout_seconds: float = 60.0) -> None:
         """Wait until so many records were processed over the topology's life, and are visible.
 
@@ -112,7 +116,10 @@ class RunningTopology:
         ends = {name: list(depot.end_offsets()) for name, depot in self._loop.depots.items()}
         warnings = self._warnings.of(self.name)
         now_ms = self._loop.actions.now_ms()
-        return self._loop.status.as_dict(self._loop.published, ends, now_ms, warnings)
+        status = self._loop.status.as_dict(self._loop.published, ends, now_ms, warnings)
+        if self._loop.closed and status["state"] in ("running", "paused"):
+            return {**status, "state": "stopped"}
+        return status
 
     def recent_microbatches(self) -> list[dict[str, Any]]:
         """The last microbatches committed: id, records, and milliseconds by step."""

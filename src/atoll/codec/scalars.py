@@ -28,6 +28,7 @@ __all__ = [
     "days_of",
     "decimal_of",
     "fit",
+    "from_plain",
     "microseconds_of",
     "misfit",
     "plain_decimal",
@@ -175,6 +176,11 @@ def value_of(plain: Any, kind: str) -> Any:
     """The value from its plain form, see :func:`plain_of`."""
     convert = _FROM_PLAIN.get(kind)
     return plain if convert is None or plain is None else convert(plain)
+
+
+def from_plain(kind: str) -> Callable[[Any], Any] | None:
+    """What makes a value of its plain form; None where that is the value."""
+    return _FROM_PLAIN.get(kind)
 
 
 def days_of(value: dt.date) -> int:

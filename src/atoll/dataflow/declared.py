@@ -39,7 +39,7 @@ REJECTED_DDL = (
 """The schema of dead-letter depots: where a row came from, and why it was set aside."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DepotDeclaration:
     """A partitioned log of records with a schema.
 
@@ -58,6 +58,10 @@ class DepotDeclaration:
     """For a mirror the depot's own name in ``module``, which is another one."""
     place: str = ""
     migrations: list[DeclaredMigration] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """As messages show it: ``<depot 'pairs' of module 'm'>``."""
+        return f"<depot {self.name!r} of module {self.module!r}>"
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the migrations: tasks get those of the deployment."""
@@ -87,13 +91,17 @@ class DepotDeclaration:
         return self
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TickDeclaration:
     """Records that come by the clock: one whenever so many milliseconds have passed since 1970."""
 
     module: str
     name: str
     every_ms: int
+
+    def __repr__(self) -> str:
+        """As messages show it: ``<tick 'minutes' of module 'm'>``."""
+        return f"<tick {self.name!r} of module {self.module!r}>"
 
     @property
     def schema(self) -> pa.Schema:
@@ -127,7 +135,7 @@ class DeclaredMigration:
     position: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PStateDeclaration:
     """Partitioned state with a schema, written by one topology and readable by all."""
 
@@ -146,6 +154,10 @@ class PStateDeclaration:
     """From top-level key to number, which says the key's vnode; the key's CRC-32 when None."""
     track_size: bool = False
     """Whether the sizes of its maps and sets are kept beside them."""
+
+    def __repr__(self) -> str:
+        """As messages show it: ``<PState 'counts' of topology 'mb': Map(str, int)>``."""
+        return f"<PState {self.name!r} of topology {self.topology!r}: {self.node!r}>"
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what it takes to declare more: tasks declare nothing."""
@@ -198,12 +210,16 @@ class PStateDeclaration:
         return self._streams(self, key_names, place)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Target:
     """A place in a PState, by expressions over the rows of a stream."""
 
     pstate: PStateDeclaration
     parts: tuple[Part, ...]
+
+    def __repr__(self) -> str:
+        """As the user wrote it."""
+        return self.text
 
     @property
     def node(self) -> Node:
@@ -303,7 +319,9 @@ def _deeper(target: Target, part: str, place: str) -> Target:
             problem = "the struct has no field of that name"
             hint = f"its fields are {', '.join(node.names())}"
         case Set():
-            hint = f"aggregate into the set itself: aggregate({target.text}, agg.collect_set(...))"
+            hint = f'to add elements: aggregate({target.text}, agg.collect_set("{part}")); '
+            hint += "to see whether it has one, read the set in Python: "
+            hint += f'process(function, key="...", states=[{target.pstate.name}], emits="...")'
         case _:
             hint = f"the schema ends at {target.text}: {node}"
     raise DeclarationError(f'{target.text}["{part}"]: {problem}', hint=hint, declared=place)

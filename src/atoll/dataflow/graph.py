@@ -176,9 +176,29 @@ class Graph:
             )
 
     def check_readable(self, pstate: object, step: str, place: str) -> None:
-        """As :meth:`check_own`, but for mirrors, which are read and not written."""
-        if not declared_pstate(pstate, step, place).mirrored:
-            self.check_own(pstate, step, place)
+        """Refuse what a step of this topology cannot read: all but its own PStates and mirrors.
+
+        Raises:
+            DeclarationError: With what can be read instead.
+        """
+        pstate = declared_pstate(pstate, step, place)
+        if pstate.mirrored or self.pstates.get(pstate.name) is pstate:
+            return
+        hint = (
+            "ask a query that reads it: declare module.query(...) over it, and write "
+            "query(name, emits=...) here in place of this step"
+        )
+        if pstate.module != self.module:
+            hint = (
+                "mirror it, and read the mirror: module.mirror_pstate("
+                f"{pstate.module!r}, {pstate.name!r}, {pstate.node!r})"
+            )
+        raise DeclarationError(
+            f"{step} in topology {self.topology!r} reads the PState {pstate.name!r}, which "
+            f"topology {pstate.topology!r} of module {pstate.module!r} writes",
+            hint=hint,
+            declared=place,
+        )
 
     def check_target(self, depot: object, place: str) -> None:
         """Refuse to append to anything but a depot of this module.

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from atoll.codec.detached import detached
 from atoll.dataflow.usercode import HIDDEN_COLUMN, NO_COLUMN
 from atoll.errors import UserCodeError
 
@@ -23,6 +24,7 @@ __all__ = [
     "conformed",
     "row_type",
     "rows_of",
+    "taken",
     "with_origins",
     "without_origins",
 ]
@@ -134,6 +136,14 @@ def conformed(batch: pa.RecordBatch, *, tracked: bool) -> pa.RecordBatch:
     if origins is None:
         origins = pa.nulls(batch.num_rows, pa.int64())
     return with_origins(plain, origins)
+
+
+def taken(row: Any) -> Any:
+    """A row that a function made, as it is now: the function may go on changing it."""
+    values = row.asdict() if isinstance(row, Row) else row
+    if not isinstance(values, Mapping):
+        return values
+    return {name: detached(value) for name, value in values.items()}
 
 
 def batch_from_rows(

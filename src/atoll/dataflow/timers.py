@@ -28,7 +28,9 @@ def with_timers(
         DeclarationError: When it has no key, its rows have no watermark to go by, or the function
             cannot be called.
     """
-    check_function(on_timer, 2 + len(step.states), "on_timer", step.place)
+    names = ", ".join(["timer", *(state.name for state in step.states), "timers"])
+    hint = f"write it as on_timer({names})"
+    check_function(on_timer, 2 + len(step.states), "on_timer", step.place, hint)
     if by not in ("processing", "event"):
         raise DeclarationError(
             f"timers={by!r} is not known",

@@ -18,6 +18,7 @@ from atoll.errors import (
     DeclarationError,
     FencedError,
     StorageError,
+    TooLargeError,
     UserCodeError,
 )
 
@@ -39,6 +40,7 @@ class Step(Protocol):
 
 __all__ = [
     "HIDDEN_COLUMN",
+    "MEND_HINT",
     "NO_COLUMN",
     "Rejects",
     "Step",
@@ -66,8 +68,11 @@ HIDDEN_COLUMN = "__atoll_origin"
 NO_COLUMN = "__atoll_no_column"
 """Stands in for the columns of rows without any, which Arrow cannot count; never seen by users."""
 
+MEND_HINT = "mend the function, deploy it again and resume the topology"
+"""What to do about a function of a topology that raises."""
+
 _ROW_TEXT_MAX = 500
-_NEVER_REJECTED = (DamageError, StorageError, FencedError, MemoryError)
+_NEVER_REJECTED = (DamageError, StorageError, FencedError, MemoryError, TooLargeError)
 
 
 @contextmanager
@@ -98,9 +103,13 @@ def blame(
             error.context.setdefault(name, value)
         error.permanent = False  # the function may have asked somebody else
         return error
+    if isinstance(error, MemoryError):  # not the function's fault alone: less at once may fit
+        too_large = TooLargeError(f"out of memory in a function of {operator.title}", **where)
+        too_large.__cause__ = error
+        return too_large
     blamed = UserCodeError(
         f"{type(error).__name__} in a function of {operator.title}: {error}",
-        hint="mend the function, deploy it again and resume the topology",
+        hint=MEND_HINT,
         **where,
     )
     blamed.__cause__ = error
@@ -146,8 +155,21 @@ def placed(place: str) -> Iterator[None]:
         raise
 
 
-def check_function(function: object, arguments: int, word: str, place: str) -> None:
+def check_function(
+    function: object,
+    arguments: int,
+    word: str,
+    place: str,
+    hint: str = "give a function of one argument",
+) -> None:
     """Hold that the user's function can be called with so many arguments.
+
+    Args:
+        function: What was given.
+        arguments: With how many it will be called.
+        word: By which step.
+        place: Where that was declared.
+        hint: What to write where it takes fewer or more.
 
     Raises:
         DeclarationError: When it is no function, or takes fewer or more.
@@ -168,7 +190,7 @@ def check_function(function: object, arguments: int, word: str, place: str) -> N
         name = getattr(function, "__name__", type(function).__name__)
         raise DeclarationError(
             f"{word} calls {name} with {arguments} arguments, but it is {name}{signature}",
-            hint="process gives the row and one handle per state; the others give one argument",
+            hint=hint,
             declared=place,
         ) from None
 

@@ -9,7 +9,7 @@ from atoll.aggregates.count import EVERY_ROW
 from atoll.dataflow import operators as op
 from atoll.dataflow.clocks import clock_of, origins_of, upstream, watermarks_of
 from atoll.dataflow.declared import Target
-from atoll.dataflow.grouped import check_aggregates
+from atoll.dataflow.grouped import IN_WINDOWS, check_aggregates
 from atoll.dataflow.hidden import Hidden, told
 from atoll.dataflow.operators.columns import bare_column, named
 from atoll.dataflow.operators.window import WINDOW_END, WINDOW_START
@@ -212,7 +212,7 @@ def _aggregated(
             hint='aggregate_windows("user", n=agg.count())',
             declared=place,
         )
-    check_aggregates(aggregates, place)
+    check_aggregates(aggregates, IN_WINDOWS, place)
     windows = rows.operator
     assert isinstance(windows, op.Window)
     if windows.clock is None:
@@ -233,7 +233,9 @@ def _aggregated(
     stream: Stream = rows
     computed = tuple((name, text) for text, name in pairs if text.strip("`") != name)
     if computed:
-        stream = _then(stream, op.WithColumns((stream.operator,), place, computed))
+        stream = _then(
+            stream, op.WithColumns((stream.operator,), place, computed, "aggregate_windows")
+        )
     projection = Projection()
     fields = tuple(
         op.AggregateField(
@@ -243,7 +245,7 @@ def _aggregated(
         )
         for name, each in aggregates.items()
     )
-    before = projection.before(stream, place)
+    before = projection.before(stream, place, "aggregate_windows")
     hidden = stream.graph.add_hidden(
         _hidden(rows, windows, pairs, aggregates, place), *[Map(int, int)] * 2
     )

@@ -125,6 +125,10 @@ class Depot:
         )
         self._chain.seal()
 
+    def __repr__(self) -> str:
+        """Its name and size: ``<depot 'pairs': 4 partitions>``."""
+        return f"<depot {self.spec.name!r}: {self.spec.partitions} partitions>"
+
     def __enter__(self) -> Self:
         """The depot itself."""
         return self

@@ -80,6 +80,8 @@ def _check_module(store: LocalStore, module: str, report: Report, *, stores: boo
     for topology in deployment.topologies if deployment is not None else ():
         check_topology(store, module, topology, report)
         check_depot_ends(store, module, topology, report)
+        cost = "whether the topology was paused is not known, so the module does not start"
+        _check_sequence(store, f"{module}/{topology}/pauses", cost, report)
         if stores:
             check_stores(store, Places.of(store).local, module, topology, report)
 

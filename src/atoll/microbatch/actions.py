@@ -7,7 +7,7 @@ against any store; ``loop`` adds the thread and the waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,6 +16,8 @@ import msgspec
 from atoll.errors import AtollError, FencedError
 from atoll.logs import get_logger
 from atoll.microbatch import events as ev
+from atoll.microbatch.accounts import JobChart
+from atoll.microbatch.audit import audit, rows_by_step
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.executor import AttemptError, Executor
 from atoll.microbatch.history import commit_objects, plan_objects
@@ -104,6 +106,8 @@ class Actions:
     littered: bool = True
     mirrored: MirroredTopologies | None = None
     """The topologies, of this module and others, whose PStates this one reads."""
+    charts: Sequence[JobChart] | None = None
+    """What its jobs are known to do with rows; None for an executor that counts nothing."""
 
     def __post_init__(self) -> None:
         """Follow rollbacks, whoever makes them."""
@@ -266,6 +270,10 @@ class Actions:
             plan = msgspec.structs.replace(plan, mirrors=named)
         run = self.executor.run_carefully if command.careful else self.executor.run
         outcome = run(plan, self.epoch.number, command.version, command.placement, timeout)
+        if self.charts is not None:
+            audit(self.charts, plan.ranges, command.placement.units, outcome.jobs)
+            rows = rows_by_step(self.charts, outcome.jobs)
+            outcome = msgspec.structs.replace(outcome, rows=rows)
         pinned = lowest_pin(self.store, self.module, self.topology)
         return ev.AttemptSucceeded(outcome, self.now_ms(), pinned)
 

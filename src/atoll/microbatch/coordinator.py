@@ -107,11 +107,13 @@ def decide(state: State, event: Event) -> tuple[State, Command]:
 
 def _decide(state: State, event: Event) -> tuple[State, Command]:
     match event:
-        case Pause():
-            paused = state.condition == Condition.RUNNING
-            return _go_on(replace(state, condition=Condition.PAUSED) if paused else state)
+        case Pause(paused):
+            state = replace(state, paused=paused)
+            running = state.condition == Condition.RUNNING
+            return _go_on(replace(state, condition=Condition.PAUSED) if running else state)
         case Resume():
-            state = replace(state, condition=Condition.RUNNING, cutting=Cutting(), room=0)
+            state = replace(state, condition=Condition.RUNNING, paused=None)
+            state = replace(state, cutting=Cutting(), room=0)
             return _go_on(replace(state, failures=0, blamed=0, failure=None, careful=False))
         case AskCheckpoint(lost):
             asked = replace(state.asked, came=state.asked.came + 1)

@@ -14,6 +14,7 @@ from atoll.microbatch.migrating import Migrating
 from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, Outcome
+from atoll.microbatch.pausing import Paused
 from atoll.placement.placement import NOWHERE, Placement
 
 __all__ = [
@@ -156,6 +157,8 @@ class State:
     room: int = 0
     """How many bytes a microbatch takes although the options allow more, since one of more had to
     be cut; 0 when none had."""
+    paused: Paused | None = None
+    """Why it rests, when somebody said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +267,9 @@ class Tidied:
 class Pause:
     """The user wants no further microbatch after the running one."""
 
+    paused: Paused | None = None
+    """As it is kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resume:
@@ -317,6 +323,8 @@ class RolledBack:
     """The request that this answers; 0 when another coordinator went back."""
     failure: ActorFailure | None = None
     """Why the request leads elsewhere: somebody went back before it."""
+    paused: Paused | None = None
+    """The pause with which the timeline began."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 import msgspec
 
 from atoll.dataflow.times import Times
+from atoll.microbatch.accounts import StepRows
 from atoll.pstate.history import FileRef
 
 __all__ = [
@@ -126,6 +127,7 @@ class Branch(msgspec.Struct, frozen=True):
         at_ms: When.
         floor: Commits below it were dropped already when it began.
         horizon: The lowest commit as of which the state could still be read when it began.
+        pauses: Whether the topology rests since, until somebody lets it go on.
     """
 
     branch: int
@@ -133,6 +135,7 @@ class Branch(msgspec.Struct, frozen=True):
     at_ms: int
     floor: int
     horizon: int
+    pauses: bool = False
 
 
 class Clocks(msgspec.Struct, frozen=True):
@@ -180,6 +183,8 @@ class Commit(msgspec.Struct, frozen=True):
     """How far time is."""
     revision: int = 0
     """The revision of the plan that the attempt followed: the one with these ranges."""
+    rows: list[StepRows] = []
+    """What became of the microbatch's rows, step by step; empty in commits of old versions."""
 
     @property
     def readable_from(self) -> int:

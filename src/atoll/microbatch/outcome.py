@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import msgspec
 import pyarrow as pa
 
-from atoll.errors import AtollError, StorageError, TooLargeError
+from atoll.errors import AccountsError, AtollError, StorageError, TooLargeError
+from atoll.microbatch.accounts import ActorAccounts, StepRows
 from atoll.microbatch.objects import AppendedRows, CheckpointFile, LogFile
 from atoll.pstate.history import FileRef
 
@@ -39,6 +40,9 @@ _ENVIRONMENT = frozenset(
     }
 )
 """What the operating system says when its storage or its handles have run out or failed."""
+
+_OVERFLOWS = ("offset overflow while concatenating", "overflowed binary array capacity")
+"""What Arrow says when the 32 bits of an array's offsets do not reach."""
 
 TOO_LARGE_HINT = (
     "the microbatch is cut smaller by itself; for smaller ones from the beginning lower "
@@ -99,6 +103,8 @@ class Manifest(msgspec.Struct, frozen=True):
     """How many rows were dropped because they lie in no open window, by step."""
     agenda: dict[str, dict[int, int]] = {}
     """For each PState of a timed step, for each vnode that it looked at, when it is due next."""
+    accounts: ActorAccounts | None = None
+    """What it counted; None where nothing was run."""
 
 
 class JobOutcome(msgspec.Struct, frozen=True):
@@ -109,8 +115,12 @@ class JobOutcome(msgspec.Struct, frozen=True):
 
     @property
     def failure(self) -> ActorFailure | None:
-        """The first failure among the actors, or None."""
-        return next((m.failure for m in self.manifests if m.failure is not None), None)
+        """The first failure among the actors, or None.
+
+        An actor for which nothing was packed says that rows are missing; why, another one says.
+        """
+        found = [m.failure for m in self.manifests if m.failure is not None]
+        return min(found, key=lambda each: each.code == AccountsError.code, default=None)
 
     @property
     def tokens(self) -> list[str]:
@@ -131,6 +141,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """All jobs of a successful attempt, in order."""
 
     jobs: list[JobOutcome]
+    rows: list[StepRows] = []
+    """What became of the rows, step by step, once it is known that they add up."""
 
     def pstates(self) -> list[str]:
         """The PStates that the attempt changed or checkpointed."""
@@ -230,4 +242,7 @@ def _is_too_large(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError):
         return error.errno in (errno.ENOMEM, errno.EFBIG)
-    return isinstance(error, pa.ArrowInvalid) and "offset overflow" in str(error)
+    if isinstance(error, pa.ArrowInvalid):
+        return any(each in str(error) for each in _OVERFLOWS)
+    # Arrow gives several arrays for one where one cannot hold all, and then no kernel takes them.
+    return isinstance(error, TypeError | AttributeError) and "ChunkedArray" in str(error)

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from atoll.microbatch.events import State
 from atoll.microbatch.migrating import left
 from atoll.microbatch.objects import Commit
@@ -36,6 +38,10 @@ class Status:
     actor_runs_total: Counter[str] = field(default_factory=Counter)
     """Actors run in this life: on the worker where they last ran, on another, or for the first
     time."""
+    failed_total: Counter[str] = field(default_factory=Counter)
+    """Attempts that failed in this life, by the code of their error."""
+    cuts_total: int = 0
+    """How often a plan was cut smaller in this life."""
     task_timings_ms: dict[str, float] = field(default_factory=dict)
     history: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=256))
     """One entry per microbatch committed lately: id, records, milliseconds."""
@@ -66,6 +72,11 @@ class Status:
                 where = "first" if before is None else "same" if before == worker else "other"
                 self.actor_runs_total[where] += 1
                 self._worker_of[unit] = worker
+
+    def failed(self, code: str) -> None:
+        """Remember that an attempt failed."""
+        with self._lock:
+            self.failed_total[code] += 1
 
     def vnode_bytes(self) -> dict[tuple[str, int], int]:
         """By PState and vnode how much room its store takes, where only its worker can tell."""
@@ -149,7 +160,11 @@ class Status:
             "logs_applied_total": self.logs_applied_total,
             "actor_runs_total": dict(self.actor_runs_total),
             "migrations": left(published, state.migrations),
+            "paused": None if state.paused is None else msgspec.structs.asdict(state.paused),
             "attempts_failed": state.failures,
+            "attempts_failed_total": dict(self.failed_total),
+            "cut": _cut(state),
+            "cuts_total": self.cuts_total,
             "error": None if failure is None else _shown(failure),
             "warnings": [_shown(each) for each in warnings],
         }
@@ -161,4 +176,17 @@ def _shown(failure: ActorFailure) -> dict[str, Any]:
         "message": failure.message,
         "hint": failure.hint,
         "context": failure.context,
+    }
+
+
+def _cut(state: State) -> dict[str, int] | None:
+    """How small microbatches are held because one had to be cut; None when they are not."""
+    plan = state.plan
+    revision = 0 if plan is None else plan.revision
+    if not revision and not state.room:
+        return None
+    return {
+        "revision": revision,
+        "records": 0 if plan is None else plan.records,
+        "bytes_max": state.room,
     }

@@ -18,6 +18,8 @@ atoll_step_duration_seconds              gauge      module, topology, step (the 
 atoll_vnode_openings_total               counter    module, topology, found
 atoll_logs_applied_total                 counter    module, topology
 atoll_actor_runs_total                   counter    module, topology, worker
+atoll_attempts_failed_total              counter    module, topology, code
+atoll_plans_cut_total                    counter    module, topology
 atoll_cluster_revision                   gauge      module
 atoll_actors                             gauge      module, topology, fragment
 atoll_depot_lag_records                  gauge      module, topology, depot, depot_partition
@@ -127,6 +129,9 @@ class _ModuleCollector(Collector):
         """One family per metric, with all modules in it."""
         families = _Families()
         for name, app in self._apps.items():
+            if app.failure is not None:
+                families.add_stopped(name, app.topologies())
+                continue
             try:
                 for topology in app.topologies():
                     families.add_topology(name, topology, app.topology(topology).status())
@@ -201,6 +206,16 @@ class _Families:
             "Actors run, on the same worker as the last time or on an other one.",
             labels=(*topology, "worker"),
         )
+        self.failed = CounterMetricFamily(
+            "atoll_attempts_failed",
+            "Attempts that failed, by the code of the error: E-SPARK-LOST when the JVM died.",
+            labels=(*topology, "code"),
+        )
+        self.cuts = CounterMetricFamily(
+            "atoll_plans_cut",
+            "Microbatches cut smaller because they did not run as they were planned.",
+            labels=topology,
+        )
         self.revision = GaugeMetricFamily(
             "atoll_cluster_revision", "The revision of the cluster.", labels=("module",)
         )
@@ -240,9 +255,17 @@ class _Families:
         self.logs.add_metric(labels, status.get("logs_applied_total") or 0)
         for worker, count in (status.get("actor_runs_total") or {}).items():
             self.runs.add_metric((*labels, worker), count)
+        for code, count in (status.get("attempts_failed_total") or {}).items():
+            self.failed.add_metric((*labels, code), count)
+        self.cuts.add_metric(labels, status.get("cuts_total") or 0)
         for depot, lags in (status.get("lag") or {}).items():
             for partition, lag in enumerate(lags):
                 self.lag.add_metric((*labels, depot, str(partition)), lag)
+
+    def add_stopped(self, module: str, topologies: Iterable[str]) -> None:
+        """Take over that a module does not run."""
+        for topology in topologies:
+            self.state.add_metric((module, topology, "stopped"), 1)
 
     def add_cluster(self, module: str, info: ClusterInfo) -> None:
         """Take over what runs where."""
@@ -272,6 +295,8 @@ class _Families:
             self.openings,
             self.logs,
             self.runs,
+            self.failed,
+            self.cuts,
             self.revision,
             self.actors,
             self.lag,

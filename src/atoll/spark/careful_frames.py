@@ -71,7 +71,7 @@ class CarefulFrames(JobFrames):
             self._name_first(guarded, bad, values)
         elif (self.number[operator], at) not in self.looking.told:
             self.looking.told.add((self.number[operator], at))
-            task = RefuseTask(self.shipped, guarded)
+            task = RefuseTask(self.shipped, guarded, self.number[operator], at)
             self.told.append(bad.mapInArrow(task, spark_schema(BLOB_SCHEMA)))
         good = marked.where(f"{GUARD} IS NULL").drop(GUARD).persist()
         self.held.append(good)

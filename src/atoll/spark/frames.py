@@ -34,6 +34,7 @@ from atoll.spark.tasks import (
     reader_name,
     told_schema,
 )
+from atoll.tasks.handing_over import column_origins
 from atoll.tasks.needed import columns_needed
 from atoll.tasks.program import JobProgram, TaskChain
 
@@ -120,13 +121,15 @@ class JobFrames:
     @functools.cached_property
     def _packed(self) -> DataFrame:
         frames = []
-        roots = {c.origin for c in self.job.chains if self._is_root(c)}
+        roots = {c.origin for c in self.job.chains if c.reads}
         if roots:
-            task = PackTask(self.shipped, frozenset(roots), reads=True)
+            task = PackTask(self.shipped, frozenset(roots), 0)
             frames.append(self._readers().mapInArrow(task, _BLOB_DDL))
-        origins = sorted({c.origin for c in self.job.chains if not self._is_root(c)})
-        for origin, rows in zip(origins, self._columns(origins), strict=True):
-            task = PackTask(self.shipped, frozenset({origin}), reads=False)
+        origins = column_origins(self.job)
+        for part, (origin, rows) in enumerate(
+            zip(origins, self._columns(origins), strict=True), start=1
+        ):
+            task = PackTask(self.shipped, frozenset({origin}), part)
             frames.append(rows.mapInArrow(task, _BLOB_DDL))
         frames.extend(self.told)
         return functools.reduce(lambda one, other: one.unionAll(other), frames)
@@ -163,9 +166,6 @@ class JobFrames:
     def _actors(self) -> DataFrame:
         return self.seats.tasks(self.placement.units, self.placement.hosts)
 
-    def _is_root(self, chain: TaskChain) -> bool:
-        return isinstance(self.operators[chain.origin], op.RootOperator | op.StateOperator)
-
     def _frame(self, operator: op.Operator) -> DataFrame:
         """The rows after an operator as a DataFrame."""
         if operator not in self.memo:
@@ -200,7 +200,13 @@ class JobFrames:
         Then the frame is held while the job runs: its good rows and what it tells are read apart,
         and the step must not run once for each.
         """
-        chain = TaskChain(-1, self.columns.schemas[operator.inputs[0]], (operator,), ())
+        chain = TaskChain(
+            -1,
+            self.columns.schemas[operator.inputs[0]],
+            (operator,),
+            (),
+            (self.number[operator],),
+        )
         tracked = operator in self.columns.carrying
         reports = self.number[operator] in self.job.reporting
         task = StepTask(self.shipped, chain, tracked, reports)

@@ -14,20 +14,26 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from atoll.dataflow.rows import ORIGIN_FIELD, conformed, rows_of
+from atoll.dataflow.usercode import Rejects
+from atoll.microbatch.accounts import PART_TASKS, STEP_TASKS, RowsRead
+from atoll.microbatch.faults import chain_faults, refuse
 from atoll.microbatch.outcome import ActorFailure, Manifest
 from atoll.spark.failures import telling
 from atoll.spark.guarding import GUARD, Guarded
 from atoll.spark.handing import handed_spec
 from atoll.spark.shipping import Shipped
 from atoll.tasks.actor import run_actor
-from atoll.tasks.attempt import described
+from atoll.tasks.attempt import check_reads, described
 from atoll.tasks.careful import Refusing
-from atoll.tasks.chain import feed, feed_splits, packed, packers_of, run_steps
+from atoll.tasks.chain import feed, feed_splits, packers_of, run_steps
+from atoll.tasks.charts import step_charts
 from atoll.tasks.exchange import INLINE_BYTES_MAX, Blob, failure_file, park, unwrap, wrap
+from atoll.tasks.handing_over import RECEIPTS, receipt_of_rejects
 from atoll.tasks.program import JobProgram, JobSpec, Program, TaskChain
 from atoll.tasks.provenance import locating
 from atoll.tasks.reading import read_split
 from atoll.tasks.rejects import REJECTS, UNHEARD, RejectPacker
+from atoll.tasks.tally import ChainCounts
 from atoll.tasks.warming import warm_up
 
 __all__ = [
@@ -95,9 +101,11 @@ class ReadTask(_Task):
         program, spec, _ = self.parts()
         with telling(failure_file(program, spec)):
             for index in _indices(batches):
-                for split in spec.splits[index]:
-                    if split.origin == self.origin:
-                        yield from map(self._rows, read_split(program, split))
+                mine = [each for each in spec.splits[index] if each.origin == self.origin]
+                reads: list[RowsRead] = []
+                for split in mine:
+                    yield from map(self._rows, read_split(program, split, reads.append))
+                check_reads(spec, mine, reads)
 
     def pruned(self, schema: pa.Schema) -> pa.Schema:
         """The schema of rows of which only some columns are used."""
@@ -140,17 +148,31 @@ class StepTask(_Task):
             steps = [step.at(spec.times) for step in self.chain.steps]
             if not self.reports:
                 heard = None if program.dead_letter is None else UNHEARD
-                for batch in run_steps(batches, schema, steps, heard):
+                for batch in self._ran(batches, heard, spec):
                     yield conformed(batch, tracked=self.tracked)
                 return
             packer = RejectPacker(program, spec)
             columns = told_schema(steps[-1].schema((schema,)), tracked=self.tracked)
-            for batch in run_steps(batches, schema, steps, packer):
+            for batch in self._ran(batches, packer, spec):
                 rows = conformed(batch, tracked=self.tracked)
                 nothing = pa.nulls(len(rows), pa.binary())
                 yield pa.RecordBatch.from_arrays([*rows.columns, nothing], schema=columns)
-            for _, payload in packer.finish():
-                yield _told(columns, _wrapped(program, spec, (REJECTS, 0), payload))
+            task = _beside(*self.chain.numbers)
+            blobs = [rows for _, rows in packer.finish()]
+            for rows in blobs:
+                yield _told(columns, _wrapped(program, spec, (REJECTS, task), rows))
+            receipt = receipt_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
+            yield _told(columns, _wrapped(program, spec, (RECEIPTS, task), receipt))
+
+    def _ran(
+        self, batches: Iterator[pa.RecordBatch], rejects: Rejects | None, spec: JobSpec
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows after the steps, which must make of each what they may make of it."""
+        steps = [step.at(spec.times) for step in self.chain.steps]
+        counts = ChainCounts(len(steps))
+        yield from run_steps(batches, self.chain.origin_schema, steps, rejects, counts=counts)
+        charts = step_charts(self.chain)
+        refuse(spec.job, chain_faults(charts[0].name, charts, counts.rows, counts.aside))
 
 
 @dataclass(frozen=True)
@@ -158,6 +180,9 @@ class RefuseTask(_Task):
     """Sets aside the rows on which an expression of a column step fails."""
 
     guarded: Guarded
+    step: int
+    at: int
+    """Which of the step's inputs it is."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows with their guards in, blobs of rejected rows out."""
@@ -166,40 +191,53 @@ class RefuseTask(_Task):
             packer = RejectPacker(program, spec)
             refusing = Refusing(self.guarded, packer)
             for batch in batches:
-                rows = pa.Table.from_batches([batch]).drop_columns([GUARD])
+                refused = pa.Table.from_batches([batch]).drop_columns([GUARD])
                 seen = rows_of(batch.select(self.guarded.columns))
                 guards = batch.column(GUARD).to_pylist()
                 for position, (place, row) in enumerate(zip(guards, seen, strict=True)):
-                    refusing.refuse(rows, position, self.guarded.error(place, row))
-            for _, payload in packer.finish():
-                yield _placed(0, _wrapped(program, spec, (REJECTS, 0), payload))
+                    refusing.refuse(refused, position, self.guarded.error(place, row))
+            task = _beside(self.step) + self.at * (STEP_TASKS // 2)
+            blobs = [rows for _, rows in packer.finish()]
+            for rows in blobs:
+                yield _placed(0, _wrapped(program, spec, (REJECTS, task), rows))
+            receipt = receipt_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
+            yield _placed(0, _wrapped(program, spec, (RECEIPTS, task), receipt))
+
+
+def _beside(step: int) -> int:
+    """A number for a task of a step, that no packing task has."""
+    spark_partition = TaskContext.get().partitionId()  # type: ignore[union-attr]  # in a task
+    return STEP_TASKS * (1 + step) + spark_partition
 
 
 @dataclass(frozen=True)
 class PackTask(_Task):
     """Runs the chains of one origin over its rows and packs what reaches their terminals.
 
-    ``reads`` says whether the rows are read from splits or come from column steps.
+    ``part`` is 0 where the rows are read from splits; else they come from a column step, and it
+    keeps the tasks' numbers apart: Spark may run those of several steps as one.
     """
 
     origins: frozenset[int]
-    reads: bool
+    part: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blobs for the actors, or one failure for all of them."""
         sequence = TaskContext.get().partitionId()  # type: ignore[union-attr]  # in a task
+        sequence += self.part * PART_TASKS
         try:
             program, spec, job = self.parts()
             actors = {unit: number for number, unit in enumerate(program.units)}
             chains = [chain for chain in job.chains if chain.origin in self.origins]
             packers = packers_of(program, spec, sequence)
-            if self.reads:
+            if not self.part:
                 for index in _indices(batches):
                     feed_splits(program, spec, chains, index, packers)
             else:
                 feed(program, spec, list(batches), chains, packers)
-            for tag, unit, rows in packed(program, spec, packers):
-                yield _placed(actors[unit], _wrapped(program, spec, (tag, sequence), rows))
+            for unit, tag, rows in packers.parcels():
+                blob = _wrapped(program, spec, (tag, sequence), rows)
+                yield _placed(actors[unit], blob)
         except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
             yield _placed(0, wrap(_FAILED, sequence, pa.py_buffer(_failure(error))))
 
@@ -246,9 +284,7 @@ class DirectTask(_Task):
                 packers = packers_of(program, spec)
                 for index in range(len(spec.splits)):
                     feed_splits(program, spec, job.chains, index, packers)
-                blobs: list[Blob] = [
-                    (tag, 0, rows) for tag, _, rows in packed(program, spec, packers, unit)
-                ]
+                blobs: list[Blob] = [(tag, 0, rows) for _, tag, rows in packers.parcels(only=unit)]
             except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
                 blobs = [(_FAILED, 0, pa.py_buffer(_failure(error)))]
             yield _manifest(_acted(self.shipped, actor, blobs))

@@ -13,12 +13,15 @@ import functools
 import math
 import time
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from atoll.microbatch.accounts import REJECTS, ActorAccounts
+from atoll.microbatch.faults import Fault, refuse
 from atoll.microbatch.history import CommitHistory
 from atoll.microbatch.objects import CheckpointFile, LogFile
 from atoll.microbatch.outcome import Manifest, StagedFile
@@ -38,8 +41,10 @@ from atoll.tasks import (
 )
 from atoll.tasks.appending import AppendWriter
 from atoll.tasks.careful import FIRST
+from atoll.tasks.chain import mapping_of
 from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.first_seen import FirstSeenTerminal, first_seen
+from atoll.tasks.handing_over import Delivery, delivered
 from atoll.tasks.join_terminals import JoinSideTerminal, JoinTerminal
 from atoll.tasks.mirrors import MirrorViews
 from atoll.tasks.observing import ObserveTaker
@@ -93,16 +98,24 @@ class _Actor:
         self.emitted: dict[int, pa.Table] = {}
         self.agenda: dict[str, dict[int, int]] = {}
         self.timings: dict[str, float] = {}
+        self.received: Counter[int] = Counter()
+        self.executed: Counter[int] = Counter()
+        self.given: Counter[int] = Counter()
+        self.aside: Counter[int] = Counter()
+        self.vnodes: dict[int, set[int]] = {}
+        """Of the rows that came, by tag."""
         self._clock = time.perf_counter()
 
     def run(self, blobs: Iterable[Blob]) -> Manifest:
+        delivery = delivered(self.program, self.spec, self.unit, blobs)
         appending = AppendWriter(self.program, self.spec, self.token, self.store)
         self.rejecting = RejectWriter(self.program, self.spec, self.token, self.store)
         self.refused = (self.rejecting.own or FIRST) if self.spec.careful else None
         spreading = SpreadTaker(self.job)
         observing = ObserveTaker(self.job)
-        blobs = observing.take(spreading.take(self.rejecting.take(appending.take(blobs))))
-        tables = _tables(blobs)
+        blobs = self.rejecting.take(appending.take(delivery.blobs))
+        tables = _tables(observing.take(spreading.take(blobs)))
+        self._check_rows(tables, delivery)
         self._lap("receive")
         history = CommitHistory.open(
             self.store,
@@ -113,7 +126,7 @@ class _Actor:
         )
         self._look_up_mirrors(tables)
         with Sessions(self.program, self.spec, history, self.token) as sessions:
-            sessions.open_all(self._needed(tables))
+            sessions.open_all(self._needed())
             self._lap("open")
             for terminal in self.job.terminals:
                 if isinstance(terminal, LookupTerminal) and terminal.tag not in self.emitted:
@@ -134,14 +147,15 @@ class _Actor:
             shared = self.program.places.identity is not None
             vnode_bytes = sessions.vnode_bytes() if shared else {}
         logs = {name: self._log(name, parts) for name, parts in changed.items() if parts}
+        self.received.update({tag: sum(map(len, each)) for tag, each in tables.items()})
+        self.given.update({tag: rows.num_rows for tag, rows in self.emitted.items()})
         staged = [self._stage(tag, rows) for tag, rows in self.emitted.items() if rows.num_rows]
-        for tag, at, taken in spreading.tables():
-            made = self._answered(tag, taken, history)
-            staged += [self._stage(tag, made, at)] if made.num_rows else []
+        staged += self._spread(spreading, history)
         appends = appending.write() + self.rejecting.write()
+        self.received += observing.rows + appending.rows
+        self.received[REJECTS] += self.rejecting.rows
+        self.executed += appending.rows
         self._lap("log")
-        rows = sum(table.num_rows for each in tables.values() for table in each)
-        rows += sum(each.file.rows for each in staged if each.sequence is not None)
         return Manifest(
             token=self.token,
             unit=self.unit,
@@ -154,22 +168,61 @@ class _Actor:
             migrated=migrated,
             worker=self.program.places.worker,
             vnode_bytes=vnode_bytes,
-            rows=rows + sum(each.file.rows for each in appends),
             timings_ms=self.timings,
             watermarks=observing.watermarks(),
             dropped=observing.dropped(),
             agenda=self.agenda,
+            rows=sum(rows for tag, rows in self.received.items() if tag not in observing.rows),
+            accounts=ActorAccounts(
+                delivery.alone,
+                delivery.tasks,
+                delivery.told,
+                self.received,
+                self.executed,
+                self.given,
+                self.aside,
+                {name: sum(len(keys) for _, keys, _ in parts) for name, parts in changed.items()},
+            ),
         )
 
-    def _needed(self, tables: dict[int, list[pa.Table]]) -> dict[str, set[int]]:
+    def _spread(self, spreading: SpreadTaker, history: CommitHistory) -> list[StagedFile]:
+        """Stage the rows that any actor may take, each task's in a file of its own."""
+        staged = []
+        for tag, at, taken in spreading.tables():
+            made = self._answered(tag, taken, history)
+            self.received[tag] += taken.num_rows
+            self.executed[tag] += taken.num_rows
+            self.given[tag] += made.num_rows
+            staged += [self._stage(tag, made, at)] if made.num_rows else []
+        return staged
+
+    def _check_rows(self, tables: dict[int, list[pa.Table]], delivery: Delivery) -> None:
+        """Hold that all rows came out of the blobs, and that their vnodes are the actor's own.
+
+        Raises:
+            AccountsError: When a row was lost, or sent to the wrong actor.
+        """
+        for tag, parts in tables.items():
+            terminal = self.job.terminal(tag)
+            rows = sum(map(len, parts))
+            units = mapping_of(self.program, terminal).units
+            columns = [part.column(VNODE) for part in parts]
+            self.vnodes[tag] = {v for each in columns for v in each.unique().to_pylist()}
+            wrong = [v for v in self.vnodes[tag] if v >= len(units) or units[v] != self.unit]
+            if rows != delivery.rows[tag]:
+                fault = Fault("rows came out of the blobs", delivery.rows[tag], rows)
+            elif wrong:
+                strays = sum(pc.is_in(e, pa.array(wrong, e.type)).true_count for e in columns)
+                fault = Fault(f"rows of the vnodes {sorted(wrong)} of others came", 0, strays)
+            else:
+                continue
+            refuse(self.spec.job, [fault._replace(step=terminal.label, unit=self.unit)])
+
+    def _needed(self) -> dict[str, set[int]]:
         """The vnodes to open, by PState."""
         needed: dict[str, set[int]] = defaultdict(set)
         for terminal in self.job.terminals:
-            vnodes = {
-                int(vnode)
-                for table in tables.get(terminal.tag, ())
-                for vnode in table.column(VNODE).unique().to_pylist()
-            }
+            vnodes = self.vnodes.get(terminal.tag, set())
             match terminal:
                 case LookupTerminal(pstate=name) if name in self.program.mirrors:
                     pass
@@ -204,22 +257,31 @@ class _Actor:
                     with locating(self.program, self.spec), terminal.blamed():
                         vnode_of = self.mirrors.view(terminal.pstate).vnode
                         self.emitted[terminal.tag] = lookup.look_up(terminal, rows, vnode_of)
+                    self.executed[terminal.tag] += sum(map(len, rows))
 
     def _execute(
         self, terminal: Terminal, tables: dict[int, list[pa.Table]], sessions: Sessions
     ) -> None:
         rows = tables.get(terminal.tag, [])
+        if isinstance(terminal, JoinSideTerminal) and not isinstance(terminal, JoinTerminal):
+            return  # the join takes them
+        known = 0 if self.rejecting.own is None else self.rejecting.own.counts.taken
         with locating(self.program, self.spec), terminal.blamed():
             if isinstance(terminal, JoinTerminal):
+                others = tables.get(terminal.right.tag, [])
+                self.executed[terminal.right.tag] += sum(map(len, others))
                 self.emitted[terminal.tag] = incremental_join.run(
                     terminal,
                     rows,
-                    tables.get(terminal.right.tag, []),
+                    others,
                     self.spec.id,
                     lambda vnode: sessions.get(terminal.pstate, vnode),
                 )
             else:
                 self._run(terminal, rows, sessions)
+        self.executed[terminal.tag] += sum(map(len, rows))
+        if self.rejecting.own is not None:
+            self.aside[terminal.tag] += self.rejecting.own.counts.taken - known
 
     def _run(self, terminal: Terminal, rows: list[pa.Table], sessions: Sessions) -> None:
         match terminal:
@@ -317,13 +379,10 @@ class _Actor:
         """Write the whole state of the vnodes that are due, as it will be after this job."""
         written = {}
         for name, due in self.spec.checkpoint_vnodes.items():
-            parts = []
-            for vnode in sorted(set(self.program.owned(name, self.unit)) & set(due)):
-                keys, values = sessions.get(name, vnode).dump()
-                parts.append((vnode, keys, values))
-            if parts:
+            vnodes = sorted(set(self.program.owned(name, self.unit)) & set(due))
+            if vnodes:  # one vnode's entries after the other's, not all in memory at once
+                parts = ((vnode, *sessions.get(name, vnode).dump()) for vnode in vnodes)
                 file = write_change_file(self.store, self._file("checkpoints", name), parts)
-                vnodes = [vnode for vnode, _, _ in parts]
                 written[name] = CheckpointFile(file, vnodes, [self.spec.id] * len(vnodes))
         return written
 

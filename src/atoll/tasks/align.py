@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
@@ -12,6 +12,7 @@ from atoll.dataflow.operators import BatchOperator
 from atoll.dataflow.rows import with_origins, without_origins
 
 if TYPE_CHECKING:
+    from atoll.dataflow.operators.base import Makes
     from atoll.dataflow.usercode import Rejects
 
 __all__ = ["Align"]
@@ -20,6 +21,8 @@ __all__ = ["Align"]
 @dataclass(frozen=True, eq=False)
 class Align(BatchOperator):
     """Columns by name, in the order and types of the union."""
+
+    makes: ClassVar[Makes] = "one"
 
     union: pa.Schema
 

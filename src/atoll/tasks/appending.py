@@ -8,6 +8,7 @@ is found here, because rows of a commit that stands must not be refused any more
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from atoll.pstate.history import FileRef
 from atoll.tasks.careful import Refusing, sift, tried
 from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.program import AppendTerminal
+from atoll.tasks.tally import PackCounts
 
 if TYPE_CHECKING:
     from atoll.dataflow.declared import DepotDeclaration
@@ -66,10 +68,12 @@ class AppendPacker:
         self.refusing = None if rejects is None else Refusing(terminal, rejects)
         self.unit = unit
         self.batches: list[pa.RecordBatch] = []
+        self.counts = PackCounts()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take one batch; batches come in row order."""
         if batch.num_rows:
+            self.counts.taken += batch.num_rows
             self.batches.append(batch)
 
     def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
@@ -79,6 +83,9 @@ class AppendPacker:
             RecordsRefusedError: When the depot would refuse a row.
             UserCodeError: When the depot's partitioner raises.
         """
+        if self.refusing is not None:
+            self._sift(self.refusing)
+        self.counts.all_for(self.unit, sum(each.num_rows for each in self.batches))
         if not self.batches or only not in (None, self.unit):
             return
         sink = pa.BufferOutputStream()
@@ -95,25 +102,26 @@ class AppendPacker:
         codec = RecordCodec(terminal.schema)
         placer = Placer(terminal.partitioner, terminal.schema, terminal.partitions, terminal.depot)
         for batch in self.batches:
-            if self.refusing is None:
-                yield self._fitting(batch, codec, placer)
-            else:
-                yield from self._sifted(batch, codec, placer, self.refusing)
+            yield self._fitting(batch, codec, placer)
 
-    def _sifted(
-        self, batch: pa.RecordBatch, codec: RecordCodec, placer: Placer, refusing: Refusing
-    ) -> list[pa.RecordBatch]:
-        """The rows that the depot holds; the others are refused."""
+    def _sift(self, refusing: Refusing) -> None:
+        """Keep the rows that the depot holds; the others are refused."""
+        terminal = self.terminal
+        codec = RecordCodec(terminal.schema)
+        placer = Placer(terminal.partitioner, terminal.schema, terminal.partitions, terminal.depot)
         good: list[pa.RecordBatch] = []
+        for batch in self.batches:
+            rows = pa.Table.from_batches([batch])
 
-        def take(first: int, stop: int) -> AtollError | None:
-            part = batch.slice(first, stop - first)
-            return tried(lambda: good.append(self._fitting(part, codec, placer)))
+            def take(first: int, stop: int, batch: pa.RecordBatch = batch) -> AtollError | None:
+                part = batch.slice(first, stop - first)
+                return tried(lambda: good.append(self._fitting(part, codec, placer)))
 
-        rows = pa.Table.from_batches([batch])
-        for position, error in sift(0, batch.num_rows, take):
-            refusing.refuse(rows, position, error)
-        return good
+            with terminal.blamed():
+                for position, error in sift(0, batch.num_rows, take):
+                    refusing.refuse(rows, position, error)
+        self.batches = good
+        self.counts.aside = refusing.count
 
     def _fitting(self, batch: pa.RecordBatch, codec: RecordCodec, placer: Placer) -> pa.RecordBatch:
         terminal = self.terminal
@@ -151,6 +159,8 @@ class AppendWriter:
             each.tag: each.depot for each in terminals if isinstance(each, AppendTerminal)
         }
         self._taken: list[Blob] = []
+        self.rows: Counter[int] = Counter()
+        """How many rows were written, by tag."""
 
     def take(self, blobs: Iterable[Blob]) -> list[Blob]:
         """Keep what is for depots; the other blobs."""
@@ -169,7 +179,9 @@ class AppendWriter:
         for tag, sequence, payload in self._taken:
             stream = fetch(payload) if isinstance(payload, str) else payload
             name = append_file(self.program, self.spec, (tag, sequence), self.token)
-            file = write_durably(self.store, name, pa.ipc.open_stream(stream).read_all())
+            rows = pa.ipc.open_stream(stream).read_all()
+            self.rows[tag] += rows.num_rows
+            file = write_durably(self.store, name, rows)
             written.append(AppendedRows(self._depots[tag], file))
         return sorted(written, key=lambda each: each.file.name)
 
@@ -186,7 +198,7 @@ def append_file(program: Program, spec: JobSpec, order: tuple[int, int], token: 
     """
     folder = append_folder(program.module, program.topology)
     first, second = order
-    place = f"{spec.job:04d}-{first:06d}-{second:06d}"
+    place = f"{spec.job:04d}-{first:06d}-{second:09d}"
     return f"{folder}/{spec.id:020d}-{place}-{spec.epoch}-{spec.version}-{token}.arrow"
 
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import shutil
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from atoll.dataflow import operators as op
+from atoll.microbatch.accounts import RowsRead
+from atoll.microbatch.faults import expected_reads, read_faults, refuse
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, failure_of
 from atoll.pstate.history import Prior
 from atoll.tasks import exchange
+from atoll.tasks.charts import job_charts, origins_of
 from atoll.tasks.program import ChangesTerminal, JobProgram, JobSpec, Program, Split
 from atoll.tasks.provenance import first_numbers
 from atoll.tasks.splits import cut_blocks, divide, join_splits
@@ -30,7 +33,16 @@ if TYPE_CHECKING:
     from atoll.microbatch.objects import Plan
     from atoll.pstate.history import FileRef
 
-__all__ = ["BlockSource", "JobSpecs", "described", "has_work", "row_bytes_of", "rows_of"]
+__all__ = [
+    "BlockSource",
+    "JobSpecs",
+    "bytes_of",
+    "check_reads",
+    "described",
+    "has_work",
+    "row_bytes_of",
+    "rows_of",
+]
 
 _ROWS_PER_READER_LEAST = 5_000
 
@@ -69,7 +81,8 @@ class JobSpecs:
         self.depots = depots
         self.operators = {number: operator for operator, number in cut.number.items()}
         self._last_writing = {name: cut.last_writing_job(name) for name in program.pstates}
-        self._roots = {job.index: sorted(_roots(job, cut)) for job in program.jobs}
+        self._roots = {job.index: origins_of(job, cut) for job in program.jobs}
+        self._charts = job_charts(program, cut)
 
     def spec(
         self,
@@ -90,17 +103,19 @@ class JobSpecs:
             if self._last_writing.get(name) == job.index
         }
         priors, prior_vnodes = _priors(done)
+        splits = self._with_ticks(
+            join_splits(self._fetched(cut_blocks(blocks, tasks, self._firsts(plan))), files),
+            plan,
+            job,
+        )
+        self._check_planned(plan, job, done, splits)
         return JobSpec(
             epoch=epoch,
             id=plan.id,
             version=version,
             job=job.index,
             committed=plan.id - 1,
-            splits=self._with_ticks(
-                join_splits(self._fetched(cut_blocks(blocks, tasks, self._firsts(plan))), files),
-                plan,
-                job,
-            ),
+            splits=splits,
             priors=priors,
             prior_vnodes=prior_vnodes,
             checkpoint_vnodes=due,
@@ -123,6 +138,19 @@ class JobSpecs:
             mirrors=plan.mirrors,
             careful=self.careful,
         )
+
+    def _check_planned(
+        self,
+        plan: Plan,
+        job: JobProgram,
+        done: Sequence[JobOutcome],
+        splits: Sequence[Sequence[Split]],
+    ) -> None:
+        """Hold that the splits are the plan's ranges and the staged rows, nothing less or more."""
+        chart = self._charts[job.index]
+        expected = expected_reads(chart, plan.ranges, done, chart.origins)
+        planned = _planned(split for share in splits for split in share)
+        refuse(job.index, read_faults(chart.origins, expected, planned))
 
     def forget(self, microbatch: int) -> None:
         """Drop the rows that attempts at a microbatch staged and parked."""
@@ -184,6 +212,34 @@ class JobSpecs:
         return blocks, files
 
 
+def check_reads(spec: JobSpec, splits: Sequence[Split], found: Sequence[RowsRead]) -> None:
+    """Hold that all rows of some splits were read, each once.
+
+    For rows that go on into column steps, where nobody after the reader can count them.
+
+    Raises:
+        AccountsError: When they were not.
+    """
+    refuse(spec.job, read_faults({}, _planned(splits), found))
+
+
+def _planned(splits: Iterable[Split]) -> list[RowsRead]:
+    """What splits say is to be read; the blocks of a depot partition in one are one entry."""
+    planned: list[RowsRead] = []
+    for split in splits:
+        if split.tick is not None:
+            planned.append(RowsRead(split.origin, "0", split.tick[0] - 1, split.tick[0]))
+        planned += [RowsRead(split.origin, file.name, 0, file.rows) for file in split.files]
+        parts: dict[int, list[BlockRef]] = {}
+        for ref in split.blocks:
+            parts.setdefault(ref.partition, []).append(ref)
+        for partition, refs in parts.items():
+            start = refs[0].offset + refs[0].skip
+            rows = sum(ref.take for ref in refs)
+            planned.append(RowsRead(split.origin, str(partition), start, start + rows))
+    return planned
+
+
 def has_work(job: JobProgram, spec: JobSpec) -> bool:
     """Whether a job has anything to do: rows to read or make, checkpoints, changes to emit."""
     if rows_of(spec) or spec.checkpoint_vnodes or spec.migrate_vnodes or job.fires or spec.due:
@@ -205,6 +261,14 @@ def rows_of(spec: JobSpec) -> int:
     )
 
 
+def bytes_of(spec: JobSpec) -> int:
+    """How many bytes a job reads, as they are stored: of a block in part as its rows in part."""
+    blocks = (ref for share in spec.splits for split in share for ref in split.blocks)
+    files = (file for share in spec.splits for split in share for file in split.files)
+    read = sum(ref.length * ref.take // max(1, ref.rows) for ref in blocks)
+    return read + sum(file.size for file in files)
+
+
 def row_bytes_of(spec: JobSpec) -> float:
     """How many bytes a row takes where it is stored: the most of the means of what a job reads."""
     blocks = ((ref.length, ref.rows) for share in spec.splits for s in share for ref in s.blocks)
@@ -216,22 +280,6 @@ def described(error: Exception) -> ActorFailure:
     """An error in a task as data, with its trace."""
     trace = "".join(traceback.format_exception(error))
     return msgspec.structs.replace(failure_of(error), trace=trace)
-
-
-def _roots(job: JobProgram, cut: Fragments) -> set[int]:
-    """The sources and emitting steps that a job's rows come from."""
-    found: set[int] = set()
-
-    def climb(operator: op.Operator) -> None:
-        if isinstance(operator, op.RootOperator | op.StateOperator):
-            found.add(cut.number[operator])
-            return
-        for each in operator.inputs:
-            climb(each)
-
-    for chain in cut.jobs[job.index].chains:
-        climb(chain.origin)
-    return found
 
 
 def _migrated(done: Sequence[JobOutcome]) -> dict[str, frozenset[int]]:

@@ -189,6 +189,7 @@ def _job(
             chains[identity].steps if identity in chains else steps,
             (*fed, cut.number[_fed(chain)]),
             identity[1:],
+            reads=isinstance(chain.origin, op.RootOperator | op.StateOperator),
         )
     return JobProgram(job.index, tuple(chains.values()), tuple(terminals), fires=_fires(job))
 

@@ -110,7 +110,7 @@ def typed_field(declared: AggregateField, rows: pa.Schema) -> TypedField:
         raise DeclarationError(
             f"{declared.name}=agg.{declared.aggregator} adds entries to a "
             f"{type(node).__name__}, and a row's column holds one value",
-            hint="aggregate into a PState, use agg.collect_list, or Spark SQL",
+            hint="make each entry a row: name its key as one more key, and aggregate its values",
         )
     return TypedField(declared, node, kinds)
 

@@ -39,17 +39,19 @@ class _First:
 FIRST: Rejects = _First()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Refusing:
     """What a careful attempt does with rows that one step cannot take.
 
-    Args:
+    Attributes:
         step: That step.
         rejects: Where such rows go.
+        count: How many went there.
     """
 
     step: Step
     rejects: Rejects
+    count: int = 0
 
     def refuse(self, rows: pa.Table, position: int, error: AtollError) -> None:
         """Set one of the rows aside.
@@ -70,6 +72,7 @@ class Refusing:
         for name, value in named.items():
             error.context.setdefault(name, value)
         self.rejects.add(self.step, row, origin, error)
+        self.count += 1
 
 
 def sift(

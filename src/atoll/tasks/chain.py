@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from atoll.tasks.appending import AppendPacker
 from atoll.tasks.careful import FIRST
 from atoll.tasks.fold import group_mapping
+from atoll.tasks.handing_over import Packers
 from atoll.tasks.observing import ObservePacker
 from atoll.tasks.packing import Packer
 from atoll.tasks.program import (
@@ -20,29 +21,29 @@ from atoll.tasks.provenance import locating
 from atoll.tasks.reading import read_split
 from atoll.tasks.rejects import REJECTS, UNHEARD, RejectPacker
 from atoll.tasks.spreading import SpreadPacker
+from atoll.tasks.tally import ChainCounts
 from atoll.tasks.timed_terminals import ObserveTerminal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pyarrow as pa
 
     from atoll.dataflow.operators import BatchOperator
     from atoll.dataflow.usercode import Rejects
-    from atoll.tasks.program import JobSpec, Program, TaskChain
+    from atoll.placement.mapping import Mapping as OwnerMapping
+    from atoll.tasks.program import JobSpec, Program, TaskChain, Terminal
 
-__all__ = ["feed", "feed_splits", "packed", "packers_of", "run_steps"]
+__all__ = ["feed", "feed_splits", "mapping_of", "packers_of", "run_steps"]
 
 
 AnyPacker = Packer | AppendPacker | SpreadPacker | RejectPacker | ObservePacker
 
 
-def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> dict[int, AnyPacker]:
+def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> Packers:
     """A packer for every step of a job that takes rows, by tag; one for rows set aside.
 
     ``sequence`` is the packing task's number: rows that any actor may take go to them in turn.
     """
-    packers: dict[int, AnyPacker] = {}
+    packers = Packers(program, spec, sequence)
     aside = None if program.dead_letter is None else RejectPacker(program, spec, sequence)
     refused = (aside or FIRST) if spec.careful else None
     for terminal in program.jobs[spec.job].terminals:
@@ -60,13 +61,11 @@ def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> dict[int, 
         if isinstance(terminal, ObserveTerminal):
             packers[terminal.tag] = ObservePacker(terminal, spec.ranges, program.units[0])
             continue
+        mapping = mapping_of(program, terminal)
         if isinstance(terminal, FoldTerminal):
-            mapping = group_mapping(program.units)
             packers[terminal.tag] = Packer(terminal, mapping, tracked=spec.careful, rejects=refused)
             continue
-        name = getattr(terminal, "pstate", None) or terminal.states[0]  # type: ignore[attr-defined]
         tracked = program.tracks(terminal)
-        mapping = program.mapping(name)
         packers[terminal.tag] = Packer(
             terminal,
             mapping,
@@ -79,18 +78,26 @@ def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> dict[int, 
     return packers
 
 
+def mapping_of(program: Program, terminal: Terminal) -> OwnerMapping:
+    """Which unit takes the rows of each vnode that reach a terminal."""
+    if isinstance(terminal, FoldTerminal):
+        return group_mapping(program.units)
+    name = getattr(terminal, "pstate", None) or terminal.states[0]  # type: ignore[attr-defined]
+    return program.mapping(name)
+
+
 def feed_splits(
     program: Program,
     spec: JobSpec,
     chains: Iterable[TaskChain],
     index: int,
-    packers: Mapping[int, AnyPacker],
+    packers: Packers,
 ) -> None:
     """Read the splits of one reading task and run the chains over their rows."""
     for split in spec.splits[index]:
         fed = [chain for chain in chains if chain.origin == split.origin]
         if fed:
-            feed(program, spec, list(read_split(program, split)), fed, packers)
+            feed(program, spec, list(read_split(program, split, packers.read)), fed, packers)
 
 
 def feed(
@@ -98,7 +105,7 @@ def feed(
     spec: JobSpec,
     batches: list[pa.RecordBatch],
     chains: Iterable[TaskChain],
-    packers: Mapping[int, AnyPacker],
+    packers: Packers,
 ) -> None:
     """Run the chains over rows of their common origin, into the packers that they lead to.
 
@@ -110,28 +117,15 @@ def feed(
     with locating(program, spec):
         for chain in chains:
             steps = [step.at(spec.times) for step in chain.steps]
-            rows = run_steps(iter(batches), chain.origin_schema, steps, rejects, chain.repeated)
+            counts = packers.counts(chain)
+            rows = run_steps(
+                iter(batches), chain.origin_schema, steps, rejects, chain.repeated, counts
+            )
             for batch in rows:
                 for tag in chain.terminals:
                     packer = packers[tag]
                     assert not isinstance(packer, RejectPacker)
                     packer.add(batch)
-
-
-def packed(
-    program: Program, spec: JobSpec, packers: Mapping[int, AnyPacker], only: int | None = None
-) -> Iterator[tuple[int, int, pa.Buffer]]:
-    """What a task packed: tags, units and blobs; of one unit only when its actor asks.
-
-    Rows that packing refuses are told last.
-
-    Raises:
-        AtollError: When rows cannot be packed.
-    """
-    with locating(program, spec):
-        for tag, packer in packers.items():
-            for unit, rows in packer.finish(only):
-                yield tag, unit, rows
 
 
 def run_steps(
@@ -140,14 +134,21 @@ def run_steps(
     steps: Iterable[BatchOperator],
     rejects: Rejects | None = None,
     repeated: int = 0,
+    counts: ChainCounts | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The batches after all steps, lazily; without steps the batches themselves.
 
     Rows that a step rejects go to ``rejects``; those of the first ``repeated`` steps are dropped,
-    because they are reported where the same steps run over the same rows.
+    because they are reported where the same steps run over the same rows. ``counts`` are told
+    how many rows go in and come out of each step.
     """
+    batches = batches if counts is None else counts.passing(batches, 0)
     for index, step in enumerate(steps):
         heard = rejects if rejects is None or index >= repeated else UNHEARD
-        batches = step.run(batches, schema, heard)
+        if counts is None:
+            batches = step.run(batches, schema, heard)
+        else:
+            ran = step.run(batches, schema, counts.rejecting(heard, index))
+            batches = counts.passing(ran, index + 1)
         schema = step.schema((schema,))
     return batches

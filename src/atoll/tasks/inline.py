@@ -16,7 +16,7 @@ from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome
 from atoll.tasks.actor import run_actor
 from atoll.tasks.attempt import BlockSource, JobSpecs, described, has_work
-from atoll.tasks.chain import feed_splits, packed, packers_of
+from atoll.tasks.chain import feed_splits, packers_of
 from atoll.tasks.exchange import Blob
 from atoll.tasks.program import JobProgram, JobSpec, Program
 
@@ -134,7 +134,7 @@ def _packed(
         limit.check()
         packers = packers_of(program, spec, index)
         feed_splits(program, spec, job.chains, index, packers)
-        for tag, unit, rows in packed(program, spec, packers):
+        for unit, tag, rows in packers.parcels():
             blobs.setdefault(unit, []).append((tag, index, rows))
     return blobs
 

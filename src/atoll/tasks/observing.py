@@ -6,6 +6,7 @@ meet on one actor, whose manifest tells them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from atoll.dataflow.event_time import event_millis
 from atoll.dataflow.rows import ORIGIN
 from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.provenance import Records
+from atoll.tasks.tally import PackCounts
 from atoll.tasks.timed_terminals import ObserveTerminal
 
 if TYPE_CHECKING:
@@ -46,10 +48,12 @@ class ObservePacker:
         self.terminal = terminal
         self.unit = unit
         self.numbers: dict[str, int] = {}
+        self.counts = PackCounts()
         self._records = Records(ranges)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take one batch."""
+        self.counts.taken += batch.num_rows
         column = self.terminal.column
         if column is None:
             self._tell(_ANY, batch.num_rows)
@@ -62,6 +66,8 @@ class ObservePacker:
 
     def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
         """The numbers, as a blob."""
+        told_of = self.terminal.column is not None or bool(self.numbers.get(_ANY))
+        self.counts.all_for(self.unit, len(self.numbers) if told_of else 0)
         if self.terminal.column is None and not self.numbers.get(_ANY):
             return
         if not self.numbers or only not in (None, self.unit):
@@ -96,6 +102,8 @@ class ObserveTaker:
         """Nothing is taken yet."""
         self._terminals = {e.tag: e for e in job.terminals if isinstance(e, ObserveTerminal)}
         self._numbers: dict[int, dict[str, int]] = {}
+        self.rows: Counter[int] = Counter()
+        """How many numbers came, by tag."""
 
     def take(self, blobs: Iterable[Blob]) -> list[Blob]:
         """Keep the numbers; the other blobs."""
@@ -107,6 +115,7 @@ class ObserveTaker:
             rows = fetch(payload) if isinstance(payload, str) else payload
             known = self._numbers.setdefault(tag, {})
             for told in pa.ipc.open_stream(rows).read_all().to_pylist():
+                self.rows[tag] += 1
                 part = told["part"]
                 known[part] = self._terminals[tag].both(known.get(part), told["number"])
         return others

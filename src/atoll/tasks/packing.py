@@ -36,6 +36,7 @@ from atoll.tasks.program import (
     Terminal,
 )
 from atoll.tasks.session_rows import partial_sessions
+from atoll.tasks.tally import PackCounts
 from atoll.tasks.timed_terminals import TIMES, LiveSessionsTerminal, WindowTerminal
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ ROW = "__row"
 """The column of the rows themselves, beside what an aggregate makes of them."""
 
 _FOLDING = AggregateTerminal | FoldTerminal | WindowTerminal
+_COMBINE_BYTES_MAX = 64 * 1024 * 1024
+"""Rows of so many bytes are folded, however few they are."""
+
 _VNODE_FIELD = pa.field(VNODE, pa.uint16())
 
 
@@ -76,7 +80,7 @@ class Packer:
     ) -> None:
         """An empty packer."""
         self.combine_rows_max = combine_rows_max
-        self._rows = 0
+        self._rows = self._bytes = 0
         self._folded: list[pa.Table] = []
         self.tracked = tracked
         kinds = _FOLDING | ProcessTerminal | LookupTerminal | JoinSideTerminal
@@ -85,14 +89,16 @@ class Packer:
         self.refusing = None if rejects is None else Refusing(terminal, rejects)
         self.owners = np.asarray(mapping.units, dtype=np.int32)
         self.batches: list[pa.RecordBatch] = []
+        self.counts = PackCounts()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take one batch; batches come in row order."""
         if batch.num_rows:
+            self.counts.taken += batch.num_rows
             self.batches.append(conformed(batch, tracked=self.tracked))
             self._rows += batch.num_rows
-            folds = isinstance(self.terminal, _FOLDING)
-            if folds and self.combine_rows_max is not None and self._rows >= self.combine_rows_max:
+            self._bytes += batch.nbytes
+            if isinstance(self.terminal, _FOLDING) and self._is_full():
                 self._fold()
 
     def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
@@ -107,7 +113,9 @@ class Packer:
             return
         table = pa.concat_tables(self._folded).combine_chunks()
         owners = self.owners[table.column(VNODE).to_numpy()]
-        units = np.flatnonzero(np.bincount(owners)) if only is None else (only,)
+        rows = np.bincount(owners)
+        self.counts.packed.update(dict(enumerate(rows.tolist())))
+        units = np.flatnonzero(rows) if only is None else (only,)
         for unit in units:
             mine = np.flatnonzero(owners == unit)
             if len(mine) == len(owners):
@@ -115,15 +123,23 @@ class Packer:
             elif len(mine):
                 yield int(unit), _stream(table.take(pa.array(mine)))
 
+    def _is_full(self) -> bool:
+        """Whether so much was collected that folding may leave less of it."""
+        if self.combine_rows_max is None:
+            return False
+        return self._rows >= self.combine_rows_max or self._bytes >= _COMBINE_BYTES_MAX
+
     def _fold(self) -> None:
         """Fold what was collected; a key's partial aggregates stay in the order of its rows."""
         with self.terminal.blamed():
             rows = _with_keys(self.terminal, pa.Table.from_batches(self.batches).combine_chunks())
+            self.counts.left_out += self._rows - rows.num_rows
             if self.refusing is not None:
                 self._sift(rows, self.refusing)
+                self.counts.aside = self.refusing.count
             elif rows.num_rows:
                 self._prepare(rows)
-        self.batches, self._rows = [], 0
+        self.batches, self._rows, self._bytes = [], 0, 0
 
     def _sift(self, rows: pa.Table, refusing: Refusing) -> None:
         """Prepare the rows that can be; the others are refused."""
@@ -139,6 +155,7 @@ class Packer:
     def _prepare(self, rows: pa.Table) -> None:
         with data_errors():
             self._folded.append(self._prepared(rows))
+        self.counts.made += self._folded[-1].num_rows
 
     def _prepared(self, rows: pa.Table) -> pa.Table:
         match self.terminal:

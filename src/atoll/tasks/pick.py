@@ -14,6 +14,7 @@ from atoll.errors import DeclarationError
 
 if TYPE_CHECKING:
     from atoll.dataflow.operators import Select
+    from atoll.dataflow.operators.base import Makes
     from atoll.dataflow.usercode import Rejects
 
 __all__ = ["Pick", "picked_schema"]
@@ -23,6 +24,7 @@ __all__ = ["Pick", "picked_schema"]
 class Pick(BatchOperator):
     """Columns by position, under the names and in the types of the select."""
 
+    makes: ClassVar[Makes] = "one"
     runs_own_code: ClassVar[bool] = True
     places: tuple[int, ...]
     chosen: pa.Schema

@@ -78,6 +78,11 @@ class Terminal:
     place: str
 
     @property
+    def label(self) -> str:
+        """What accounts call it."""
+        return f"{self.title} ({self.place})"
+
+    @property
     def agenda(self) -> tuple[str, Clock] | None:
         """The PState in which it keeps what is due later, and what time that goes by."""
         return None
@@ -239,6 +244,8 @@ class TaskChain:
     """The steps' numbers in the topology."""
     repeated: int = 0
     """How many of its first steps run over the same rows elsewhere, where they are reported."""
+    reads: bool = True
+    """Whether the task reads the origin's rows; else Spark brings them, from column steps."""
 
 
 @dataclass(frozen=True)

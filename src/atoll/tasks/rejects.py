@@ -19,10 +19,12 @@ import pyarrow as pa
 
 from atoll.dataflow.declared import REJECTED_DDL
 from atoll.ddl import parse_ddl
+from atoll.microbatch.accounts import REJECTS
 from atoll.microbatch.objects import AppendedRows
 from atoll.tasks.appending import append_file, write_durably
 from atoll.tasks.exchange import Blob, fetch, park
 from atoll.tasks.provenance import Records
+from atoll.tasks.tally import PackCounts
 
 if TYPE_CHECKING:
     from atoll.dataflow.rows import Row
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
     from atoll.tasks.program import JobSpec, Program
 
 __all__ = ["REJECTS", "UNHEARD", "RejectPacker", "RejectWriter", "row_text"]
-
-REJECTS = -2
-"""The tag of a blob that carries rejected rows."""
 
 _CHUNK_BYTES = 4 * 1024 * 1024
 _RECORD_BYTES = 200
@@ -80,9 +79,11 @@ class RejectPacker:
         self._records: list[tuple[str, int | None, str, str | None, str]] = []
         self._bytes = 0
         self._parked: list[str] = []
+        self.counts = PackCounts()
 
     def add(self, step: Step, row: Row, origin: int | None, error: AtollError) -> None:
         """Take one row."""
+        self.counts.taken += 1
         line = error.context.get("line")
         cause = error.__cause__ if line else None  # without a line it is Atoll that refused
         said = error.message if cause is None else f"{type(cause).__name__}: {cause}"
@@ -94,6 +95,7 @@ class RejectPacker:
 
     def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
         """The blobs, for one actor."""
+        self.counts.all_for(self.unit, self.counts.taken)
         if only not in (None, self.unit):
             return
         for path in self._parked:
@@ -129,6 +131,8 @@ class RejectWriter:
         self.store = store
         self.own = None if program.dead_letter is None else RejectPacker(program, spec)
         self._taken: list[pa.Buffer | str] = []
+        self.rows = 0
+        """How many rows came from packing tasks."""
 
     def take(self, blobs: Iterable[Blob]) -> list[Blob]:
         """Keep rejected rows; the other blobs."""
@@ -136,6 +140,8 @@ class RejectWriter:
         for tag, sequence, payload in blobs:
             if tag == REJECTS:
                 self._taken.append(payload)
+                rows = fetch(payload) if isinstance(payload, str) else payload
+                self.rows += pa.ipc.open_stream(rows).read_all().num_rows
             else:
                 others.append((tag, sequence, payload))
         return others

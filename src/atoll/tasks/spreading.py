@@ -15,6 +15,7 @@ import pyarrow as pa
 from atoll.dataflow.rows import ORIGIN_FIELD, conformed
 from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.program import MaterializeTerminal
+from atoll.tasks.tally import PackCounts
 
 if TYPE_CHECKING:
     from atoll.tasks.program import JobProgram
@@ -37,14 +38,17 @@ class SpreadPacker:
         self.unit = unit
         self.tracked = tracked
         self.batches: list[pa.RecordBatch] = []
+        self.counts = PackCounts()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take one batch; batches come in row order."""
         if batch.num_rows:
+            self.counts.taken += batch.num_rows
             self.batches.append(conformed(batch, tracked=self.tracked))
 
     def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
         """The rows as one blob."""
+        self.counts.all_for(self.unit, sum(each.num_rows for each in self.batches))
         if not self.batches or only not in (None, self.unit):
             return
         schema = self.terminal.rows.append(ORIGIN_FIELD) if self.tracked else self.terminal.rows

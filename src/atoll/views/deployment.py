@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from atoll.depot.migration import DepotMigration
-from atoll.errors import NotFoundError
 from atoll.pstate.spec import PStateSpec
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
+from atoll.views.names import is_hidden, not_found
 
 __all__ = [
     "Deployment",
@@ -104,13 +104,13 @@ class Deployment(msgspec.Struct, frozen=True):
             NotFoundError: When the module has no such PState.
         """
         for name, topology in self.topologies.items():
-            if pstate in topology.pstates:
+            if pstate in topology.pstates and not is_hidden(pstate):
                 return name, PStateSpec.from_json(topology.pstates[pstate])
-        known = sorted(n for t in self.topologies.values() for n in t.pstates)
-        raise NotFoundError(
-            f"module {self.module!r} has no PState {pstate!r}",
-            hint="it has " + (", ".join(known) or "none"),
-        )
+        stored = [
+            each for topology in self.topologies.values() for each in topology.pstates.items()
+        ]
+        known = [name for name, data in stored if not PStateSpec.from_json(data).private]
+        raise not_found("PState", pstate, known, self.module)
 
 
 def _deployments(store: LocalStore, module: str) -> NumberedObjects:

@@ -9,6 +9,7 @@ import typer
 
 from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, UrlOption
 from atoll.cli.output import note, print_json, print_table
+from atoll.cli.requests import say_paused
 
 __all__ = ["deploy"]
 
@@ -52,3 +53,4 @@ def deploy(
         raise typer.Exit(1)
     if not dry_run and output is not Output.JSON:
         note(f"{module} runs the new version")
+        say_paused(module, done, url)

@@ -7,6 +7,7 @@ from atoll.dataflow.operators.ask import Ask
 from atoll.dataflow.operators.base import (
     BatchOperator,
     ColumnOperator,
+    Makes,
     Operator,
     RootOperator,
     StateOperator,
@@ -73,6 +74,7 @@ __all__ = [
     "JoinSide",
     "Keep",
     "Lookup",
+    "Makes",
     "Map",
     "MapBatches",
     "Materialize",

@@ -16,9 +16,10 @@ the same step written twice stays two nodes of the graph.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +30,20 @@ if TYPE_CHECKING:
     from atoll.dataflow.times import Times
     from atoll.dataflow.usercode import Rejects
 
-__all__ = ["BatchOperator", "ColumnOperator", "Operator", "RootOperator", "StateOperator"]
+__all__ = [
+    "BatchOperator",
+    "ColumnOperator",
+    "Makes",
+    "Operator",
+    "RootOperator",
+    "StateOperator",
+]
+
+Makes = Literal["one", "at most one", "any", "free"]
+"""How many rows a step makes of each that it does not reject: as many as it likes (``any``); with
+``free`` it may even leave rows that it was offered."""
+
+_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +57,7 @@ class Operator(ABC):
     @property
     def title(self) -> str:
         """The operator's word, as users wrote it."""
-        return type(self).__name__.lower()
+        return _CAPITAL.sub("_", type(self).__name__).lower()
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +84,9 @@ class BatchOperator(Operator):
 
     runs_own_code: ClassVar[bool] = False
     """Whether it is Atoll's alone and cheap, so that nobody can tell how often a row passes it."""
+
+    makes: ClassVar[Makes] = "any"
+    """What every attempt is held to: see :mod:`atoll.microbatch.audit`."""
 
     @abstractmethod
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.dataflow.declared import PStateDeclaration
+    from atoll.dataflow.operators.base import Makes
     from atoll.dataflow.usercode import Rejects
 
 __all__ = ["IncrementalJoin", "JoinSide", "Side"]
@@ -27,6 +28,7 @@ Side = Literal["left", "right"]
 class JoinSide(BatchOperator):
     """Marks the rows that come to a join from the right; changes nothing of them."""
 
+    makes: ClassVar[Makes] = "one"
     runs_own_code: ClassVar[bool] = True
 
     @property

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.dataflow.operators.base import BatchOperator
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from atoll.dataflow.operators.base import Makes
     from atoll.dataflow.rows import Row
     from atoll.dataflow.usercode import Rejects
 
@@ -20,6 +21,8 @@ __all__ = ["Map"]
 @dataclass(frozen=True, eq=False)
 class Map(BatchOperator):
     """Calls a Python function with each row; it returns a dict or a row."""
+
+    makes: ClassVar[Makes] = "one"
 
     function: Callable[[Row], Any]
     emitted: pa.Schema

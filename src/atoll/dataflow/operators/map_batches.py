@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from atoll.dataflow.operators.base import BatchOperator
 from atoll.dataflow.usercode import blame, is_rejectable
@@ -13,6 +13,7 @@ from atoll.errors import AtollError, UserCodeError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from atoll.dataflow.operators.base import Makes
     from atoll.dataflow.usercode import Rejects
 
 __all__ = ["MapBatches"]
@@ -21,6 +22,8 @@ __all__ = ["MapBatches"]
 @dataclass(frozen=True, eq=False)
 class MapBatches(BatchOperator):
     """Calls a Python function once per task with an iterator of ``pyarrow.RecordBatch``."""
+
+    makes: ClassVar[Makes] = "free"
 
     function: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
     emitted: pa.Schema

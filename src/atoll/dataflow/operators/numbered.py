@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.dataflow.operators.base import BatchOperator
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from atoll.dataflow.operators.base import Makes
     from atoll.dataflow.rows import Row
     from atoll.dataflow.usercode import Rejects
 
@@ -27,6 +28,8 @@ class Numbered(BatchOperator):
     With ``truth`` it is 1 where the function is true of the row, else 0. ``word`` is what the
     user wrote that made it.
     """
+
+    makes: ClassVar[Makes] = "one"
 
     function: Callable[[Row], Any]
     word: str

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from atoll.dataflow.operators.base import BatchOperator
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from atoll.dataflow.operators.base import Makes
     from atoll.dataflow.usercode import Rejects
 
 __all__ = ["Present"]
@@ -19,6 +20,8 @@ __all__ = ["Present"]
 @dataclass(frozen=True, eq=False)
 class Present(BatchOperator):
     """Arrow's own filter: no row is made."""
+
+    makes: ClassVar[Makes] = "at most one"
 
     column: str
 

@@ -12,6 +12,7 @@ from atoll.errors import DeclarationError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from atoll.dataflow.operators.base import Makes
     from atoll.dataflow.times import Times
     from atoll.dataflow.usercode import Rejects
 
@@ -22,6 +23,7 @@ __all__ = ["ProcessingTime"]
 class ProcessingTime(BatchOperator):
     """The rows, and when their microbatch was planned: the same in every attempt at it."""
 
+    makes: ClassVar[Makes] = "one"
     runs_own_code: ClassVar[bool] = True
 
     column: str

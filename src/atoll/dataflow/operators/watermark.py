@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.dataflow.hidden import Hidden
+    from atoll.dataflow.operators.base import Makes
     from atoll.dataflow.usercode import Rejects
 
 __all__ = ["Watermark"]
@@ -24,6 +25,7 @@ class Watermark(BatchOperator):
     What moves it is an ``Observe`` beside the way of the rows.
     """
 
+    makes: ClassVar[Makes] = "one"
     runs_own_code: ClassVar[bool] = True
 
     name: str
