@@ -216,6 +216,9 @@ def test_an_import_that_fails_in_a_library_names_the_user_s_line(tmp_path, monke
     assert raised.value.context["line"] == f"{user}/helper.py:3"
     assert "No module named 'there_is_no_such_module'" in raised.value.message
     assert "'there_is_no_such_module'" in raised.value.hint
+    with pytest.raises(UsageError) as raised:
+        load_module("some_library:module")
+    assert raised.value.context["line"] == f"{library}/__init__.py:3"
     (user / "mine.py").write_text("import json\njson.loads('{')\n")
     with pytest.raises(UsageError) as raised:
         load_module(f"{user}/mine.py")

@@ -138,6 +138,21 @@ def test_the_shim_passes_every_other_argument(tmp_path):
     assert done.stdout.splitlines() == expected
 
 
+@pytest.mark.parametrize("of_driver", [True, False])
+def test_only_the_driver_s_java_leaves_sigterm_to_the_driver(tmp_path, of_driver):
+    """Masters, workers and executors of a cluster that use the same Java end as ever."""
+    shim = build_shim(Path("/bin/sh"), tmp_path)
+    environment = {"_PYSPARK_DRIVER_CONN_INFO_PATH": "x"} if of_driver else {}
+    done = subprocess.run(
+        [shim / "bin" / "java", "-c", "kill -TERM $$; echo goes on"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == ((0, "goes on\n") if of_driver else (-15, ""))
+
+
 def test_the_shim_is_built_once_and_repaired(tmp_path):
     """The same Java gives the same untouched folder; a broken script is written anew."""
     first = build_shim(Path("/some/java"), tmp_path)

@@ -114,7 +114,7 @@ def _import_package(name: str) -> ModuleType:
 
 def _failed(place: str, error: Exception) -> UsageError:
     """What importing raised, with the last line of the user's own code on the way there."""
-    line = _line_of(error) or place
+    line = _line_of(error, place) or place
     message = str(error).splitlines()
     hint = "mend the code at that line"
     if isinstance(error, ModuleNotFoundError) and error.name:
@@ -127,12 +127,18 @@ def _failed(place: str, error: Exception) -> UsageError:
     )
 
 
-def _line_of(error: Exception) -> str | None:
-    """Where the user's code failed, or called what failed: no library can be mended there."""
+def _line_of(error: Exception, place: str) -> str | None:
+    """Where the user's code failed, or called what failed: no library can be mended there.
+
+    An installed package that the target itself is in is the user's, too.
+    """
     if isinstance(error, SyntaxError) and _is_own(error.filename):
         return f"{error.filename}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if _is_own(frame.filename)]
+    if not own and not place.endswith(".py"):
+        package = place.partition(".")[0]
+        own = [each for each in frames if package in {*Path(each.filename).parts}]
     return f"{own[-1].filename}:{own[-1].lineno}" if own else None
 
 

@@ -140,10 +140,9 @@ def plan_changes(
     if before is None:
         changes = [Change("added", kind, name) for kind, name in _declared(module)]
         changes += [
-            Change("added", "hidden", match.hidden.label, match.hidden.text)
+            Change("added", "hidden", line.label, line.detail)
             for each in bound
-            for match in each.hidden
-            if match.hidden is not None
+            for line in hidden_changes(each.hidden, ())
         ]
         return DeployPlan(module.name, first=True, changes=tuple(changes))
     hidden = _hidden(before, bound)

@@ -39,7 +39,7 @@ class HiddenChange:
 def hidden_changes(
     matches: Sequence[Match], removed: Collection[str], *, with_topology: bool = False
 ) -> Iterator[HiddenChange]:
-    """What becomes of a topology's hidden state.
+    """What becomes of a topology's hidden state; counts of late rows are not worth a line.
 
     Args:
         matches: What was found out about it.
@@ -49,8 +49,9 @@ def hidden_changes(
 
     def may_go(each: HiddenDeployment) -> bool:
         owned = bool(each.owners) and all(f"pstate:{name}" in removed for name in each.owners)
-        return owned or with_topology or f"hidden:{each.label}" in removed or each.kind == "late"
+        return owned or with_topology or f"hidden:{each.label}" in removed
 
+    matches = [each for each in matches if not _counts_only(each)]
     gone: dict[str, HiddenDeployment] = {}
     refused: set[str] = set()
     for match in matches:
@@ -81,6 +82,11 @@ def hidden_changes(
         yield HiddenChange(
             "removed", old.label, f"what it kept is deleted: {old.text}", "", pstates
         )
+
+
+def _counts_only(match: Match) -> bool:
+    kinds = {each.kind for each in (match.hidden, *match.before) if each is not None}
+    return kinds == {"late"}
 
 
 def _declared(match: Match, *, begins: bool) -> Iterator[HiddenChange]:

@@ -90,7 +90,7 @@ def _hidden(
     return Hidden(
         "distinct",
         stream.graph.topology,
-        (target.pstate.name, *position, fields),
+        (target.pstate.name, *position, ",".join(sorted(fields.split(",")))),
         means,
         stream.graph.ways[stream.operator],
         f"count_distinct({value}) into {target.text}" + (f" ({fields})" if fields else ""),

@@ -77,6 +77,8 @@ class Graph:
         """What the aggregates into its PStates mean."""
         self.ways: dict[op.Operator, str] = {}
         """A digest of the steps up to each operator."""
+        self._exact: dict[op.Operator, str] = {}
+        self._rows: dict[str, str] = {}
         self.loop_round = ""
         """Which round of a loop is being declared, and of which in that; empty outside."""
 
@@ -102,13 +104,18 @@ class Graph:
                 )
         self.operators.append(operator)
         self.ways[operator] = way_after(operator, self.ways)
+        self._exact[operator] = way_after(operator, self._exact, exact=True)
 
-    def add_hidden(self, hidden: Hidden, *nodes: Node) -> Hidden:
+    def add_hidden(
+        self, hidden: Hidden, *nodes: Node, of_rows: op.Operator | None = None
+    ) -> Hidden:
         """Hidden state of a step that is being declared, with a name of its own.
 
         Args:
             hidden: What it is.
             *nodes: The schemas of its PStates, as far as they are known.
+            of_rows: For what says no more than what the rows after an operator say: it is that of
+                another step over the very same rows, when there is one.
 
         Raises:
             DeclarationError: When nothing tells it apart from that of another step.
@@ -117,9 +124,13 @@ class Graph:
         hidden = replace(hidden.check(), belongs=(*hidden.belongs, *scope))
         for each in self.hidden:
             if (each.identity, each.signature) == (hidden.identity, hidden.signature):
-                self._same_twice(hidden, each)
+                if of_rows is None or self._rows[each.label] != self._exact[of_rows]:
+                    self._same_twice(hidden, each)
+                return each
         hidden = hidden.labelled({each.label for each in self.hidden})
         self.hidden.append(hidden)
+        if of_rows is not None:
+            self._rows[hidden.label] = self._exact[of_rows]
         for name, node in zip(hidden.stored, nodes, strict=False):
             self.pstates[name] = self._private(hidden, name, node)
         return hidden

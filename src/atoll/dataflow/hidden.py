@@ -145,14 +145,19 @@ def _differs(value: Any, field: dataclasses.Field[Any]) -> bool:
     return not callable(value) and value != field.default
 
 
-def way_after(operator: Operator, ways: Mapping[Operator, str]) -> str:
-    """The digest of the steps up to an operator; those of its inputs are known."""
-    skipped = {"inputs", "place", "start_from", "hidden", "clock", "closed_ms"}
+def way_after(operator: Operator, ways: Mapping[Operator, str], *, exact: bool = False) -> str:
+    """The digest of the steps up to an operator; those of its inputs are known.
+
+    Functions count by their names; with ``exact`` by what they are, which only this process knows.
+    """
+    skipped = {"inputs", "place", "start_from", "hidden", "clock", "closed_ms", "label"}
     parts = [type(operator).__name__, *(ways[each] for each in operator.inputs)]
     for field in dataclasses.fields(operator):
         named = field.name == "name" and hasattr(operator, "hidden")
         if field.name not in skipped and not named:
-            parts.append(f"{field.name}={_plain(getattr(operator, field.name))}")
+            value = getattr(operator, field.name)
+            known = id(value) if exact and callable(value) else _plain(value)
+            parts.append(f"{field.name}={known}")
     return _digest("\n".join(parts))
 
 

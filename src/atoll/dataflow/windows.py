@@ -44,11 +44,13 @@ def with_watermark(
     with placed(place):
         name = _column(column, "with_watermark")
         delay_ms = parse_millis(delay, "the delay of a watermark", least=0)
-    hidden = stream.graph.add_hidden(_watermark(stream, name, delay_ms, label, place))
+    hidden = _watermark(stream, name, delay_ms, label, place)
+    hidden = stream.graph.add_hidden(hidden, of_rows=stream.operator)
     (known,) = hidden.stored
     step = op.Watermark((stream.operator,), place, known, name, hidden)
     marked = _then(stream, step)
-    stream.graph.add(op.Observe((step,), place, known, step.title, name, delay_ms, hidden))
+    if not _observed(stream, hidden):
+        stream.graph.add(op.Observe((step,), place, known, step.title, name, delay_ms, hidden))
     return marked
 
 
@@ -113,11 +115,19 @@ def dropping(made: _Made, late: Stream) -> _Made:
             f"the count of rows that were too late for {step.title}({step.column})",
             name=step.label,
             place=step.place,
-        )
+        ),
+        of_rows=step,
     )
     (known,) = hidden.stored
-    graph.add(op.Observe((step,), step.place, known, step.title, hidden=hidden))
+    if not _observed(late, hidden):
+        graph.add(op.Observe((step,), step.place, known, step.title, hidden=hidden))
     return made
+
+
+def _observed(stream: Stream, hidden: Hidden) -> bool:
+    """Whether another step over the very same rows keeps it."""
+    steps = stream.graph.state_operators
+    return any(isinstance(each, op.Observe) and each.hidden is hidden for each in steps)
 
 
 class Windowed(Stream):

@@ -49,9 +49,10 @@ _PRINTED_MAX = 400
 
 _SHIM = """\
 #!/bin/sh
-# Runs Java for Spark without the arguments that do not suit every Java. Whoever ends a whole group
-# of processes means the driver, which ends Java in order; Java leaves an ignored signal ignored.
-trap '' TERM
+# Runs Java for Spark without the arguments that do not suit every Java.
+# SIGTERM to a whole group of processes is for the driver, which ends its Java in order: that one
+# (PySpark names a file to it) ignores the signal. Java leaves an ignored signal ignored.
+[ -z "$_PYSPARK_DRIVER_CONN_INFO_PATH" ] || trap '' TERM
 for argument do
     shift
     case $argument in

@@ -43,11 +43,12 @@ def deploy(
     refused = any(each["effect"] == "refused" for each in done["changes"])
     if output is Output.JSON:
         print_json(done)
-    elif done["changes"]:
-        rows = [[each["effect"], each["part"], each["detail"]] for each in done["changes"]]
-        print_table(["effect", "part", "detail"], rows)
     else:
-        sys.stdout.write("nothing changes but steps and functions\n")
+        if all(each["effect"] == "kept" for each in done["changes"]):
+            sys.stdout.write("nothing changes but steps and functions\n")
+        if done["changes"]:
+            rows = [[each["effect"], each["part"], each["detail"]] for each in done["changes"]]
+            print_table(["effect", "part", "detail"], rows)
     if refused:
         note("refused: it cannot be deployed like this")
         raise typer.Exit(1)
