@@ -15,6 +15,7 @@ __all__ = [
     "AtollError",
     "BusyError",
     "DamageError",
+    "DataError",
     "DeclarationError",
     "DeployError",
     "DepotError",
@@ -48,6 +49,13 @@ class AtollError(Exception):
     """
 
     code: ClassVar[str] = "E-ATOLL"
+
+    permanent: bool = False
+    """Whether the same records bring it again, however often a microbatch is tried.
+
+    Declared by the kind; an error that passed through a function of the user's has none, for such
+    a function may have asked somebody else.
+    """
 
     def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
         """Keep the parts apart; rendering joins them."""
@@ -119,6 +127,7 @@ class RecordsRefusedError(DepotError):
     """
 
     code = "E-RECORDS-REFUSED"
+    permanent = True
 
 
 class ProducerError(DepotError):
@@ -186,6 +195,17 @@ class StateError(AtollError):
     """A value or key does not fit a PState's schema, or a store was used out of turn."""
 
     code = "E-STATE"
+
+
+class DataError(StateError):
+    """A record cannot be processed: a null where none may be, a total that does not fit.
+
+    ``context`` says which: ``depot``, ``depot_partition`` and ``record_offset``, the ``operator``
+    and where it was ``declared``, and the ``row`` that reached it.
+    """
+
+    code = "E-DATA"
+    permanent = True
 
 
 class StoppedError(AtollError):

@@ -103,7 +103,7 @@ class Module:
         return self.depots[name]
 
     def dead_letter_depot(self, name: str, *, partitions: int = 1) -> DepotDeclaration:
-        """Declare a depot for records that a topology's functions reject.
+        """Declare a depot for records that a topology's functions reject, or cannot process.
 
         Its schema is fixed: ``topology``, ``operator``, ``microbatch``, the record's ``depot``,
         ``depot_partition`` and ``record_offset`` (null where unknown), ``error``, ``line``, and
@@ -191,7 +191,8 @@ class Module:
                 ``load(1,8)``. It can be changed while it runs.
             options: Options by name, such as ``{"depot.microbatch.max.records": 1000}``.
             dead_letter: What ``dead_letter_depot`` returned: rows on which a Python function of
-                the topology raises go there, and the others go on. Without it such a row fails
+                the topology raises go there, or that cannot be processed for another reason (a
+                null key, a cast that fails), and the others go on. Without it such a row fails
                 the microbatch.
         """
         place = declared_at(1)

@@ -7,12 +7,14 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from atoll import agg
 from atoll.aggregates.kernels.sums import add_columns, sum_groups
+from atoll.codec.arrow_types import fit_column
 from atoll.errors import StateError
+from atoll.schema import Scalar
 
 INT_MAX = 2**63 - 1
 INT_MIN = -(2**63)
@@ -119,3 +121,23 @@ def test_long_columns_take_the_exact_way_only_when_they_must():
     starts = np.arange(0, 1_000_000, 2)
     sums = sum_groups(pa.array(values), starts, "s").to_numpy()
     assert (sums == INT_MAX // 2 * 2).all()
+
+
+@given(st.integers(-(10**38) + 1, 10**38 - 1), st.integers(0, 17))
+@example(10**32 - 100, 2)
+def test_a_decimal_of_another_scale_is_kept_exactly_or_refused(digits, scale):
+    """Never another number: Arrow's own cast loses the high digits of some."""
+    with localcontext() as context:
+        context.prec = 60
+        value = Decimal(digits).scaleb(-scale)
+    column = pa.array([value], pa.decimal128(38, scale))
+    node = Scalar("decimal")
+    aggregator = agg.sum("v").bind(node, [column.type], None)
+    if abs(digits) * 10 ** (18 - scale) < 10**38:
+        assert aggregator.lift([column], node)[0].to_pylist() == [value]
+        assert fit_column(column, node, place="here").to_pylist() == [value]
+    else:
+        with pytest.raises(StateError, match="cannot keep exactly"):
+            aggregator.lift([column], node)
+        with pytest.raises(StateError, match="cannot keep exactly"):
+            fit_column(column, node, place="here")

@@ -305,29 +305,29 @@ def test_other_failures_of_rows(cluster):
     check(
         "null-key",
         lambda s, mb: s.aggregate(sums(mb)["k"], agg.sum("v")),
-        null, "E-STATE", "null", where, "'declared': 'test_deploy_errors.py", "columns are k",
+        null, "E-DATA", "null", where, "'declared': 'test_deploy_errors.py", "columns are k",
     )  # fmt: skip
     check(
         "null-second-key",
         lambda s, mb: s.aggregate(
             mb.pstate("nested", Map(int, Map(str, int)))["v"]["k"], agg.sum("v")
         ),
-        null, "E-STATE", "null", where, "'declared': 'test_deploy_errors.py",
+        null, "E-DATA", "null", where, "'declared': 'test_deploy_errors.py",
     )  # fmt: skip
     check(
         "null-process-key",
         lambda s, mb: s.process(wrong_key, key="k", states=[sums(mb)]),
-        null[1:], "E-STATE", "null", where, "'operator': 'process'",
+        null[1:], "E-DATA", "null", where, "'operator': 'process'",
     )  # fmt: skip
     check(
         "overflow",
         lambda s, mb: s.aggregate(mb.pstate("total", int), agg.sum("v")),
-        [{"k": "a", "v": 2**62}] * 3, "E-STATE", "'operator': 'aggregate'", "'declared'",
+        [{"k": "a", "v": 2**62}] * 3, "E-DATA", "'operator': 'aggregate'", "'declared'",
     )  # fmt: skip
     check(
         "division",
         lambda s, mb: s.with_columns(v="v div 0").aggregate(sums(mb)["k"], agg.sum("v")),
-        one, "E-SPARK", "DIVIDE_BY_ZERO", "v div 0",
+        one, "E-DATA", "DIVIDE_BY_ZERO", "v div 0",
     )  # fmt: skip
 
 

@@ -328,3 +328,11 @@ def test_records_are_not_tracked_by_the_collector() -> None:
     records = codec("k string, v long").from_rows([{"k": "a", "v": 1}]).records
     assert records
     assert not gc.is_tracked(records[0])
+
+
+def test_a_decimal_of_another_scale_is_refused_where_it_does_not_fit():
+    """Never another number: Arrow's own cast loses the high digits of some."""
+    table = pa.table({"n": pa.array([Decimal("9" * 30), Decimal(1)], pa.decimal128(38, 2))})
+    checked = codec("n decimal(38, 18)").from_arrow(table)
+    assert checked.batch.column("n").to_pylist() == [Decimal(1)]
+    assert [refusal.line for refusal in checked.refusals] == [1]

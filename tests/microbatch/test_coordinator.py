@@ -97,6 +97,53 @@ def test_retries_end_and_resume_begins_again():
     assert state.condition == ev.Condition.RUNNING
 
 
+BAD = ActorFailure("E-DATA", "a null key", permanent=True)
+
+
+def test_a_record_that_no_attempt_can_process_is_looked_for_at_once():
+    """The next attempt is careful, without a wait, whatever the limit is; the next one is not."""
+    options = Options().with_values({"topology.microbatch.retry.max.attempts": 1})
+    state, run = _to_attempt(_state(options=options))
+    assert not run.careful
+    state, wait = decide(state, ev.AttemptFailed(BAD))
+    assert (wait, state.condition) == (ev.Wait(0), ev.Condition.RUNNING)
+    state, careful = decide(state, ev.Retry())
+    assert (careful.careful, careful.version, careful.plan) == (True, 2, run.plan)
+    state, create = decide(state, ev.AttemptSucceeded(_outcome(), 11))
+    for event in (ev.CommitCreated(create.commit), ev.Published(), ev.Tidied()):
+        state, _ = decide(state, event)
+    state, plan = decide(state, _wake(4, 9))
+    state, run = decide(state, ev.PlanReady(plan.plan))
+    assert not run.careful
+
+
+def test_an_error_that_would_come_again_is_not_tried_again():
+    """The careful attempt named its record; ten more would name the same."""
+    state, _ = _to_attempt(_state())
+    for event in (ev.AttemptFailed(BAD), ev.Retry()):
+        state, _ = decide(state, event)
+    named = msgspec.structs.replace(BAD, context={"record_offset": "7"})
+    state, wait = decide(state, ev.AttemptFailed(named))
+    assert (state.condition, wait) == (ev.Condition.FAILED, ev.Wait(None))
+    assert (state.version, state.failure) == (2, named)
+    state, _ = decide(state, ev.Resume())
+    state, again = decide(state, ev.Weighed({}))
+    assert (again.careful, again.version) == (False, 3)
+
+
+def test_what_may_pass_is_tried_again_also_carefully():
+    """A lost worker does not end the search, and counts as ever."""
+    options = Options().with_values({"topology.microbatch.retry.max.attempts": 2})
+    state, _ = _to_attempt(_state(options=options))
+    for event in (ev.AttemptFailed(BAD), ev.Retry(), ev.AttemptFailed(FAILURE)):
+        state, _ = decide(state, event)
+    assert state.condition == ev.Condition.RUNNING
+    state, run = decide(state, ev.Retry())
+    assert (run.careful, run.version) == (True, 3)
+    state, _ = decide(state, ev.AttemptFailed(FAILURE))
+    assert state.condition == ev.Condition.FAILED
+
+
 def test_a_plan_left_by_an_earlier_life_is_used_as_it_is():
     """A new coordinator reads the plan that is there, whatever the depots hold by now."""
     _, run = _to_attempt(_state())

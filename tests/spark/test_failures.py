@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atoll.errors import UserCodeError
-from atoll.spark.failures import StepFailureError, job_failure, telling
+from atoll.spark.failures import StepFailureError, job_failure, telling, value_problem
 
 DIVISION = """[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`. SQLSTATE: 22012
 == SQL (line 1, position 1) ==
@@ -64,6 +64,55 @@ def test_an_expression_that_fails_on_a_value():
         "(in id div 0 AS x)"
     )
     assert "mend the expression" in failure.hint
+
+
+class _RaisedError(RuntimeError):
+    """As Spark's exceptions on the driver."""
+
+    def __init__(self, text, state):
+        super().__init__(text)
+        self.state = state
+
+    def getSqlState(self):
+        return self.state
+
+
+@pytest.mark.parametrize(
+    ("state", "permanent"),
+    [
+        *[(state, True) for state in ("22012", "22018", "23505", "P0001", "54000")],
+        *[(state, False) for state in ("42703", "KD001", "XX000", "58030", None)],
+    ],
+)
+def test_which_of_sparks_errors_come_again(state, permanent):
+    """What is wrong with values, by the class of its SQLSTATE; nothing of files or of Spark."""
+    failure = job_failure(_RaisedError(DIVISION, state))
+    assert failure.permanent is permanent
+    assert failure.code == ("E-DATA" if permanent else "E-SPARK")
+    assert value_problem(_RaisedError(DIVISION, state)) == (
+        "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`." if permanent else None
+    )
+
+
+class _Cause:
+    """As a Java exception through py4j: only Spark's have an SQLSTATE."""
+
+    def __init__(self, cause=None, state=None):
+        self.getCause = lambda: cause
+        self.getMessage = lambda: DIVISION
+        if state is not None:
+            self.getSqlState = lambda: state
+
+
+def test_an_error_inside_another():
+    """A join sends one side to all in a thread of its own, whose error only says that it failed."""
+    error = RuntimeError("An error occurred while calling o1.collectToPython")
+    error.java_exception = _Cause(_Cause(state="22012"))
+    failure = job_failure(error)
+    assert (failure.code, failure.permanent) == ("E-DATA", True)
+    assert "[DIVIDE_BY_ZERO]" in failure.message
+    error.java_exception = _Cause(_Cause())
+    assert not job_failure(error).permanent
 
 
 def test_anything_else_keeps_its_last_line():

@@ -72,7 +72,8 @@ def test_what_is_written_is_what_was_taken(parts, tmp_path):
         "depot_partition": 1, "record_offset": 1, "error": "ValueError: no",
         "line": "shop.py:3", "row": '{"k": 1}',
     }  # fmt: skip
-    assert (second["depot"], second["record_offset"], second["line"]) == (None, None, None)
+    assert (second["depot"], second["record_offset"]) == (None, None)
+    assert second["line"] == "shop.py:12", "where the step was declared"
     assert second["error"] == "a key of another vnode"
 
 

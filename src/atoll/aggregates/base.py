@@ -199,7 +199,7 @@ class Aggregator(ABC):
             node: The leaf's schema, the one that was bound.
 
         Raises:
-            StateError: When a value does not fit the leaf.
+            DataError: When a value does not fit the leaf.
         """
 
     def nothing(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:
@@ -222,7 +222,7 @@ class Aggregator(ABC):
             starts: The position of each group's first row, ascending; no group is empty.
 
         Raises:
-            StateError: When a state cannot be kept exactly (a sum of more than 64 bits).
+            DataError: When a state cannot be kept exactly (a sum of more than 64 bits).
         """
 
     @abstractmethod
@@ -234,7 +234,7 @@ class Aggregator(ABC):
             new: What :meth:`reduce` gave.
 
         Raises:
-            StateError: As :meth:`reduce`.
+            DataError: As :meth:`reduce`.
         """
 
     def fold(

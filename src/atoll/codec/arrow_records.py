@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from atoll.aggregates.kernels.types import exact_cast
 from atoll.ddl import type_to_ddl
 
 __all__ = ["column_misfit", "fit_rows", "needs_rows"]
@@ -87,6 +88,8 @@ def _cast_parts(
 
 
 def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if types.is_decimal(wanted):
+        return exact_cast(column, wanted)
     return column.cast(options=pc.CastOptions(wanted, allow_time_truncate=True))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from atoll.aggregates.kernels.types import exact_cast
 from atoll.codec.scalars import (
     DAYS_MAX,
     DAYS_MIN,
@@ -20,7 +21,7 @@ from atoll.codec.scalars import (
     MICROSECONDS_MIN,
 )
 from atoll.ddl import type_in_words
-from atoll.errors import StateError
+from atoll.errors import DataError, StateError
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
 __all__ = ["TIMESTAMP", "arrow_type", "fit_column", "value_type"]
@@ -76,7 +77,8 @@ def fit_column(column: Any, scalar: Scalar, *, place: str) -> pa.Array:
         place: What to call the column in an error, such as ``"key column 0"``.
 
     Raises:
-        StateError: When the column's type does not fit, or a value cannot be kept exactly.
+        StateError: When the column's type does not fit.
+        DataError: When a value cannot be kept exactly.
     """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_dictionary(array.type):
@@ -129,9 +131,9 @@ def _cast(array: pa.Array, scalar: Scalar, wanted: pa.DataType, place: str) -> p
     if scalar.kind == "float" and pa.types.is_integer(array.type):
         return array.cast(wanted, safe=False)  # rounds to the nearest, as float(int) does
     try:
-        return array.cast(wanted)
+        return exact_cast(array, wanted)
     except pa.ArrowInvalid as error:
-        row = _first_row(array, lambda part: part.cast(wanted))
+        row = _first_row(array, lambda part: exact_cast(part, wanted))
         raise _unkept(array, row, scalar, place) from error
 
 
@@ -180,8 +182,8 @@ def _first_row(array: pa.Array, attempt: Callable[[pa.Array], Any]) -> int:
     return low
 
 
-def _unkept(array: pa.Array, row: int, scalar: Scalar, place: str) -> StateError:
-    return StateError(
+def _unkept(array: pa.Array, row: int, scalar: Scalar, place: str) -> DataError:
+    return DataError(
         f"{place} holds a value that {scalar} cannot keep exactly",
         hint=f"give values that fit {type_in_words(arrow_type(scalar))}, years 1 to 9999",
         row=row,

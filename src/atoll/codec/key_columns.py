@@ -44,7 +44,7 @@ from atoll.codec.keys import (
     TAG_NONE,
     encode_element,
 )
-from atoll.errors import StateError
+from atoll.errors import DataError, StateError
 from atoll.schema import Scalar
 
 __all__ = ["KeyColumn", "empty_keys", "encode_columns"]
@@ -150,8 +150,9 @@ def encode_columns(columns: Sequence[Any], kinds: Sequence[Scalar]) -> KeyColumn
         kinds: The scalar of each; narrower and otherwise encoded columns are cast.
 
     Raises:
-        StateError: When a column's type does not fit, a value cannot be kept exactly, or a
-            null stands where none may; names the row and the column.
+        StateError: When a column's type does not fit.
+        DataError: When a value cannot be kept exactly, or a null stands where none may; names the
+            row and the column.
     """
     if len(columns) != len(kinds) or not columns:
         raise StateError(
@@ -175,7 +176,7 @@ def _element_pieces(array: pa.Array, scalar: Scalar, place: str) -> list[_Piece]
         return _ENCODERS[scalar.kind](array, scalar, place)
     present = present_rows(array)
     if not scalar.optional:
-        raise StateError(
+        raise DataError(
             f"{place} holds a null, which {scalar} does not allow",
             hint="drop such rows first, or declare the type as X | None",
             row=int(np.flatnonzero(~present)[0]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,14 @@ from atoll.dataflow.operators.columns import bare_column
 if TYPE_CHECKING:
     from atoll.dataflow.stream import Stream
 
-__all__ = ["Projection"]
+__all__ = ["Projection", "is_computed"]
+
+_COMPUTED = re.compile(r"__e\d+\Z")
+
+
+def is_computed(column: str) -> bool:
+    """Whether a column was made here, so that nobody else knows its name."""
+    return _COMPUTED.match(column) is not None
 
 
 class Projection:

@@ -51,6 +51,7 @@ __all__ = [
     "declared_at",
     "is_rejectable",
     "placed",
+    "row_words",
 ]
 
 
@@ -100,6 +101,7 @@ def blame(
     if isinstance(error, AtollError):
         for name, value in where.items():
             error.context.setdefault(name, value)
+        error.permanent = False  # the function may have asked somebody else
         return error
     if isinstance(error, MemoryError):  # not the function's fault alone: less at once may fit
         message = f"out of memory in a function of {operator.title}"
@@ -115,6 +117,11 @@ def blame(
     return blamed
 
 
+def row_words(row: Row) -> str:
+    """A row as an error shows it, cut where it is long."""
+    return repr(row)[:_ROW_TEXT_MAX]
+
+
 def is_rejectable(error: Exception) -> bool:
     """Whether an error is the function's, not the disk's, the memory's or another life's."""
     return not isinstance(error, _NEVER_REJECTED)
@@ -127,7 +134,7 @@ def _where(operator: Step, row: Row | None, trace: TracebackType | None) -> dict
     if frames:
         where["line"] = f"{(own or frames)[-1].filename}:{(own or frames)[-1].lineno}"
     if row is not None:
-        where["row"] = repr(row)[:_ROW_TEXT_MAX]
+        where["row"] = row_words(row)
     return where
 
 

@@ -268,9 +268,8 @@ class Actions:
         if self.mirrored is not None:
             named = self.mirrored.completed(plan.id, plan.mirrors)
             plan = msgspec.structs.replace(plan, mirrors=named)
-        outcome = self.executor.run(
-            plan, self.epoch.number, command.version, command.placement, timeout
-        )
+        run = self.executor.run_carefully if command.careful else self.executor.run
+        outcome = run(plan, self.epoch.number, command.version, command.placement, timeout)
         if self.charts is not None:
             audit(self.charts, plan.ranges, command.placement.units, outcome.jobs)
             rows = rows_by_step(self.charts, outcome.jobs)

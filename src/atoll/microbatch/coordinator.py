@@ -20,6 +20,10 @@ IDLE, paused. Another placement is tried by the next attempt: it stands when tha
 committed, and the old one when it failed. The steps carry the numbers of the protocol
 (``docs/concepts/microbatch.md``).
 
+An attempt that met a record which no attempt can process is followed at once by a *careful* one,
+which finds such records and names them or sets them aside. When that meets another, the topology
+has FAILED: to try again would give the same.
+
 Whoever runs the coordinator executes the command and reports the matching event; nothing here
 reads a clock, a file or Spark, so a test can drive every order of events in microseconds.
 """
@@ -110,7 +114,7 @@ def _decide(state: State, event: Event) -> tuple[State, Command]:
         case Resume():
             state = replace(state, condition=Condition.RUNNING, paused=None)
             state = replace(state, cutting=Cutting(), room=0)
-            return _go_on(replace(state, failures=0, blamed=0, failure=None))
+            return _go_on(replace(state, failures=0, blamed=0, failure=None, careful=False))
         case AskCheckpoint(lost):
             asked = replace(state.asked, came=state.asked.came + 1)
             known = state.checkpoints.without(lost)
@@ -266,7 +270,7 @@ def _planned(state: State, event: PlanReady) -> tuple[State, Command]:
         state.last
     ):
         state = replace(state, asked=replace(asked, planned=asked.came))
-    state = replace(state, plan=plan, failures=0, blamed=0, failure=None)
+    state = replace(state, plan=plan, failures=0, blamed=0, failure=None, careful=False)
     return _attempt(replace(state, cutting=Cutting() if event.found else WEIGHED))
 
 
@@ -288,7 +292,7 @@ def _cut(state: State, plan: Plan) -> tuple[State, Command]:
     """From now on every attempt follows the revision, which has all its tries before it."""
     assert state.plan is not None
     assert plan.id == state.plan.id, "a revision is one of the same plan"
-    state = replace(state, plan=plan, failures=0, blamed=0, cutting=Cutting())
+    state = replace(state, plan=plan, failures=0, blamed=0, careful=False, cutting=Cutting())
     return _attempt(state)
 
 
@@ -303,7 +307,7 @@ def _attempt(state: State) -> tuple[State, Command]:
         placement = state.placing.to
         state = replace(state, placing=replace(state.placing, tried=True))
     assert state.plan is not None
-    return state, RunAttempt(state.plan, state.version, placement)
+    return state, RunAttempt(state.plan, state.version, placement, state.careful)
 
 
 def _failed(state: State, failure: ActorFailure) -> tuple[State, Command]:
@@ -311,14 +315,18 @@ def _failed(state: State, failure: ActorFailure) -> tuple[State, Command]:
     assert state.step in (Step.IDLE, Step.PRIME, Step.PROCESS, Step.COMMIT)
     step = Step.PRIME if state.plan is None else Step.PROCESS
     environmental = is_environmental(failure)  # blames nobody and is waited out
-    blamed = state.blamed + (0 if environmental else 1)
+    met = failure.permanent and not state.careful and step == Step.PROCESS
+    blamed = state.blamed + (0 if environmental or met else 1)
     state = replace(state, step=step, blamed=blamed, failures=state.failures + 1)
     cutting = state.cutting.after(failure, state.plan)
     state = replace(state, failure=failure, commit=None, cutting=cutting)
+    if met:  # a placement on trial is not at fault, and is tried again
+        return replace(state, careful=True), Wait(0)
     if state.placing is not None and state.placing.tried:  # so the old placement stands
         placed = Answer(state.placing.ticket, failure)
         state = replace(state, placing=None, placed=placed)
-    if blamed >= state.options.retry_attempts_max and cutting.why is None:
+    spent = blamed >= state.options.retry_attempts_max and cutting.why is None
+    if failure.permanent or spent:
         return replace(state, condition=Condition.FAILED), Wait(None)
     return state, _back_off(state, environmental=environmental)
 

@@ -134,6 +134,8 @@ class State:
     commit: Commit | None = None
     blamed: int = 0
     """How many of the failures count towards the limit: not those of the environment."""
+    careful: bool = False
+    """Whether an attempt at this microbatch met a record that cannot be processed."""
     owed: tuple[Commit, ...] = ()
     """Commits whose rows for other depots may not have been delivered yet, oldest first."""
     asked: Asked = Asked()
@@ -391,6 +393,8 @@ class RunAttempt:
     plan: Plan
     version: int
     placement: Placement = NOWHERE
+    careful: bool = False
+    """Whether to find the records that cannot be processed, which an attempt before met."""
 
 
 @dataclass(frozen=True, slots=True)

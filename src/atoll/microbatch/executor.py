@@ -36,6 +36,18 @@ class Executor(Protocol):
             AttemptError: When a task failed, an executor was lost or the time was over.
         """
 
+    def run_carefully(
+        self, plan: Plan, epoch: int, version: int, placement: Placement, timeout_seconds: float
+    ) -> Outcome:
+        """As :meth:`run`, of records that made an attempt fail which will always do so.
+
+        It may take longer. Each such record is found; those of a topology with a dead-letter
+        depot are set aside, else the failure names the first.
+
+        Raises:
+            AttemptError: As :meth:`run`.
+        """
+
     def prepare(self, placement: Placement, commit: Commit) -> None:
         """Get ready to run on another placement, beside the attempts on the present one.
 

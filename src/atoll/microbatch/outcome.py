@@ -55,6 +55,8 @@ class ActorFailure(msgspec.Struct, frozen=True):
     """Where it was wrong."""
     trace: str = ""
     """For the log, never for a person's screen."""
+    permanent: bool = False
+    """Whether the same records bring it again, however often they are tried."""
 
 
 class StagedFile(msgspec.Struct, frozen=True):
@@ -211,7 +213,9 @@ def failure_of(error: BaseException) -> ActorFailure:
     """An error as data."""
     if isinstance(error, AtollError):
         context = {name: str(value) for name, value in error.context.items()}
-        return ActorFailure(error.code, error.message, error.hint, context)
+        return ActorFailure(
+            error.code, error.message, error.hint, context, permanent=error.permanent
+        )
     if isinstance(error, OSError) and error.errno in _ENVIRONMENT:
         file = {} if error.filename is None else {"file": str(error.filename)}
         hint = "check free space, permissions and the disk's health"

@@ -13,6 +13,7 @@ from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome
+from atoll.spark.careful_frames import CarefulFrames, Looking
 from atoll.spark.failures import is_broken
 from atoll.spark.frames import JobFrames
 from atoll.spark.handing import handing
@@ -58,6 +59,7 @@ class SparkExecutor:
         depots: The depots that it reads, by name.
         options: What attempts are run with until others are told.
         seated: Whether tasks want to run on the host of their unit: on a cluster.
+        careful: Whether its attempts find the records that cannot be processed.
     """
 
     def __init__(  # noqa: PLR0913  # injected once, by the deployment
@@ -71,14 +73,18 @@ class SparkExecutor:
         options: Options,
         *,
         seated: bool = False,
+        careful: bool = False,
     ) -> None:
         """Pickle the program once."""
         self._sessions = sessions
+        self.careful = careful
+        self._carefully: SparkExecutor | None = None
+        self._told: set[tuple[int, int]] = set()
         self.program = program
         self.graph = graph
         self.cut = cut
         self.depots = depots
-        self.specs = JobSpecs(program, cut, depots, options)
+        self.specs = JobSpecs(program, cut, depots, options, careful=careful)
         self.operators = self.specs.operators
         self.schemas = schemas
         self.shipped = ship(program, graph)
@@ -107,6 +113,7 @@ class SparkExecutor:
         if session is not self.session:
             self._live_on(session)
         self._place(placement)
+        self._told.clear()
         done: list[JobOutcome] = []
         with self._limited(timeout_seconds) as limit:
             for job in self.program.jobs:
@@ -119,6 +126,29 @@ class SparkExecutor:
                     raise AttemptError(outcome.failure)
                 done.append(outcome)
         return Outcome(done)
+
+    def run_carefully(
+        self, plan: Plan, epoch: int, version: int, placement: Placement, timeout_seconds: float
+    ) -> Outcome:
+        """Run the jobs with guards before their column steps; all rows say where they are from.
+
+        Raises:
+            AttemptError: As :meth:`run`.
+        """
+        if self._carefully is None:
+            self._carefully = SparkExecutor(
+                self._sessions,
+                self.program.tracking(self.operators),
+                self.graph,
+                self.cut,
+                self.schemas,
+                self.depots,
+                self.specs.options,
+                seated=self.seated,
+                careful=True,
+            )
+        self._carefully.tune(self.specs.options)
+        return self._carefully.run(plan, epoch, version, placement, timeout_seconds)
 
     def prepare(self, placement: Placement, commit: Commit) -> None:
         """Let the workers unpack the program and bring the stores up to date that they will own.
@@ -149,6 +179,8 @@ class SparkExecutor:
         for limit in (self.limit, self.preparing):
             if limit is not None:
                 limit.cancel()
+        if self._carefully is not None:
+            self._carefully.cancel()
 
     def forget(self, microbatch: int) -> None:
         """Drop the rows staged by attempts at a microbatch."""
@@ -188,11 +220,15 @@ class SparkExecutor:
         """Pickle the program anew when it runs elsewhere."""
         if placement != self.program.placement:
             self.program = self.program.placed(placement)
-            self.specs = JobSpecs(self.program, self.cut, self.depots, self.specs.options)
+            self.specs = JobSpecs(
+                self.program, self.cut, self.depots, self.specs.options, careful=self.careful
+            )
             self._ship()
 
     def _collected(self, limit: JobLimit, job: JobProgram, spec: JobSpec) -> list[Manifest]:
         frames = self._frames_of(job, len(spec.splits))
+        if isinstance(frames, CarefulFrames):
+            frames.looking = Looking(self.program, spec, limit.collect, self._told)
         self.session.conf.set(_TRANSFER, str(self._transfer_rows(spec)))
         try:
             with handing(self.session, self.program, spec):
@@ -216,7 +252,8 @@ class SparkExecutor:
         """The job's frames, built by the first microbatch that has so many reading tasks."""
         key = job.index, reading_tasks
         if key not in self.frames:
-            self.frames[key] = JobFrames(
+            kind = CarefulFrames if self.careful else JobFrames
+            self.frames[key] = kind(
                 self.seats,
                 self.program.placement,
                 self.shipped,

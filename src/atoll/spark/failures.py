@@ -15,11 +15,18 @@ from pathlib import Path
 import msgspec
 from py4j.protocol import Py4JNetworkError
 
-from atoll.errors import AtollError, StorageError
+from atoll.errors import AtollError, DataError, StorageError
 from atoll.microbatch.outcome import ActorFailure, too_large
 from atoll.tasks.attempt import described
 
-__all__ = ["StepFailureError", "is_broken", "job_failure", "telling"]
+__all__ = [
+    "EXPRESSION_HINT",
+    "StepFailureError",
+    "is_broken",
+    "job_failure",
+    "telling",
+    "value_problem",
+]
 
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] ")
 _STATE = " SQLSTATE: "
@@ -43,6 +50,14 @@ _WORKER_LOST = (
     "Python worker failed to connect back",
     "Remote RPC client disassociated",
 )
+
+_OF_DATA = ("22", "23", "54", "P0001")
+"""How the SQLSTATE begins of what Spark finds wrong with values, which every attempt repeats.
+
+22 are the data exceptions of the standard (a cast, a division by zero, a number out of range, an
+index outside an array), 23 what breaks a constraint (a map's key twice), 54 what grows beyond a
+limit, and P0001 what ``assert_true`` and ``raise_error`` raise.
+"""
 
 
 class StepFailureError(Exception):
@@ -114,17 +129,54 @@ def job_failure(error: Exception) -> ActorFailure:
             {},
             text,
         )
-    lines = _lines(text)
+    said, state = _said(error)
+    lines = _lines(said)
     hint = None
     if lines and _CONDITION.match(lines[0]):  # an expression failed on a value
         gist, _, _ = lines[0].partition(_STATE)
         marks = [at for at, line in enumerate(lines[:-1]) if line.startswith("== SQL")]
         if marks:
             gist = f"{gist} (in {lines[marks[0] + 1]})"
-        hint = "mend the expression or filter such rows out, deploy again and resume the topology"
+        hint = EXPRESSION_HINT
     else:
         gist = _last_before_stack(lines) or type(error).__name__
-    return ActorFailure("E-SPARK", f"the Spark job failed: {gist}", hint, {}, text)
+    permanent = state.startswith(_OF_DATA)
+    code = DataError.code if permanent else "E-SPARK"
+    message = f"the Spark job failed: {gist}"
+    return ActorFailure(code, message, hint, {}, text, permanent)
+
+
+EXPRESSION_HINT = (
+    "mend the expression or filter such rows out, deploy again and resume the topology"
+)
+
+
+def value_problem(error: Exception) -> str | None:
+    """What Spark says is wrong with a value; None when that is not what it raised."""
+    text, state = _said(error)
+    if not state.startswith(_OF_DATA):
+        return None
+    said, _, _ = text.strip().splitlines()[0].partition(_STATE)
+    return said
+
+
+def _said(error: Exception) -> tuple[str, str]:
+    """What Spark says and its SQLSTATE, empty when it has none.
+
+    Where a thread of Spark's own ran into it, the JVM hands out an error of that thread's, and
+    Spark's is its cause.
+    """
+    state = getattr(error, "getSqlState", None)
+    if state is not None:
+        return str(error), state() or ""
+    cause = getattr(error, "java_exception", None)
+    while cause is not None:
+        with contextlib.suppress(Exception):  # it is no error of Spark's
+            found = cause.getSqlState()
+            if found:
+                return str(cause.getMessage()), str(found)
+        cause = cause.getCause()
+    return str(error), ""
 
 
 def is_broken(error: BaseException) -> bool:

@@ -188,8 +188,11 @@ class JobFrames:
                 return self._stepped(operator, self._frame(inputs[0]))
             case op.ColumnOperator(inputs=inputs):
                 frames = [self._frame(each) for each in inputs]
-                return self.columns.apply(operator, frames, self.reading_tasks)
+                return self._columned(operator, frames)
         raise AssertionError(operator)
+
+    def _columned(self, operator: op.ColumnOperator, frames: Sequence[DataFrame]) -> DataFrame:
+        return self.columns.apply(operator, frames, self.reading_tasks)
 
     def _stepped(self, operator: op.BatchOperator, frame: DataFrame) -> DataFrame:
         """The frame after a Python step; rows that it rejects are put aside.

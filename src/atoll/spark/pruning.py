@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["columns_used", "lasts"]
+__all__ = ["columns_used", "lasts", "referenced"]
 
 _Used = frozenset[str] | None
 
@@ -58,9 +58,9 @@ def _walk(node: Any, used: _Used, readers: set[str]) -> Iterator[tuple[str, _Use
             yield function, used
             return
     if name in ("Project", "Aggregate"):
-        used = _referenced(node)
+        used = referenced(node)
     elif name == "Filter" and used is not None:
-        used |= _referenced(node)
+        used |= referenced(node)
     else:
         used = None
     children = node.children()
@@ -68,6 +68,7 @@ def _walk(node: Any, used: _Used, readers: set[str]) -> Iterator[tuple[str, _Use
         yield from _walk(children.apply(index), used, readers)
 
 
-def _referenced(node: Any) -> frozenset[str]:
+def referenced(node: Any) -> frozenset[str]:
+    """The columns that a plan's node reads of those below it."""
     attributes = node.references().toSeq()
     return frozenset(attributes.apply(index).name() for index in range(attributes.size()))

@@ -13,16 +13,18 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
-from atoll.dataflow.rows import ORIGIN_FIELD, conformed
+from atoll.dataflow.rows import ORIGIN_FIELD, conformed, rows_of
 from atoll.dataflow.usercode import Rejects
 from atoll.microbatch.accounts import PART_TASKS, STEP_TASKS, RowsRead
 from atoll.microbatch.faults import chain_faults, refuse
 from atoll.microbatch.outcome import ActorFailure, Manifest
 from atoll.spark.failures import telling
+from atoll.spark.guarding import GUARD, Guarded
 from atoll.spark.handing import handed_spec
 from atoll.spark.shipping import Shipped
 from atoll.tasks.actor import run_actor
 from atoll.tasks.attempt import check_reads, described
+from atoll.tasks.careful import Refusing
 from atoll.tasks.chain import feed, feed_splits, packers_of, run_steps
 from atoll.tasks.charts import step_charts
 from atoll.tasks.exchange import INLINE_BYTES_MAX, Blob, failure_file, park, unwrap, wrap
@@ -43,6 +45,7 @@ __all__ = [
     "HandedTask",
     "PackTask",
     "ReadTask",
+    "RefuseTask",
     "StepTask",
     "WarmTask",
     "reader_name",
@@ -154,7 +157,7 @@ class StepTask(_Task):
                 rows = conformed(batch, tracked=self.tracked)
                 nothing = pa.nulls(len(rows), pa.binary())
                 yield pa.RecordBatch.from_arrays([*rows.columns, nothing], schema=columns)
-            task = self._task()
+            task = _beside(*self.chain.numbers)
             blobs = [rows for _, rows in packer.finish()]
             for rows in blobs:
                 yield _told(columns, _wrapped(program, spec, (REJECTS, task), rows))
@@ -171,11 +174,40 @@ class StepTask(_Task):
         charts = step_charts(self.chain)
         refuse(spec.job, chain_faults(charts[0].name, charts, counts.rows, counts.aside))
 
-    def _task(self) -> int:
-        """A number that no packing task has."""
-        (step,) = self.chain.numbers
-        spark_partition = TaskContext.get().partitionId()  # type: ignore[union-attr]  # in a task
-        return STEP_TASKS * (1 + step) + spark_partition
+
+@dataclass(frozen=True)
+class RefuseTask(_Task):
+    """Sets aside the rows on which an expression of a column step fails."""
+
+    guarded: Guarded
+    step: int
+    at: int
+    """Which of the step's inputs it is."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows with their guards in, blobs of rejected rows out."""
+        program, spec, _ = self.parts()
+        with telling(failure_file(program, spec)):
+            packer = RejectPacker(program, spec)
+            refusing = Refusing(self.guarded, packer)
+            for batch in batches:
+                refused = pa.Table.from_batches([batch]).drop_columns([GUARD])
+                seen = rows_of(batch.select(self.guarded.columns))
+                guards = batch.column(GUARD).to_pylist()
+                for position, (place, row) in enumerate(zip(guards, seen, strict=True)):
+                    refusing.refuse(refused, position, self.guarded.error(place, row))
+            task = _beside(self.step) + self.at * (STEP_TASKS // 2)
+            blobs = [rows for _, rows in packer.finish()]
+            for rows in blobs:
+                yield _placed(0, _wrapped(program, spec, (REJECTS, task), rows))
+            receipt = receipt_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
+            yield _placed(0, _wrapped(program, spec, (RECEIPTS, task), receipt))
+
+
+def _beside(step: int) -> int:
+    """A number for a task of a step, that no packing task has."""
+    spark_partition = TaskContext.get().partitionId()  # type: ignore[union-attr]  # in a task
+    return STEP_TASKS * (1 + step) + spark_partition
 
 
 @dataclass(frozen=True)

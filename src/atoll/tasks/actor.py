@@ -40,6 +40,7 @@ from atoll.tasks import (
     windows,
 )
 from atoll.tasks.appending import AppendWriter
+from atoll.tasks.careful import FIRST
 from atoll.tasks.chain import mapping_of
 from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.first_seen import FirstSeenTerminal, first_seen
@@ -109,6 +110,7 @@ class _Actor:
         delivery = delivered(self.program, self.spec, self.unit, blobs)
         appending = AppendWriter(self.program, self.spec, self.token, self.store)
         self.rejecting = RejectWriter(self.program, self.spec, self.token, self.store)
+        self.refused = (self.rejecting.own or FIRST) if self.spec.careful else None
         spreading = SpreadTaker(self.job)
         observing = ObserveTaker(self.job)
         blobs = self.rejecting.take(appending.take(delivery.blobs))
@@ -295,7 +297,7 @@ class _Actor:
             case WindowTerminal(pstate=name):
                 due = self._due(name)
                 out, self.agenda[name] = windows.run(
-                    terminal, rows, self.spec.times, due, sessions.get
+                    terminal, rows, self.spec.times, due, sessions.get, self.refused
                 )
                 self.emitted[terminal.tag] = out
             case ProcessTerminal(timers=str(name)):
@@ -309,17 +311,19 @@ class _Actor:
         """A step that does nothing without rows."""
         match terminal:
             case FoldTerminal():
-                self.emitted[terminal.tag] = fold.fold_rows(terminal, rows)
+                self.emitted[terminal.tag] = fold.fold_rows(terminal, rows, self.refused)
             case LookupTerminal(pstate=name):
                 self.emitted[terminal.tag] = lookup.look_up(
                     terminal, rows, lambda vnode: sessions.get(name, vnode)
                 )
             case FirstSeenTerminal(pstate=name):
                 self.emitted[terminal.tag] = first_seen(
-                    terminal, rows, lambda vnode: sessions.get(name, vnode)
+                    terminal, rows, lambda vnode: sessions.get(name, vnode), self.refused
                 )
             case AggregateTerminal(pstate=name):
-                aggregate.fold(terminal, rows, lambda vnode: sessions.get(name, vnode))
+                aggregate.fold(
+                    terminal, rows, lambda vnode: sessions.get(name, vnode), self.refused
+                )
             case ProcessTerminal():
                 self._process(terminal, rows, sessions)
 

@@ -12,8 +12,10 @@ import pyarrow as pa
 from atoll.codec.keys import successor
 from atoll.tasks.packing import VNODE, encoded_keys
 from atoll.tasks.program import AggregateTerminal
+from atoll.tasks.taking import takeable
 
 if TYPE_CHECKING:
+    from atoll.dataflow.usercode import Rejects
     from atoll.pstate.session import VnodeSession
     from atoll.tasks.timed_terminals import WindowTerminal
 
@@ -44,31 +46,58 @@ class Merged:
 
 
 def fold(
-    terminal: AggregateTerminal | WindowTerminal, tables: list[pa.Table], session_of: SessionOf
+    terminal: AggregateTerminal | WindowTerminal,
+    tables: list[pa.Table],
+    session_of: SessionOf,
+    rejects: Rejects | None = None,
 ) -> dict[int, list[bytes]]:
     """Merge the rows of ``tables`` (in row order) into the terminal's PState.
+
+    Args:
+        terminal: The step.
+        tables: Its rows.
+        session_of: The open session of a vnode.
+        rejects: Where a careful attempt sends the rows that no total can take; None in others.
 
     Returns:
         The keys of the entries that were written, by vnode.
     """
-    done = merged(terminal, tables, session_of)
+    done = merged(terminal, tables, session_of, rejects)
     return {vnode: done.keys[start:stop] for vnode, start, stop in done.slices}
 
 
 def merged(
-    terminal: AggregateTerminal | WindowTerminal, tables: list[pa.Table], session_of: SessionOf
+    terminal: AggregateTerminal | WindowTerminal,
+    tables: list[pa.Table],
+    session_of: SessionOf,
+    rejects: Rejects | None = None,
 ) -> Merged:
     """As :func:`fold`, and what it wrote over."""
-    entries = _entries(terminal, pa.concat_tables(tables).combine_chunks())
+    table = pa.concat_tables(tables).combine_chunks()
+    if rejects is not None:
+        table = takeable(
+            terminal, table, lambda part: _computed(terminal, part, session_of), rejects
+        )
+        if not table.num_rows:
+            return Merged([], [], [], [])
     if isinstance(terminal, AggregateTerminal) and terminal.deletes == "all below":
-        return _deleted_below(entries, session_of)
+        return _deleted_below(_entries(terminal, table), session_of)
+    done = _computed(terminal, table, session_of)
+    for vnode, start, stop in done.slices:
+        rows = slice(start, stop)
+        session_of(vnode).put_many(done.keys[rows], done.values[rows], done.olds[rows])
+    return done
+
+
+def _computed(
+    terminal: AggregateTerminal | WindowTerminal, table: pa.Table, session_of: SessionOf
+) -> Merged:
+    """What the rows make of the entries; nothing is written."""
+    entries = _entries(terminal, table)
     olds: list[bytes | None] = []
     for vnode, start, stop in entries.slices:
         olds.extend(session_of(vnode).get_many(entries.keys[start:stop]))
-    values = _merged(terminal, olds, entries)
-    for vnode, start, stop in entries.slices:
-        session_of(vnode).put_many(entries.keys[start:stop], values[start:stop], olds[start:stop])
-    return Merged(entries.keys, olds, values, entries.slices)
+    return Merged(entries.keys, olds, _merged(terminal, olds, entries), entries.slices)
 
 
 def _deleted_below(entries: _Entries, session_of: SessionOf) -> Merged:

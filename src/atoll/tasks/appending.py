@@ -16,15 +16,17 @@ import pyarrow as pa
 
 from atoll.codec.records import RecordCodec
 from atoll.depot.partitioner import Custom, HashBy, Partitioner, Placer, Random
-from atoll.errors import RecordsRefusedError
+from atoll.errors import AtollError, RecordsRefusedError
 from atoll.microbatch.objects import AppendedRows
 from atoll.pstate.history import FileRef
+from atoll.tasks.careful import Refusing, sift, tried
 from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.program import AppendTerminal
 from atoll.tasks.tally import PackCounts
 
 if TYPE_CHECKING:
     from atoll.dataflow.declared import DepotDeclaration
+    from atoll.dataflow.usercode import Rejects
     from atoll.storage.local import LocalStore
     from atoll.tasks.program import JobSpec, Program
 
@@ -57,11 +59,13 @@ class AppendPacker:
     Args:
         terminal: The step.
         unit: Whose actor writes the rows.
+        rejects: Where a careful attempt sends the rows that the depot refuses; None in others.
     """
 
-    def __init__(self, terminal: AppendTerminal, unit: int) -> None:
+    def __init__(self, terminal: AppendTerminal, unit: int, rejects: Rejects | None = None) -> None:
         """An empty packer."""
         self.terminal = terminal
+        self.refusing = None if rejects is None else Refusing(terminal, rejects)
         self.unit = unit
         self.batches: list[pa.RecordBatch] = []
         self.counts = PackCounts()
@@ -79,6 +83,8 @@ class AppendPacker:
             RecordsRefusedError: When the depot would refuse a row.
             UserCodeError: When the depot's partitioner raises.
         """
+        if self.refusing is not None:
+            self._sift(self.refusing)
         self.counts.all_for(self.unit, sum(each.num_rows for each in self.batches))
         if not self.batches or only not in (None, self.unit):
             return
@@ -96,17 +102,40 @@ class AppendPacker:
         codec = RecordCodec(terminal.schema)
         placer = Placer(terminal.partitioner, terminal.schema, terminal.partitions, terminal.depot)
         for batch in self.batches:
-            known = [name for name in terminal.schema.names if name in batch.schema.names]
-            checked = codec.from_arrow(batch.select(known))
-            if checked.refused_count:
-                raise RecordsRefusedError(
-                    f"append_to has {checked.refused_count} of {batch.num_rows} rows that depot "
-                    f"{terminal.depot!r} does not hold: {checked.refusals[0].reason}",
-                    hint="filter such rows out with where(...), or fill in what is missing",
-                    depot=terminal.depot,
-                )
-            placer.divide(checked.batch)
-            yield checked.batch
+            yield self._fitting(batch, codec, placer)
+
+    def _sift(self, refusing: Refusing) -> None:
+        """Keep the rows that the depot holds; the others are refused."""
+        terminal = self.terminal
+        codec = RecordCodec(terminal.schema)
+        placer = Placer(terminal.partitioner, terminal.schema, terminal.partitions, terminal.depot)
+        good: list[pa.RecordBatch] = []
+        for batch in self.batches:
+            rows = pa.Table.from_batches([batch])
+
+            def take(first: int, stop: int, batch: pa.RecordBatch = batch) -> AtollError | None:
+                part = batch.slice(first, stop - first)
+                return tried(lambda: good.append(self._fitting(part, codec, placer)))
+
+            with terminal.blamed():
+                for position, error in sift(0, batch.num_rows, take):
+                    refusing.refuse(rows, position, error)
+        self.batches = good
+        self.counts.aside = refusing.count
+
+    def _fitting(self, batch: pa.RecordBatch, codec: RecordCodec, placer: Placer) -> pa.RecordBatch:
+        terminal = self.terminal
+        known = [name for name in terminal.schema.names if name in batch.schema.names]
+        checked = codec.from_arrow(batch.select(known))
+        if checked.refused_count:
+            raise RecordsRefusedError(
+                f"append_to has {checked.refused_count} of {batch.num_rows} rows that depot "
+                f"{terminal.depot!r} does not hold: {checked.refusals[0].reason}",
+                hint="filter such rows out with where(...), or fill in what is missing",
+                target=terminal.depot,
+            )
+        placer.divide(checked.batch)
+        return checked.batch
 
 
 class AppendWriter:

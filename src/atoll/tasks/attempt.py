@@ -62,6 +62,7 @@ class JobSpecs:
         cut: Its jobs.
         depots: The depots that it reads, by name.
         options: What the following attempts are run with.
+        careful: Whether these attempts find the records that cannot be processed.
     """
 
     def __init__(
@@ -70,8 +71,11 @@ class JobSpecs:
         cut: Fragments,
         depots: Mapping[str, BlockSource],
         options: Options = Options(),  # noqa: B008  # immutable
+        *,
+        careful: bool = False,
     ) -> None:
         """What is the same in every microbatch is found once."""
+        self.careful = careful
         self.options = options
         self.program = program
         self.depots = depots
@@ -132,6 +136,7 @@ class JobSpecs:
             },
             migrated_vnodes=_migrated(done),
             mirrors=plan.mirrors,
+            careful=self.careful,
         )
 
     def _check_planned(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from atoll.tasks.appending import AppendPacker
+from atoll.tasks.careful import FIRST
 from atoll.tasks.fold import group_mapping
 from atoll.tasks.handing_over import Packers
 from atoll.tasks.observing import ObservePacker
@@ -43,12 +44,14 @@ def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> Packers:
     ``sequence`` is the packing task's number: rows that any actor may take go to them in turn.
     """
     packers = Packers(program, spec, sequence)
+    aside = None if program.dead_letter is None else RejectPacker(program, spec, sequence)
+    refused = (aside or FIRST) if spec.careful else None
     for terminal in program.jobs[spec.job].terminals:
         if isinstance(terminal, ChangesTerminal):
             continue
         if isinstance(terminal, AppendTerminal):
             unit = program.units[sequence % len(program.units)]
-            packers[terminal.tag] = AppendPacker(terminal, unit)
+            packers[terminal.tag] = AppendPacker(terminal, unit, refused)
             continue
         if isinstance(terminal, MaterializeTerminal):
             unit = program.units[sequence % len(program.units)]
@@ -60,14 +63,18 @@ def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> Packers:
             continue
         mapping = mapping_of(program, terminal)
         if isinstance(terminal, FoldTerminal):
-            packers[terminal.tag] = Packer(terminal, mapping)
+            packers[terminal.tag] = Packer(terminal, mapping, tracked=spec.careful, rejects=refused)
             continue
         tracked = program.tracks(terminal)
         packers[terminal.tag] = Packer(
-            terminal, mapping, tracked=tracked, combine_rows_max=spec.combine_rows_max
+            terminal,
+            mapping,
+            tracked=tracked or spec.careful,
+            combine_rows_max=spec.combine_rows_max,
+            rejects=refused,
         )
-    if program.dead_letter is not None:
-        packers[REJECTS] = RejectPacker(program, spec, sequence)
+    if aside is not None:
+        packers[REJECTS] = aside
     return packers
 
 

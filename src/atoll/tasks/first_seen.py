@@ -22,6 +22,7 @@ from atoll.tasks.program import AggregateTerminal, FoldedField, KeyElement
 
 if TYPE_CHECKING:
     from atoll.dataflow import operators as op
+    from atoll.dataflow.usercode import Rejects
     from atoll.tasks.aggregate import SessionOf
 
 __all__ = [
@@ -43,10 +44,15 @@ class FirstSeenTerminal(AggregateTerminal):
 
 
 def first_seen(
-    terminal: FirstSeenTerminal, tables: list[pa.Table], session_of: SessionOf
+    terminal: FirstSeenTerminal,
+    tables: list[pa.Table],
+    session_of: SessionOf,
+    rejects: Rejects | None = None,
 ) -> pa.Table:
     """The keys of entries with new flags, and the flags, a column each: true, or null."""
-    folded = aggregate.merged(terminal, tables, session_of)
+    folded = aggregate.merged(terminal, tables, session_of, rejects)
+    if not folded.keys:
+        return terminal.emitted.empty_table()
     assert terminal.codec is not None
     old, new = (terminal.codec.decode_columns(each)[0] for each in (folded.olds, folded.values))
     flags = new_flags(old, new)

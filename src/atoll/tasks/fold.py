@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from atoll.placement.mapping import Mapping
 from atoll.tasks.packing import encoded_keys
+from atoll.tasks.taking import takeable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from atoll.codec.values import LeafCodec
+    from atoll.dataflow.usercode import Rejects
     from atoll.tasks.program import FoldedField, FoldTerminal
 
 __all__ = ["fold_rows", "group_mapping", "no_rows"]
@@ -33,9 +35,22 @@ def group_mapping(units: Sequence[int]) -> Mapping:
     return Mapping.even(max(_VNODES_LEAST, len(units)), units)
 
 
-def fold_rows(terminal: FoldTerminal, tables: list[pa.Table]) -> pa.Table:
-    """One row per combination of the keys, of partial states in the order of their rows."""
+def fold_rows(
+    terminal: FoldTerminal, tables: list[pa.Table], rejects: Rejects | None = None
+) -> pa.Table:
+    """One row per combination of the keys, of partial states in the order of their rows.
+
+    A careful attempt sends the rows that no total can take to ``rejects``.
+    """
     table = pa.concat_tables(tables).combine_chunks()
+    if rejects is not None:
+        table = takeable(terminal, table, lambda part: _rows(terminal, part), rejects)
+        if not table.num_rows:
+            return no_rows(terminal) if terminal.fires else terminal.emitted.empty_table()
+    return _rows(terminal, table)
+
+
+def _rows(terminal: FoldTerminal, table: pa.Table) -> pa.Table:
     columns = [table.column(index).combine_chunks() for index in range(1, table.num_columns)]
     width = len(terminal.elements)
     keys = encoded_keys(terminal, columns[:width], table.num_rows)

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
-from atoll.microbatch.accounts import REJECTS, Parcel, Receipt, RowsRead, TaskAccounts
+from atoll.microbatch.accounts import REJECTS, STEP_TASKS, Parcel, Receipt, RowsRead, TaskAccounts
 from atoll.microbatch.faults import delivery_faults, refuse
 from atoll.tasks.exchange import Blob, fetch
+from atoll.tasks.provenance import locating
 from atoll.tasks.tally import ChainCounts, PackCounts
 
 if TYPE_CHECKING:
@@ -84,10 +85,11 @@ class Packers(dict[int, "AnyPacker"]):
             only: The unit of an actor that packs for itself; else they are for all units.
         """
         parcels: dict[int, list[Parcel]] = defaultdict(list)
-        for tag, packer in self.items():
-            for unit, rows in packer.finish(only):
-                parcels[unit].append(_parcel(self.sequence, tag, rows))
-                yield unit, tag, rows
+        with locating(self.program, self.spec):
+            for tag, packer in self.items():
+                for unit, rows in packer.finish(only):
+                    parcels[unit].append(_parcel(self.sequence, tag, rows))
+                    yield unit, tag, rows
         units = self.program.units if only is None else (only,)
         teller = units[self.sequence % len(units)]
         for unit in units:
@@ -193,7 +195,7 @@ def delivered(program: Program, spec: JobSpec, unit: int, blobs: Iterable[Blob])
     return Delivery(
         rows,
         any(each.alone for each in receipts),
-        [each.task for each in receipts],
+        [each.task for each in receipts if each.task < STEP_TASKS],
         [each.told for each in receipts if each.told is not None],
         expected,
     )

@@ -59,13 +59,21 @@ class InlineExecutor:
         """
         self._cancelled.clear()
         self._place(placement)
-        limit = _Limit(timeout_seconds, self._cancelled)
-        done: list[JobOutcome] = []
-        for job in self.program.jobs:
-            spec = self.specs.spec(plan, epoch, version, job, done)
-            manifests = self._run_job(job, spec, limit) if has_work(job, spec) else []
-            done.append(JobOutcome(job.index, manifests))
-        return Outcome(done)
+        return self._run(self.specs, (plan, epoch, version), timeout_seconds)
+
+    def run_carefully(
+        self, plan: Plan, epoch: int, version: int, placement: Placement, timeout_seconds: float
+    ) -> Outcome:
+        """As :meth:`run`, and find the records that cannot be processed.
+
+        Raises:
+            AttemptError: As :meth:`run`.
+        """
+        self._cancelled.clear()
+        self._place(placement)
+        program = self.program.tracking(self.cut.number.values())
+        specs = JobSpecs(program, self.cut, self.depots, self.specs.options, careful=True)
+        return self._run(specs, (plan, epoch, version), timeout_seconds)
 
     def prepare(self, placement: Placement, commit: Commit) -> None:
         """Nothing: there is one process, which has run the program."""
@@ -83,34 +91,52 @@ class InlineExecutor:
         """Drop the rows staged by attempts at a microbatch."""
         self.specs.forget(microbatch)
 
+    def _run(
+        self, specs: JobSpecs, attempt: tuple[Plan, int, int], timeout_seconds: float
+    ) -> Outcome:
+        program = specs.program
+        limit = _Limit(timeout_seconds, self._cancelled)
+        done: list[JobOutcome] = []
+        for job in program.jobs:
+            spec = specs.spec(*attempt, job, done)
+            work = has_work(job, spec)
+            manifests = self._run_job(program, job, spec, limit) if work else []
+            done.append(JobOutcome(job.index, manifests))
+        return Outcome(done)
+
     def _place(self, placement: Placement) -> None:
         if placement != self.program.placement:
             self.program = self.program.placed(placement)
             self.specs = JobSpecs(self.program, self.cut, self.depots, self.specs.options)
 
-    def _run_job(self, job: JobProgram, spec: JobSpec, limit: _Limit) -> list[Manifest]:
+    def _run_job(
+        self, program: Program, job: JobProgram, spec: JobSpec, limit: _Limit
+    ) -> list[Manifest]:
         try:
-            blobs = self._packed(job, spec, limit)
+            blobs = _packed(program, job, spec, limit)
             manifests = []
-            for unit in self.program.units:
+            for unit in program.units:
                 limit.check()
-                manifests.append(run_actor(self.program, spec, unit, blobs.get(unit, ())))
+                manifests.append(run_actor(program, spec, unit, blobs.get(unit, ())))
         except AttemptError:
             raise
         except Exception as error:
             raise AttemptError(described(error)) from error
         return manifests
 
-    def _packed(self, job: JobProgram, spec: JobSpec, limit: _Limit) -> dict[int, list[Blob]]:
-        """What the reading tasks pack for each unit."""
-        blobs: dict[int, list[Blob]] = {}
-        for index in range(len(spec.splits)):
-            limit.check()
-            packers = packers_of(self.program, spec, index)
-            feed_splits(self.program, spec, job.chains, index, packers)
-            for unit, tag, rows in packers.parcels():
-                blobs.setdefault(unit, []).append((tag, index, rows))
-        return blobs
+
+def _packed(
+    program: Program, job: JobProgram, spec: JobSpec, limit: _Limit
+) -> dict[int, list[Blob]]:
+    """What the reading tasks pack for each unit."""
+    blobs: dict[int, list[Blob]] = {}
+    for index in range(len(spec.splits)):
+        limit.check()
+        packers = packers_of(program, spec, index)
+        feed_splits(program, spec, job.chains, index, packers)
+        for unit, tag, rows in packers.parcels():
+            blobs.setdefault(unit, []).append((tag, index, rows))
+    return blobs
 
 
 class _Limit:

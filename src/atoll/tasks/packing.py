@@ -3,6 +3,10 @@
 Rows do not cross the exchange one by one. A task folds them first where the aggregates allow it,
 computes each row's vnode, and writes the rows of one unit as one Arrow stream, which Spark moves
 as a single binary value. The receiving actor finds a column ``vnode`` in front of the others.
+
+In a careful attempt rows that have no place in the state are taken out here, and rows are folded
+on the actor alone: so that it can say which of them a total cannot take, each comes with its
+origin and itself in the last two columns.
 """
 
 from __future__ import annotations
@@ -12,13 +16,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from atoll.aggregates.kernels.types import exact_cast
 from atoll.codec.arrow_types import arrow_type
 from atoll.codec.key_columns import KeyColumn, empty_keys, encode_columns
 from atoll.dataflow.grouping import group, worth_combining
-from atoll.dataflow.rows import ORIGIN_FIELD, conformed
-from atoll.errors import StateError
+from atoll.dataflow.rows import ORIGIN, ORIGIN_FIELD, conformed
+from atoll.errors import AtollError, DataError, StateError
 from atoll.placement.vnodes import vnodes_by, vnodes_of
+from atoll.tasks.careful import Refusing, data_errors, sift, tried
 from atoll.tasks.join_terminals import JoinSideTerminal
 from atoll.tasks.program import (
     AggregateTerminal,
@@ -33,12 +40,16 @@ from atoll.tasks.tally import PackCounts
 from atoll.tasks.timed_terminals import TIMES, LiveSessionsTerminal, WindowTerminal
 
 if TYPE_CHECKING:
+    from atoll.dataflow.usercode import Rejects
     from atoll.placement.mapping import Mapping
     from atoll.schema import Scalar
 
-__all__ = ["VNODE", "Packer", "encoded_keys", "key_arrays", "unpack"]
+__all__ = ["ROW", "VNODE", "Packer", "encoded_keys", "key_arrays", "unpack"]
 
 VNODE = "__vnode"
+ROW = "__row"
+"""The column of the rows themselves, beside what an aggregate makes of them."""
+
 _FOLDING = AggregateTerminal | FoldTerminal | WindowTerminal
 _COMBINE_BYTES_MAX = 64 * 1024 * 1024
 """Rows of so many bytes are folded, however few they are."""
@@ -55,6 +66,7 @@ class Packer:
         tracked: Whether the rows say which records they came from.
         combine_rows_max: How many rows of an aggregate to collect before they are folded; all
             when None.
+        rejects: Where a careful attempt sends the rows that cannot be packed; None in others.
     """
 
     def __init__(
@@ -64,6 +76,7 @@ class Packer:
         *,
         tracked: bool = False,
         combine_rows_max: int | None = None,
+        rejects: Rejects | None = None,
     ) -> None:
         """An empty packer."""
         self.combine_rows_max = combine_rows_max
@@ -73,6 +86,7 @@ class Packer:
         kinds = _FOLDING | ProcessTerminal | LookupTerminal | JoinSideTerminal
         assert isinstance(terminal, kinds)
         self.terminal = terminal
+        self.refusing = None if rejects is None else Refusing(terminal, rejects)
         self.owners = np.asarray(mapping.units, dtype=np.int32)
         self.batches: list[pa.RecordBatch] = []
         self.counts = PackCounts()
@@ -91,7 +105,7 @@ class Packer:
         """The blobs, by unit; those of one unit only when the caller is that unit's actor.
 
         Raises:
-            StateError: When a row has no key where the PState needs one.
+            DataError: When a row has no key where the PState needs one.
         """
         if self.batches:
             self._fold()
@@ -120,15 +134,35 @@ class Packer:
         with self.terminal.blamed():
             rows = _with_keys(self.terminal, pa.Table.from_batches(self.batches).combine_chunks())
             self.counts.left_out += self._rows - rows.num_rows
-            if rows.num_rows:
-                self._folded.append(self._prepared(rows))
-                self.counts.made += self._folded[-1].num_rows
+            if self.refusing is not None:
+                self._sift(rows, self.refusing)
+                self.counts.aside = self.refusing.count
+            elif rows.num_rows:
+                self._prepare(rows)
         self.batches, self._rows, self._bytes = [], 0, 0
+
+    def _sift(self, rows: pa.Table, refusing: Refusing) -> None:
+        """Prepare the rows that can be; the others are refused."""
+        rows = _without_null_keys(self.terminal, rows, refusing)
+
+        def take(first: int, stop: int) -> AtollError | None:
+            part = rows.slice(first, stop - first).combine_chunks()
+            return tried(lambda: self._prepare(part))
+
+        for position, error in sift(0, rows.num_rows, take):
+            refusing.refuse(rows, position, error)
+
+    def _prepare(self, rows: pa.Table) -> None:
+        with data_errors():
+            self._folded.append(self._prepared(rows))
+        self.counts.made += self._folded[-1].num_rows
 
     def _prepared(self, rows: pa.Table) -> pa.Table:
         match self.terminal:
             case AggregateTerminal() | FoldTerminal() | WindowTerminal():
-                return _folded(self.terminal, rows, len(self.owners))
+                singly = self.refusing is not None and not _joins_sessions(self.terminal)
+                folded = _folded(self.terminal, rows, len(self.owners), combining=not singly)
+                return _with_themselves(self.terminal, folded, rows) if singly else folded
             case LookupTerminal(elements=elements, rows=schema):
                 vnodes = _vnodes(self.terminal, elements[:1], rows, len(self.owners))
                 return _with_vnodes(_chosen(rows, schema, tracked=self.tracked), vnodes)
@@ -158,7 +192,7 @@ def key_arrays(elements: tuple[KeyElement, ...], rows: pa.Table) -> list[pa.Arra
     """The key columns of the rows, in the Arrow types of their kinds.
 
     Raises:
-        StateError: When a column cannot be turned into its kind.
+        DataError: When a value cannot be turned into its kind.
     """
     arrays = []
     for element in elements:
@@ -170,7 +204,7 @@ def key_arrays(elements: tuple[KeyElement, ...], rows: pa.Table) -> list[pa.Arra
         try:
             arrays.append(_as_kind(array, element.kind))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise StateError(
+            raise DataError(
                 f"column {element.column!r} does not fit the key's type: {error}",
                 hint="cast the column so that every value of it fits",
             ) from error
@@ -181,7 +215,7 @@ def _as_kind(array: pa.Array, kind: Scalar) -> pa.Array:
     """Cast; the members of a tuple by position, whatever the struct's fields are called."""
     wanted = arrow_type(kind)
     if not pa.types.is_struct(wanted):
-        return array.cast(wanted)
+        return exact_cast(array, wanted)
     pairs = zip(array.flatten(), kind.items, strict=True)
     members = [_as_kind(member, item) for member, item in pairs]
     return pa.StructArray.from_arrays(members, fields=list(wanted), mask=array.is_null())
@@ -195,7 +229,7 @@ def encoded_keys(
     ``arrays`` are those of the terminal's key elements from the ``first`` on, or the first of them.
 
     Raises:
-        StateError: When a row has no key where the PState needs one.
+        DataError: When a row has no key where the PState needs one.
     """
     if not arrays:
         return empty_keys(rows)
@@ -204,12 +238,18 @@ def encoded_keys(
     try:
         return encode_columns(arrays, kinds)
     except StateError as error:
-        names = [element.column or repr(element.constant) for element in elements]
-        raise StateError(
-            f"{error.message}; the key columns are {', '.join(names)}",
-            hint="filter such rows out with where(...), or declare the key as X | None",
-            **error.context,
+        context = {name: value for name, value in error.context.items() if name != "row"}
+        raise DataError(
+            f"{error.message}; {_key_columns(elements)}", hint=_NULL_KEY_HINT, **context
         ) from error
+
+
+_NULL_KEY_HINT = "filter such rows out with where(...), or declare the key as X | None"
+
+
+def _key_columns(elements: Sequence[KeyElement]) -> str:
+    names = [element.column or repr(element.constant) for element in elements]
+    return f"the key columns are {', '.join(names)}"
 
 
 def _elements_of(terminal: Terminal) -> tuple[KeyElement, ...]:
@@ -235,16 +275,63 @@ def _with_keys(terminal: Terminal, rows: pa.Table) -> pa.Table:
     return rows
 
 
+def _without_null_keys(terminal: Terminal, rows: pa.Table, refusing: Refusing) -> pa.Table:
+    """The rows of which no key is null that must not be; the others are refused."""
+    if isinstance(terminal, ProcessTerminal) and terminal.route != "key":
+        return rows
+    elements = _elements_of(terminal)
+    for element in elements:
+        if element.column is None or element.kind.optional:
+            continue
+        missing = rows.column(element.column).is_null()
+        for position in pc.indices_nonzero(missing).to_pylist():
+            error = DataError(
+                f"the key {element.column} is null, which {element.kind} does not "
+                f"allow; {_key_columns(elements)}",
+                hint=_NULL_KEY_HINT,
+                column=element.column,
+            )
+            refusing.refuse(rows, position, error)
+        rows = rows.filter(pc.invert(missing)).combine_chunks()
+    return rows
+
+
+def _joins_sessions(terminal: Terminal) -> bool:
+    """Whether rows become sessions, which are stretches of time and no longer rows."""
+    return isinstance(terminal, WindowTerminal) and terminal.sessions is not None
+
+
+def _with_themselves(terminal: Terminal, folded: pa.Table, rows: pa.Table) -> pa.Table:
+    """What was made of the rows one by one, with their origins and themselves.
+
+    Raises:
+        DataError: When one has no key: what only the actor would find is found here.
+    """
+    width = len(_elements_of(terminal))
+    keys = [folded.column(1 + index).combine_chunks() for index in range(width)]
+    encoded_keys(terminal, keys, folded.num_rows)
+    seen = rows.drop_columns([ORIGIN])
+    itself = pa.StructArray.from_arrays(
+        [column.combine_chunks() for column in seen.columns], fields=list(seen.schema)
+    )
+    named = folded.append_column(ORIGIN_FIELD, rows.column(ORIGIN))
+    return named.append_column(ROW, itself)
+
+
 def _folded(
-    terminal: AggregateTerminal | FoldTerminal | WindowTerminal, rows: pa.Table, vnode_count: int
+    terminal: AggregateTerminal | FoldTerminal | WindowTerminal,
+    rows: pa.Table,
+    vnode_count: int,
+    *,
+    combining: bool = True,
 ) -> pa.Table:
     """Partial aggregates by key (or the lifted rows, where keys hardly repeat)."""
     keys = key_arrays(terminal.elements, rows)
     inputs = [[_input(rows, name) for name in each.columns] for each in terminal.fields]
     states: list[pa.Array] = []
-    combines = all(each.aggregator.combines for each in terminal.fields)
+    combines = combining and all(each.aggregator.combines for each in terminal.fields)
     grouping = None
-    if isinstance(terminal, WindowTerminal) and terminal.sessions is not None:
+    if _joins_sessions(terminal):
         grouping, keys = partial_sessions(keys)
     elif combines and worth_combining(keys, rows.num_rows):
         grouping = group(keys, rows.num_rows)

@@ -327,6 +327,10 @@ class Program:
         """The units that run its actors; Spark's partition ``i`` of actors is unit ``units[i]``."""
         return self.placement.units
 
+    def tracking(self, operators: abc.Iterable[int]) -> Program:
+        """The same program, of which the rows of these operators say which record they are of."""
+        return replace(self, tracked=frozenset(operators))
+
     def placed(self, placement: Placement) -> Program:
         """The same program on a placement."""
         return replace(self, placement=placement)
@@ -406,3 +410,5 @@ class JobSpec:
     """For each PState the vnodes that earlier jobs of this attempt rewrote."""
     mirrors: dict[str, int] = field(default_factory=dict)
     """For each other topology (``module/topology``) the commit as of which it is read."""
+    careful: bool = False
+    """Whether to find the rows that cannot be processed, which an attempt before met."""

@@ -106,11 +106,11 @@ _CALLING = op.Map | op.FlatMap | op.MapBatches | op.Keep | op.Numbered | op.Proc
 
 @contextmanager
 def locating(program: Program, spec: JobSpec) -> Iterator[None]:
-    """Let errors of user functions raised inside say topology, microbatch and record."""
+    """Let errors of rows and user functions raised inside say topology, microbatch and record."""
     try:
         yield
     except AtollError as error:
-        if "row" in error.context or "line" in error.context:
+        if error.permanent or "row" in error.context or "line" in error.context:
             error.context.setdefault("topology", program.topology)
             error.context.setdefault("microbatch", spec.id)
         origin = error.context.pop("origin", None)

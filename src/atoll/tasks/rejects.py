@@ -1,6 +1,6 @@
-"""Rows on which a user's function raised, on their way to the dead-letter depot.
+"""Rows that a function or a step refused, on their way to the dead-letter depot.
 
-A row is taken out where the function raised: in a reading task or in an actor. Reading tasks send
+A row is taken out where it was refused: in a reading task or in an actor. Reading tasks send
 what they took out to an actor, like rows, so that only what a winning task run found reaches a
 manifest. The actor writes it down durably, and the commit appends it to the depot with everything
 else of the microbatch, exactly once.
@@ -88,7 +88,7 @@ class RejectPacker:
         cause = error.__cause__ if line else None  # without a line it is Atoll that refused
         said = error.message if cause is None else f"{type(cause).__name__}: {cause}"
         text = row_text(row)
-        self._records.append((step.title, origin, said, line, text))
+        self._records.append((step.title, origin, said, line or step.place, text))
         self._bytes += len(text) + len(said) + _RECORD_BYTES
         if self._bytes >= _CHUNK_BYTES:
             self._parked.append(park(self.program, self.spec.id, self._packed()))

@@ -24,6 +24,7 @@ from atoll.tasks.timed_terminals import TIMES
 
 if TYPE_CHECKING:
     from atoll.dataflow.times import Times
+    from atoll.dataflow.usercode import Rejects
     from atoll.pstate.session import VnodeSession
     from atoll.tasks.timed_terminals import WindowTerminal
 
@@ -38,6 +39,7 @@ def run(
     times: Times,
     due: Iterable[int],
     session_of: SessionOf,
+    rejects: Rejects | None = None,
 ) -> tuple[pa.Table, dict[int, int]]:
     """Fold the rows into their windows, then close those that are due.
 
@@ -47,13 +49,16 @@ def run(
         times: What time it is.
         due: The vnodes in which windows close or are removed.
         session_of: The open session of a PState's vnode.
+        rejects: Where a careful attempt sends the rows that no total can take; None in others.
 
     Returns:
         The rows of closed windows, by vnode and end; for each vnode when something is due next.
     """
     written: dict[int, list[bytes]] = {}
     if tables and terminal.sessions is None:
-        written = aggregate.fold(terminal, tables, lambda each: session_of(terminal.pstate, each))
+        written = aggregate.fold(
+            terminal, tables, lambda each: session_of(terminal.pstate, each), rejects
+        )
     elif tables:
         written = sessions_merge.merge(terminal, tables, session_of)
     closing = _Closing(terminal, times)

@@ -63,6 +63,16 @@ class FailingExecutor:
             self.executor.run(plan, epoch, version, placement, timeout_seconds)
         raise AttemptError(injected.failure)
 
+    def run_carefully(
+        self, plan: Plan, epoch: int, version: int, placement: Placement, timeout_seconds: float
+    ) -> Outcome:
+        """Run an attempt that looks for bad records, as the executor does.
+
+        Raises:
+            AttemptError: The executor's own.
+        """
+        return self.executor.run_carefully(plan, epoch, version, placement, timeout_seconds)
+
     def prepare(self, placement: Placement, commit: Commit) -> None:
         """As the executor does."""
         self.executor.prepare(placement, commit)

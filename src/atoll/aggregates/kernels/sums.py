@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from atoll.aggregates.kernels.segments import present, present_rows, spread
-from atoll.errors import StateError
+from atoll.errors import DataError
 
 __all__ = ["add_columns", "sum_groups"]
 
@@ -36,7 +36,7 @@ def sum_groups(column: pa.Array, starts: Ints, label: object) -> pa.Array:
         label: The aggregate, for the error.
 
     Raises:
-        StateError: When a sum of ints or decimals does not fit its type.
+        DataError: When a sum of ints or decimals does not fit its type.
     """
     if not len(starts):
         return column.slice(0, 0)
@@ -59,7 +59,7 @@ def add_columns(old: pa.Array, new: pa.Array, label: object) -> pa.Array:
     """Row by row the sum of both, a null counting as nothing; null where both are.
 
     Raises:
-        StateError: As :func:`sum_groups`.
+        DataError: As :func:`sum_groups`.
     """
     if not new.null_count and old.null_count == len(old):
         return new
@@ -141,8 +141,8 @@ def _too_long(high: Ints, low: Ints) -> bool:
     )
 
 
-def _overflow(label: object, kind: str, type_name: str, wider: str) -> StateError:
-    return StateError(
+def _overflow(label: object, kind: str, type_name: str, wider: str) -> DataError:
+    return DataError(
         f"agg.{label} went beyond the range of {kind}",
         hint=f"{type_name} is too narrow for these sums: cast the expression to {wider} "
         "and declare the PState to match",

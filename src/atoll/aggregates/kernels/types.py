@@ -12,13 +12,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from atoll.ddl import type_in_words
-from atoll.errors import DeclarationError, StateError
+from atoll.errors import DataError, DeclarationError
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
 if TYPE_CHECKING:
     from atoll.aggregates.base import Packing
 
-__all__ = ["OPAQUE", "accepts", "column_type", "conform", "fitted", "leaf_types", "node_of"]
+__all__ = [
+    "OPAQUE",
+    "accepts",
+    "column_type",
+    "conform",
+    "exact_cast",
+    "fitted",
+    "leaf_types",
+    "node_of",
+]
 
 OPAQUE = pa.binary()
 """A column of packed Python values: lists, and structs inside of structs."""
@@ -146,7 +155,7 @@ def fitted(array: pa.Array, node: Node, label: object, packing: Packing | None) 
         packing: Needed where the field is opaque.
 
     Raises:
-        StateError: When a value cannot be kept exactly.
+        DataError: When a value cannot be kept exactly.
     """
     if _is.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -158,12 +167,25 @@ def fitted(array: pa.Array, node: Node, label: object, packing: Packing | None) 
     if node.kind == "tuple":
         return _tuples(array, node, label)
     try:
-        return array.cast(wanted, safe=node.kind != "float")
+        return exact_cast(array, wanted, safe=node.kind != "float")
     except pa.ArrowInvalid as error:
-        raise StateError(
+        raise DataError(
             f"agg.{label} met a value that {node} cannot keep exactly: {error}",
             hint="cast the expression to a type whose values fit",
         ) from error
+
+
+def exact_cast(array: pa.Array, wanted: pa.DataType, *, safe: bool = True) -> pa.Array:
+    """Arrow's cast, which loses the high digits of decimals of more than 38 at another scale.
+
+    So their scale is changed with room for 76, and the cast back says which do not fit.
+
+    Raises:
+        pa.ArrowInvalid: When a value does not fit.
+    """
+    if _is.is_decimal(array.type) and _is.is_decimal(wanted) and array.type.scale != wanted.scale:
+        array = array.cast(pa.decimal256(76, wanted.scale))
+    return array.cast(wanted, safe=safe)
 
 
 def _packed(array: pa.Array, node: Node, packing: Packing | None) -> pa.Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.dataflow.operators.base import ColumnOperator
 from atoll.dataflow.operators.columns import escaped, query, quoted
@@ -45,6 +45,9 @@ class Join(ColumnOperator):
     expressions over ``left.x`` and ``right.y``. Null equals nothing, as in SQL. It is built as
     one SQL text, because a condition over both sides needs no Spark to be declared that way.
     """
+
+    SIDES: ClassVar = ("left", "right")
+    """What conditions call the two inputs."""
 
     names: tuple[str, ...]
     conditions: tuple[str, ...]
