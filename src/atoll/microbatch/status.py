@@ -8,6 +8,8 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from atoll.microbatch.events import State
 from atoll.microbatch.migrating import left
 from atoll.microbatch.objects import Commit
@@ -120,6 +122,7 @@ class Status:
             "epoch": state.epoch,
             "step": state.step.name.lower(),
             "processed": published.processed,
+            "rows": [msgspec.structs.asdict(each) for each in published.rows],
             "lag": {
                 depot: [
                     end - at
