@@ -156,7 +156,7 @@ def _actor_faults(
         yield from _differ(_CAME, packed[tag], received, *step)
         if terminal.packs != "told":
             yield from _differ("of the rows that came the step took", received, executed, *step)
-        if terminal.gives == "one":
+        if terminal.gives == "one" or (terminal.gives == "at most one" and given > executed):
             yield from _differ("of the rows that it took it gave", executed, given, *step)
         yield from _differ("of the rows that it gave there were staged", given, staged[tag], *step)
     for pstate in sorted({*actor.changed, *manifest.logs}):

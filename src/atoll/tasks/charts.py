@@ -10,7 +10,7 @@ from atoll.tasks.first_seen import FirstSeenTerminal
 from atoll.tasks.program import (
     AggregateTerminal,
     AppendTerminal,
-    ChangesTerminal,
+    AskTerminal,
     FoldTerminal,
     JobProgram,
     LookupTerminal,
@@ -107,10 +107,10 @@ def _terminal(program: Program, terminal: Terminal) -> TerminalChart:
 
 def _gives(terminal: Terminal) -> Makes:
     match terminal:
+        case AskTerminal():  # an answer may be any number of rows
+            return "any"
         case LookupTerminal() | MaterializeTerminal():
             return "one"
         case FirstSeenTerminal():
             return "at most one"
-        case ChangesTerminal():
-            return "any"
     return "any"

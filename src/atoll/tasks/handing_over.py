@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
-from atoll.microbatch.accounts import REJECTS, Parcel, Receipt, RowsRead, TaskAccounts
+from atoll.microbatch.accounts import REJECTS, STEP_TASKS, Parcel, Receipt, RowsRead, TaskAccounts
 from atoll.microbatch.faults import delivery_faults, refuse
 from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.tally import ChainCounts, PackCounts
@@ -193,7 +193,7 @@ def delivered(program: Program, spec: JobSpec, unit: int, blobs: Iterable[Blob])
     return Delivery(
         rows,
         any(each.alone for each in receipts),
-        [each.task for each in receipts],
+        [each.task for each in receipts if each.task < STEP_TASKS],
         [each.told for each in receipts if each.told is not None],
         expected,
     )
