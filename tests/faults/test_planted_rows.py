@@ -447,6 +447,60 @@ def test_a_planted_defect_is_refused(name, driver, monkeypatch):
     print(f"\nplanted: {name}: {errors[0]['message'][:160]}")
 
 
+def _alone(executor: InlineExecutor, _job: Any, spec: Any, _limit: Any) -> Any:
+    """Small microbatches: each actor reads all rows, and keeps those of its unit."""
+    program = executor.program
+    return {unit: chain.packed_alone(program, spec, unit) for unit in program.units}
+
+
+def _other_unit(known: Any, packers: Packers, only: int | None = None) -> Any:
+    return known(packers, None if only is None else 1 - only)
+
+
+def _nothing_packed(known: Any, *arguments: Any) -> Any:
+    list(known(*arguments))
+    return iter(())
+
+
+class _Less:
+    """Does not read the third share: the first one of the second actor."""
+
+    calls = 0
+
+    def __call__(self, known: Any, *arguments: Any) -> None:
+        """Read."""
+        self.calls += 1
+        if self.calls != 3:
+            known(*arguments)
+
+
+ALONE: dict[str, tuple[Any, str, Any]] = {
+    "an actor takes the rows of another": (Packers, "parcels", _other_unit),
+    "one actor reads less than the other": (chain, "feed_splits", _Less()),
+    "no actor reads": (chain, "feed_splits", _skip),
+    "every actor reads twice": (chain, "feed_splits", _twice),
+    "packers send rows to the wrong units": (Packer, "finish", _rolled),
+    "actors forget the rows of a step": (Packer, "finish", _nothing_packed),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_actors_that_read_for_themselves(name, driver, monkeypatch):
+    """The rows that they keep are all rows, each once."""
+    monkeypatch.setattr(InlineExecutor, "_packed", _alone)
+    target, attribute, wrong = ALONE[name]
+    armed = {"on": False, "used": 0}
+    monkeypatch.setattr(target, attribute, Once(armed, getattr(target, attribute), wrong))
+    driver.depot("rows").append(ROWS)
+    assert _microbatch(driver, armed) == []
+    driver.depot("rows").append(ROWS)
+    armed["on"] = True
+    errors = _microbatch(driver, armed)
+    assert armed["used"], "the defect was not reached"
+    assert [each["code"] for each in errors] == [AccountsError.code]
+    assert _found(driver) == _expected(2)
+
+
 def _keeping(known: Any) -> Any:
     """Keep what the first job of the first microbatch packed."""
 
