@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from atoll.errors import DeclarationError
 
-__all__ = ["parse_ddl", "to_ddl", "type_to_ddl"]
+__all__ = ["columns_in_words", "parse_ddl", "to_ddl", "type_in_words", "type_to_ddl"]
 
 _SIMPLE = {
     "boolean": pa.bool_(),
@@ -67,6 +67,8 @@ _NAMES = {
     pa.timestamp("us", "UTC"): "TIMESTAMP",
     pa.timestamp("us"): "TIMESTAMP_NTZ",
 }
+_WORDS = {pa.int8(): "byte", pa.int16(): "short", pa.int64(): "long"}
+"""Types that users call otherwise than Spark itself does."""
 _DECIMALS = {"decimal", "dec", "numeric"}
 _DECIMAL_DEFAULT = (10, 0)
 _DECIMAL_PRECISION_MAX = 38
@@ -126,10 +128,39 @@ def type_to_ddl(arrow_type: pa.DataType) -> str:
     )
 
 
+def type_in_words(arrow_type: pa.DataType) -> str:
+    """One Arrow type as users write it, for messages: ``array<long>``.
+
+    :func:`parse_ddl` reads it, but for types that no schema can have; they are told as Arrow's.
+    """
+    if pa.types.is_list(arrow_type):
+        return f"array<{type_in_words(arrow_type.value_type)}>"
+    if pa.types.is_map(arrow_type):
+        key, item = type_in_words(arrow_type.key_type), type_in_words(arrow_type.item_type)
+        return f"map<{key}, {item}>"
+    if pa.types.is_struct(arrow_type):
+        members = (f"{_name_ddl(each.name)}: {type_in_words(each.type)}" for each in arrow_type)
+        return f"struct<{', '.join(members)}>"
+    if arrow_type in _WORDS:
+        return _WORDS[arrow_type]
+    try:
+        return type_to_ddl(arrow_type).lower()
+    except DeclarationError:
+        return str(arrow_type)
+
+
+def columns_in_words(schema: pa.Schema) -> str:
+    """Columns as users write them in a schema, for messages: ``k string, n long``."""
+    return ", ".join(f"{_name_ddl(each.name)} {type_in_words(each.type)}" for each in schema)
+
+
+def _name_ddl(name: str) -> str:
+    return name if _PLAIN_NAME.match(name) else f"`{name.replace('`', '``')}`"
+
+
 def _field_ddl(field: pa.Field, separator: str) -> str:
-    name = field.name if _PLAIN_NAME.match(field.name) else f"`{field.name.replace('`', '``')}`"
     suffix = "" if field.nullable else " NOT NULL"
-    return f"{name}{separator}{type_to_ddl(field.type)}{suffix}"
+    return f"{_name_ddl(field.name)}{separator}{type_to_ddl(field.type)}{suffix}"
 
 
 class _Parser:

@@ -26,8 +26,11 @@ __all__ = [
     "QueryTimeoutError",
     "RecordsRefusedError",
     "RescheduleError",
+    "SparkLostError",
     "StateError",
+    "StoppedError",
     "StorageError",
+    "TooLargeError",
     "TopologyFailedError",
     "UsageError",
     "UserCodeError",
@@ -173,16 +176,37 @@ class RescheduleError(AtollError):
     code = "E-RESCHEDULE"
 
 
+class SparkLostError(AtollError):
+    """The JVM of Spark has died, and is not started anew: the hint says what can be done."""
+
+    code = "E-SPARK-LOST"
+
+
 class StateError(AtollError):
     """A value or key does not fit a PState's schema, or a store was used out of turn."""
 
     code = "E-STATE"
 
 
+class StoppedError(AtollError):
+    """A module that should run does not: the message says why."""
+
+    code = "E-STOPPED"
+
+
 class StorageError(AtollError):
     """The storage below refused an operation (disk full, I/O error, no permission)."""
 
     code = "E-STORAGE"
+
+
+class TooLargeError(AtollError):
+    """What an attempt holds at once is more than memory, an array, a file or a message takes.
+
+    The plan of its microbatch is cut smaller; a single record of the size stops the topology.
+    """
+
+    code = "E-TOO-LARGE"
 
 
 class TopologyFailedError(AtollError):

@@ -6,7 +6,6 @@ no Spark and open no file.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from atoll.dataflow import operators as op
@@ -24,6 +23,7 @@ from atoll.dataflow.ticks import ticking
 from atoll.dataflow.usercode import check_columns, check_function, declared_at, placed
 from atoll.durations import parse_millis
 from atoll.errors import DeclarationError, UsageError
+from atoll.names import check_name
 from atoll.placement.policies import POLICY_DEFAULT, parse_policy
 from atoll.schema import Map, Node, Scalar, Set, as_node
 
@@ -35,15 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Microbatch", "Module"]
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
 _TAKEN = "choose another name, or use the first one"
 _VNODE_COUNT_MAX = 32_768
 _DEPOT_PARTITIONS_MAX = 4_096
-_RESERVED = {
-    "module": {"local", "meta"},
-    "topology": {"depots", "deployments", "epochs", "options"},
-}
-"""Names of folders that Atoll keeps beside those of modules and topologies."""
 
 
 class Module:
@@ -55,13 +49,17 @@ class Module:
 
     def __init__(self, name: str) -> None:
         """An empty module."""
-        self.name = _checked_name(name, "module", declared_at(1))
+        self.name = check_name(name, "module", declared_at(1))
         self.depots: dict[str, DepotDeclaration] = {}
         self.ticks: dict[str, TickDeclaration] = {}
         self.topologies: dict[str, Microbatch] = {}
         self.queries: dict[str, QueryGraph] = {}
         self.mirrored_depots: dict[str, DepotDeclaration] = {}
         self.mirrored_pstates: dict[str, PStateDeclaration] = {}
+
+    def __repr__(self) -> str:
+        """Its name and topologies: ``<module 'm': topologies mb>``."""
+        return f"<module {self.name!r}: topologies {', '.join(self.topologies) or 'none'}>"
 
     def depot(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
@@ -282,6 +280,10 @@ class Microbatch:
         self.parallelism = POLICY_DEFAULT
         """The policy with which it is first deployed."""
 
+    def __repr__(self) -> str:
+        """Its name: ``<topology 'mb' of module 'm'>``."""
+        return f"<topology {self.name!r} of module {self.module.name!r}>"
+
     def pstate(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
         name: str,
@@ -311,7 +313,7 @@ class Microbatch:
             DeclarationError: When the schema, or something beside it, cannot be.
         """
         place = declared_at(1)
-        _checked_name(name, "PState", place)
+        check_name(name, "PState", place)
         owner = self.module.pstates().get(name)
         if owner is not None:
             raise DeclarationError(
@@ -431,25 +433,9 @@ def entry_keys(node: Node, place: str) -> tuple[Scalar, ...]:
 
 def _new_name(name: str, kind: str, known: Mapping[str, object], place: str, hint: str) -> None:
     """Hold that the name can be given and is not yet."""
-    _checked_name(name, kind, place)
+    check_name(name, kind, place)
     if name in known:
         raise DeclarationError(f"{kind} {name!r} is declared twice", hint=hint, declared=place)
-
-
-def _checked_name(name: str, kind: str, place: str) -> str:
-    if not isinstance(name, str) or not _NAME.match(name):
-        raise DeclarationError(
-            f"{name!r} cannot name a {kind}",
-            hint="use 1 to 63 letters, digits, - and _, beginning with a letter or digit",
-            declared=place,
-        )
-    if name in _RESERVED.get(kind, ()):
-        raise DeclarationError(
-            f"{name!r} cannot name a {kind}: a folder of Atoll's own has that name",
-            hint="choose another name",
-            declared=place,
-        )
-    return name
 
 
 def _checked_policy(text: str, place: str) -> str:

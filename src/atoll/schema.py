@@ -17,12 +17,24 @@ import datetime as dt
 import decimal
 import types
 import typing
+import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
 from atoll.errors import DeclarationError
 
-__all__ = ["List", "Map", "Node", "Scalar", "Set", "Struct", "as_node", "from_json", "to_json"]
+__all__ = [
+    "List",
+    "Map",
+    "Node",
+    "Scalar",
+    "Set",
+    "Struct",
+    "as_node",
+    "from_json",
+    "to_json",
+    "to_text",
+]
 
 KINDS: dict[type, str] = {
     bool: "bool",
@@ -40,10 +52,13 @@ KINDS: dict[type, str] = {
 ``datetime`` is an instant: aware, kept in UTC with microseconds (as Spark's ``timestamp``).
 """
 
+_COLLECTIONS: dict[type, str] = {dict: "Map", list: "List", set: "Set", frozenset: "Set"}
+"""What stands for Python's own collections."""
+
 _PYTHON_TYPES = {kind: python_type for python_type, kind in KINDS.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Scalar:
     """One value of a simple type; ``items`` are the members when the kind is ``tuple``."""
 
@@ -51,13 +66,22 @@ class Scalar:
     optional: bool = False
     items: tuple[Scalar, ...] = ()
 
+    def __repr__(self) -> str:
+        """As declared: ``int``, ``str | None``, ``tuple[int, str]``."""
+        if self.kind == "tuple":
+            name = f"tuple[{', '.join(map(repr, self.items))}]"
+        else:
+            known = _PYTHON_TYPES.get(self.kind)
+            name = self.kind if known is None else known.__name__
+        return f"{name} | None" if self.optional else name
+
     @property
     def leaf(self) -> bool:
         """Scalars are always one value."""
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class List:
     """A list of values, read and written whole: ``List(int)``, ``List(Struct(...))``."""
 
@@ -67,13 +91,17 @@ class List:
         """Resolve the item's shorthand."""
         object.__setattr__(self, "item", as_node(self.item))
 
+    def __repr__(self) -> str:
+        """As declared: ``List(int)``."""
+        return f"List({self.item!r})"
+
     @property
     def leaf(self) -> bool:
         """Lists are always one value, with everything inside them."""
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Map:
     """A sorted map, stored element by element: ``Map(str, Map(str, int))``."""
 
@@ -85,13 +113,17 @@ class Map:
         object.__setattr__(self, "key", _as_key(self.key, "a Map's key"))
         object.__setattr__(self, "value", as_node(self.value))
 
+    def __repr__(self) -> str:
+        """As declared: ``Map(str, int)``."""
+        return f"Map({self.key!r}, {self.value!r})"
+
     @property
     def leaf(self) -> bool:
         """Maps are element-wise."""
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Set:
     """A sorted set, stored element by element: ``Set(str)``."""
 
@@ -101,13 +133,17 @@ class Set:
         """Resolve the shorthand; an element must be a scalar."""
         object.__setattr__(self, "item", _as_key(self.item, "a Set's element"))
 
+    def __repr__(self) -> str:
+        """As declared: ``Set(str)``."""
+        return f"Set({self.item!r})"
+
     @property
     def leaf(self) -> bool:
         """Sets are element-wise."""
         return False
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Struct:
     """A record with fixed field names: ``Struct(name=str, tags=Set(str))``.
 
@@ -124,6 +160,10 @@ class Struct:
             )
         nodes = tuple((name, as_node(value)) for name, value in fields.items())
         object.__setattr__(self, "fields", nodes)
+
+    def __repr__(self) -> str:
+        """As declared: ``Struct(n=int)``."""
+        return f"Struct({', '.join(f'{name}={node!r}' for name, node in self.fields)})"
 
     @property
     def leaf(self) -> bool:
@@ -159,11 +199,21 @@ def as_node(declared: Any) -> Node:
         members = typing.get_args(declared)
         if members and Ellipsis not in members:
             return Scalar("tuple", items=tuple(_as_key(item, "a tuple") for item in members))
-    name = getattr(declared, "__name__", repr(declared))
-    raise DeclarationError(
-        f"{name} is no type that a PState can hold",
-        hint="use Map, Set, List, Struct, tuple[...], X | None, or one of "
-        + ", ".join(python_type.__name__ for python_type in KINDS),
+    name = getattr(declared, "__name__", repr(declared)) if origin is None else str(declared)
+    raise DeclarationError(f"{name} is no type that a PState can hold", hint=_instead(declared))
+
+
+def _instead(declared: Any) -> str:
+    """What to write in place of a type of Python's that a PState does not hold."""
+    origin = typing.get_origin(declared) or declared
+    members = [getattr(each, "__name__", str(each)) for each in typing.get_args(declared)]
+    word = _COLLECTIONS.get(origin) if isinstance(origin, type) else None
+    if word is not None:
+        return f"write {word}({', '.join(members) or '...'}), with {word} of atoll"
+    if declared is uuid.UUID:
+        return "use str or bytes, and convert: str(row.id)"
+    return "use Map, Set, List, Struct, tuple[...], X | None, or one of " + ", ".join(
+        python_type.__name__ for python_type in KINDS
     )
 
 
@@ -204,6 +254,26 @@ def to_json(node: Node) -> Any:
             return {"set": to_json(item)}
         case Struct():
             return {"struct": [[name, to_json(value)] for name, value in node.fields]}
+
+
+def to_text(node: Node) -> str:
+    """The schema as users write it: ``Map(str, Struct(n=int, at=datetime | None))``."""
+    match node:
+        case Scalar("tuple", optional, items):
+            written = f"tuple[{', '.join(map(to_text, items))}]"
+            return f"{written} | None" if optional else written
+        case Scalar(kind, optional):
+            name = _PYTHON_TYPES[kind].__name__
+            return f"{name} | None" if optional else name
+        case List(item):
+            return f"List({to_text(item)})"
+        case Map(key, value):
+            return f"Map({to_text(key)}, {to_text(value)})"
+        case Set(item):
+            return f"Set({to_text(item)})"
+        case Struct():
+            members = (f"{name}={to_text(value)}" for name, value in node.fields)
+            return f"Struct({', '.join(members)})"
 
 
 def from_json(data: Any) -> Node:

@@ -136,7 +136,7 @@ def test_mistakes_are_refused_where_they_are_made(make, message):
         (agg.collect_set("v"), List(int), [INT], "gives a set"),
         (agg.collect_set("v"), Set(str), [INT], "does not fit a set"),
         (agg.top_n(1, "v", ["v"]), List(int), [INT, INT], "does not fit a PState"),
-        (agg.top_n(1, "v", "v"), List(tuple[int]), [INT, INT], "shows v of type int64"),
+        (agg.top_n(1, "v", "v"), List(tuple[int]), [INT, INT], "shows v of type long"),
         (agg.top_n(1, "v", {"a": "v"}), List(Struct(b=int)), [INT, INT], "does not fit"),
         (agg.top_n(1, "v", ["v", "k"]), List(tuple[int, int]), [INT, INT, STR], "shows k"),
         (agg.top_n(1, "v", ["v"]), List(tuple[int]), [pa.list_(INT), INT], "cannot order"),

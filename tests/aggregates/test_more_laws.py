@@ -187,7 +187,7 @@ def test_mistakes_are_refused_where_they_are_made(make, message):
         (agg.bool_or("v"), int, [BOOL], "gives a bool"),
         (agg.max_by("v", "t"), Struct(a=int), [INT, INT], r"agg.max_by\('a', 't'\)|a struct"),
         (agg.limit(1, ["v"]), List(int), [INT], "does not fit a PState"),
-        (agg.limit(1, "v"), List(str), [INT], "shows v of type int64"),
+        (agg.limit(1, "v"), List(str), [INT], "shows v of type long"),
         (agg.limit(1, "v", order_by="t"), List(int), [pa.list_(INT), INT], "cannot order"),
         (agg.accumulate(max, "v", initial="x"), int, [INT], "initial='x'"),
         (agg.accumulate(max, "v", initial=0), Struct(a=int), [INT], "initial=0"),

@@ -24,6 +24,17 @@ def test_arguments(atoll, url, app):
     assert app.depot("numbers").rows == [{"v": 1}, {"v": 2}]
 
 
+def test_wait(atoll, url, app):
+    """For the offsets behind all that was appended; too long is told apart from not stored."""
+    appended = ("append", "key-pairs", "numbers", '{"v": 1}', '{"v": 2}', "--wait")
+    assert atoll(*appended).code == 0
+    assert app.waited == ("numbers", {0: 2}, 60.0)
+    done = atoll(*appended, "--timeout", "0.5")
+    assert (done.code, done.out) == (5, "arguments: 2 appended\n")
+    assert done.err.startswith("2 records are stored: do not append them again\nerror: not reached")
+    assert app.depot("numbers").rows == [{"v": 1}, {"v": 2}] * 2
+
+
 @pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "csv", "csv.gz", "parquet", "arrow"])
 def test_files(atoll, url, app, tmp_path, suffix):
     """Each format by the file's name, packed or not; all rows arrive in order."""

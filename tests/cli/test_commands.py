@@ -20,6 +20,16 @@ class TestQuery:
         assert atoll("query", "key-pairs", "global_sum").out == "11\n"
         assert atoll("query", "key-pairs", "global_sum", "-o", "json").out == "11\n"
 
+    def test_fresh(self, atoll, url, app):
+        """It waits first; an exit code of its own when that takes too long."""
+        assert atoll("query", "key-pairs", "global_sum", "--fresh").out == "11\n"
+        assert app.waited == ("global_sum", 60.0)
+        done = atoll("query", "key-pairs", "global_sum", "--fresh", "--timeout", "0.5")
+        assert (done.code, done.out) == (5, "")
+        assert "E-WAIT-TIMEOUT" in done.err
+        done = atoll("query", "key-pairs", "global_sum", "--fresh", "--as-of", "3")
+        assert (done.code, "never fresh" in done.err) == (1, True)
+
     def test_nested_maps(self, atoll, url):
         """A column for each level of keys."""
         done = atoll("query", "key-pairs", "pair_counts")
@@ -165,7 +175,7 @@ class TestStatus:
         for arguments, words in {
             (name,): "needs a value, or --unset",
             (name, "1", "--unset"): "needs a value, or --unset",
-            (name, "0"): "at least 1",
+            (name, "0"): "from 1 to 1000000000",
             (ack, "1"): "Spark's scheduler",
             (name, "1", "--depot", "other"): "no depot 'other'",
             ("--depot", "numbers"): "which option?",

@@ -1,13 +1,16 @@
 """``atoll deploy`` against a service over a real module whose file changes."""
 
 import json
+import os
 import sys
 
+import httpx
 import pytest
 
 from atoll import LocalCluster
 from atoll.cli.redeploy import Redeployer
 from atoll.cli.target import load_module
+from atoll.cluster import lives
 from atoll.server import create_app
 
 FILE = """
@@ -44,8 +47,9 @@ def edited(tmp_path, _service, monkeypatch):
     edit(2, COUNTS)
     seen = []
     with LocalCluster(tmp_path / "root", engine="inline") as cluster:
+        cluster.on_change(seen.append)
         app = cluster.deploy(load_module(str(target)))
-        deployer = Redeployer(cluster, str(target), app, seen.append)
+        deployer = Redeployer(cluster, str(target), app.name)
         _service.application = create_app(app, deployers={"summing": deployer})
         monkeypatch.setenv("ATOLL_URL", _service.url)
         yield edit, deployer
@@ -119,3 +123,79 @@ def test_a_service_without_code_says_so(atoll, url):
     done = atoll("deploy", "shop")
     assert done.code == 1
     assert "cannot deploy" in done.err or "no module 'shop'" in done.err
+
+
+def test_a_version_that_cannot_be_started(atoll, edited, monkeypatch):
+    """The one before runs again, behind the same address; the error says so."""
+    edit, deployer = edited
+    append(deployer, 1)
+    before = deployer.app
+    edit(1, COUNTS)
+    with monkeypatch.context() as patched:
+        patched.setattr(lives, "claim_epoch", _full)
+        patched.setattr(deployer._cluster._reviver, "begin", lambda: None)
+        done = atoll("deploy", "summing")
+    assert done.code == 1
+    assert "module 'summing' does not run" in done.err
+    health = httpx.get(os.environ["ATOLL_URL"] + "/healthz")
+    assert (health.status_code, health.json()["status"]) == (503, "stopped")
+    assert "No space left" in health.json()["modules"]["summing"]["detail"]
+    shown = atoll("status")
+    assert shown.out.splitlines()[2].split() == ["summing", "stopped"]
+    assert "does not run" in shown.err
+    assert "to do: " in shown.err
+    told = atoll("append", "summing", "rows", '{"k": "a", "v": 0}')
+    assert (told.code, "code: E-STOPPED" in told.err) == (1, True)
+    assert atoll("worker", "cordon", "summing", 0).code == 0
+    assert atoll("worker", "uncordon", "summing", 0).code == 0
+    metrics = httpx.get(os.environ["ATOLL_URL"] + "/metrics").text
+    assert 'atoll_topology_state{module="summing",state="stopped",topology="mb"} 1.0' in metrics
+
+    assert atoll("deploy", "summing").code == 0
+    assert httpx.get(os.environ["ATOLL_URL"] + "/healthz").json() == {"status": "ok"}
+    append(deployer, 2)
+    assert deployer.app.pstate("sums").get("a") == 3
+    with monkeypatch.context() as patched:
+        patched.setattr(lives, "save_deployment", _full)
+        edit(5, "")
+        done = atoll("deploy", "summing", "--remove", "pstate:counts")
+    assert "the version before runs again" in done.err
+    assert deployer.app is not before
+    assert atoll("append", "summing", "rows", '{"k": "a", "v": 0}').code == 0
+    deployer.app.topology("mb").wait_processed(3)
+    assert deployer.app.pstate("sums").get("a") == 4
+    assert deployer.app.pstate("counts").get("a") == 3
+
+
+def _full(*_args, **_kwargs):
+    raise OSError(28, "No space left on device")
+
+
+def test_without_a_unit(atoll, edited):
+    """The plan says so, and the running version can still be asked to uncordon its workers."""
+    edit, deployer = edited
+    assert atoll("worker", "cordon", "summing", 0).code == 0
+    more = "module.microbatch('more', vnode_count=2).source(rows).map(lambda r: r.asdict(), "
+    more += "emits='k string, v long').append_to(module.depot('to', 'k string, v long'))"
+    edit(2, f"{COUNTS}\n{more}")
+    done = atoll("deploy", "summing", "--dry-run")
+    assert (done.code, "finds no parallel unit" in done.out) == (1, True)
+    assert "finds no parallel unit" in atoll("deploy", "summing").err
+    append(deployer, 1)
+    assert atoll("worker", "uncordon", "summing", 0).code == 0
+    done = atoll("deploy", "summing", "--dry-run")
+    assert (done.code, done.err) == (0, "")
+
+
+def test_what_is_paused_stays_paused_and_is_said(atoll, edited):
+    """By the unchanged deployment, and by the status."""
+    _, deployer = edited
+    assert atoll("pause", "summing", "mb").code == 0
+    for done in (atoll("deploy", "summing"), atoll("status")):
+        assert done.code == 0
+        assert "mb of summing is paused since " in done.err
+        assert f"atoll resume summing mb --url {os.environ['ATOLL_URL']}" in done.err
+    told = json.loads(atoll("deploy", "summing", "-o", "json").out)
+    assert told["topologies"]["mb"]["state"] == "paused"
+    assert atoll("resume", "summing", "mb").code == 0
+    append(deployer, 1)

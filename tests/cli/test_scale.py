@@ -165,6 +165,30 @@ class TestScale:
         done = atoll("scale", MODULE, "mb", "--parallelism", "adaptive", "--dry-run")
         assert (done.code, done.out) == (0, "nothing moves\n")
 
+    def test_more_units_than_there_are(self, atoll, moving):
+        """The policy is stored and says what is missing, and how to add it; dry alike."""
+        local, cluster = moving
+        before = cluster.info()
+        dry = atoll("scale", MODULE, "mb", "--parallelism", "9", "--dry-run")
+        assert dry.code == 0
+        assert "policy fixed(9) of mb would be stored, but mb has " in dry.err
+        assert cluster.info() == before
+        done = atoll("scale", MODULE, "mb", "--parallelism", "9")
+        assert done.code == 0
+        assert "is stored, but mb has 5 of the 9 units that it asks for: 4 missing" in done.err
+        assert "to do: let workers with more units join" in done.err
+        assert "--parallelism 9)" in done.err
+        assert cluster.info().policies == {"mb": "fixed(9)"}
+        again = atoll("scale", MODULE, "mb", "--parallelism", "9")
+        assert (again.code, again.out) == (0, "nothing moves\n")
+        assert "is stored" in again.err
+        told = json.loads(atoll("scale", MODULE, "mb", "--parallelism", "9", "-o", "json").out)
+        assert told["shortage"]["missing"] == 9 - told["shortage"]["has"]
+        assert cluster.set_parallelism("mb", "9").shortage.asked == 9
+        local.add_worker("more", 6)
+        done = atoll("scale", MODULE, "mb", "--parallelism", "9")
+        assert (done.code, done.err) == (0, "")
+
     @pytest.mark.parametrize("case", REFUSED)
     def test_refused(self, atoll, still, case):
         """Each check with its problem, what to do, and the exit code of an error; dry alike."""

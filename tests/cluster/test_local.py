@@ -67,7 +67,7 @@ def test_a_killed_cluster_leaves_an_attempt_behind_that_the_next_one_repeats(tmp
         seen.append(row.word)
         if len(seen) == 2:
             began.set()
-            go_on.wait(10)
+            go_on.wait(60)
         return {"word": row.word}
 
     with LocalCluster(tmp_path, engine="inline", parallelism=3) as cluster:
@@ -75,7 +75,7 @@ def test_a_killed_cluster_leaves_an_attempt_behind_that_the_next_one_repeats(tmp
         app.topology("mb1").pause()
         app.depot("words").append([{"word": word} for word in "abcdef"])
         app.topology("mb1").resume()
-        assert began.wait(10)
+        assert began.wait(60)
         killer = threading.Thread(target=cluster.kill)
         killer.start()
         while not app._loops["mb1"]._closing:

@@ -10,8 +10,10 @@ import pytest
 import atoll
 from atoll import LocalCluster, Map, agg, start
 from atoll.errors import DeclarationError, FencedError, NotFoundError, UsageError
-from atoll.microbatch.options import Options, levels_of
+from atoll.microbatch.options import Options, bounds_of, levels_of
+from atoll.microbatch.tuning import Settings, SettingsLog
 from atoll.pstate.writes import Writes
+from atoll.storage.local import LocalStore
 from atoll.tasks.packing import Packer
 from atoll.tasks.program import AggregateTerminal
 from atoll.testing import TopologyTestDriver
@@ -117,7 +119,7 @@ def test_a_running_microbatch_ends_with_the_options_that_it_began_with():
 
     def slow(batches):
         began.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         yield from batches
 
     with LocalCluster(engine="inline") as cluster:
@@ -126,7 +128,7 @@ def test_a_running_microbatch_ends_with_the_options_that_it_began_with():
         topology.pause()
         app.depot("one").append(rows("abcdefgh"))
         topology.resume()
-        assert began.wait(20)
+        assert began.wait(60)
         app.options.set(RECORDS, 4)
         app.options.set(RECORDS, 5, depot="one")
         go_on.set()
@@ -238,3 +240,35 @@ def test_mistakes_change_nothing():
         assert options.describe()["set"] == {}
         assert "<table>" in options._repr_html_()
     assert levels_of("x") == ()
+
+
+def test_a_topology_runs_with_the_greatest_and_with_the_least_of_everything():
+    """Set while it runs: it waits for the next record in between, and goes on."""
+    with LocalCluster(engine="inline") as cluster:
+        app = cluster.deploy(module())
+        topology = app.topology("mb")
+        count = 0
+        for bound in (1, 0):
+            for name in Options().by_name():
+                app.options.set(name, bounds_of(name)[bound])
+            app.depot("one").append(rows("abc"))
+            count += 3
+            topology.wait_processed(count)
+        for name in Options().by_name():
+            app.options.unset(name)
+        assert app.options.describe()["set"] == {}
+        assert topology.status()["error"] is None
+
+
+def test_a_root_with_a_value_beyond_the_bounds_opens(tmp_path):
+    """As an earlier version stored it: the topology runs, and it can be taken back."""
+    name = "topology.microbatch.empty.sleep.time.millis"
+    stored = Settings({"module": {"": {name: 10**17}}}, epoch=1)
+    SettingsLog(LocalStore(tmp_path), "tuned").create(1, stored)
+    with LocalCluster(root=tmp_path, engine="inline") as cluster:
+        app = cluster.deploy(module())
+        assert app.options.get(name, topology="mb") == bounds_of(name)[1]
+        app.depot("one").append(rows("abc"))
+        app.topology("mb").wait_processed(3)
+        app.options.unset(name)
+        assert app.options.get(name, topology="mb") == Options().empty_sleep_millis

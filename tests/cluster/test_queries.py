@@ -250,23 +250,30 @@ def test_all_reads_of_a_call_see_one_commit(tmp_path):
         app = cluster.deploy(module)
         app.depot("numbers").append([{"k": 0}])
         app.topology("mb").wait_processed(1)
-        done = threading.Event()
+        done, seen, answered = threading.Event(), {0}, threading.Condition()
 
         def feed():
-            for turn in range(1, 40):
-                app.depot("numbers").append([{"k": k} for k in range(turn)])
-            done.set()
+            try:
+                for turn in range(1, 40):
+                    app.depot("numbers").append([{"k": k} for k in range(turn)])
+                    if turn % 10 == 0:  # so that it is asked at several commits, however slow
+                        count = 1 + sum(range(turn + 1))
+                        app.topology("mb").wait_processed(count)
+                        with answered:
+                            assert answered.wait_for(lambda count=count: max(seen) >= count, 120)
+            finally:
+                done.set()
 
         feeder = threading.Thread(target=feed)
         feeder.start()
-        seen = set()
         while not done.is_set() or app.topology("mb").status()["lag"]["numbers"] != [0, 0]:
             found = app.query("both", timeout_seconds=30)
             assert found["before"] == found["counted"] == found["after"]
-            seen.add(found["before"])
+            with answered:
+                seen.add(found["before"])
+                answered.notify_all()
         feeder.join()
         assert app.query("both")["counted"] == 1 + sum(range(1, 40))
-        assert len(seen) > 1
 
 
 # Asked by topologies ------------------------------------------------------------------------------

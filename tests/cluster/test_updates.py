@@ -7,8 +7,9 @@ import pytest
 import atoll
 from atoll import Map, agg, start
 from atoll.cluster.local import LocalCluster
-from atoll.errors import DeployError, NotFoundError, UsageError
+from atoll.errors import DeclarationError, DeployError, NotFoundError, UsageError
 from atoll.fsck.root import check_root
+from atoll.names import RESERVED
 from atoll.testing import TopologyTestDriver
 
 FIRST = start.beginning()
@@ -161,3 +162,52 @@ def test_a_topology_that_reads_a_depot_again_begins_as_it_says(tmp_path):
         driver.depot("b").append([{"v": 100}])
         driver.run_until_idle()
         assert driver.pstate("total").get() == 111
+
+
+@pytest.mark.parametrize("name", [*sorted(RESERVED["topology"]), "Cluster"])
+def test_a_topology_cannot_have_the_name_of_a_folder_of_atolls(name):
+    """Also not in another case, which is the same folder on some systems."""
+    with pytest.raises(DeclarationError, match="a folder of Atoll's own has that name"):
+        atoll.Module("m").microbatch(name)
+    atoll.Module(name).depot(name, "v long")
+
+
+def test_every_folder_beside_the_topologies_is_reserved(tmp_path):
+    """A module with everything that makes one; what is new in its folder must be in the list."""
+    with LocalCluster(tmp_path, engine="inline") as cluster:
+        app = cluster.deploy(shop())
+        app.depot("orders").append([{"k": "a", "v": 1}])
+        app.topology("mb").wait_processed(1)
+        app.options.set("depot.microbatch.max.records", 10)
+        cluster.update(shop(parts="orders"), remove=["depot:log", "topology:side", "pstate:counts"])
+    assert {path.name for path in (tmp_path / "shop").iterdir()} - {"mb"} == RESERVED["topology"]
+    assert {path.name for path in tmp_path.iterdir()} - {"shop"} <= RESERVED["module"]
+
+
+def test_a_topology_named_as_a_folder_is_removed_without_it(tmp_path, monkeypatch):
+    """A root from before the name was reserved: the hint works, and the revisions stay."""
+
+    def named(name):
+        module = atoll.Module("m")
+        rows = module.depot("d", "v long")
+        mb = module.microbatch(name, vnode_count=1)
+        mb.source(rows, start_from=FIRST).aggregate(mb.pstate(f"{name}_n", int), agg.count())
+        return module
+
+    with monkeypatch.context() as before, LocalCluster(tmp_path, engine="inline") as cluster:
+        before.setitem(RESERVED, "topology", RESERVED["topology"] - {"cluster"})
+        app = cluster.deploy(named("cluster"))
+        app.depot("d").append([{"v": 1}])
+        app.topology("cluster").wait_processed(1)
+    with pytest.raises(DeclarationError) as refused:
+        named("cluster")
+    assert "with remove=['topology:cluster']" in refused.value.hint
+    revisions = {path.name for path in (tmp_path / "m" / "cluster").iterdir() if path.is_file()}
+    with LocalCluster(tmp_path, engine="inline") as cluster:
+        app = cluster.deploy(named("mb"), remove=["topology:cluster"])
+        app.topology("mb").wait_processed(1)
+        assert app.pstate("mb_n").get() == 1
+    there = list((tmp_path / "m" / "cluster").iterdir())
+    assert all(path.is_file() for path in there)
+    assert revisions < {path.name for path in there}
+    assert check_root(tmp_path, stores=True).findings == []

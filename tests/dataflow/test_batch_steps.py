@@ -105,7 +105,7 @@ def test_joins_that_cannot_be(mb, rows):
     strange_rows = strange.source(strange.module.depot("rows", ROWS))
     with refused("a stream of another topology"):
         rows.join(strange_rows, on="k")
-    with refused("uses the PState"):
+    with refused("reads the PState", "mirror_pstate('other', 'theirs', Map(str, int))"):
         rows.join(strange.pstate("theirs", Map(str, int))["k"])
 
 

@@ -132,7 +132,7 @@ def test_targets_that_cannot_be(mb):
     profile = mb.pstate("profile", Map(str, Struct(name=str, tags=Set(str))))
     with refused("no field of that name", "its fields are name, tags"):
         profile["a"]["age"]
-    with refused("aggregate into the set itself"):
+    with refused("to add elements: aggregate(profile"):
         profile["a"]["tags"]["x"]
     total = mb.pstate("total", int)
     with refused("nothing can be looked up by key"):

@@ -63,8 +63,8 @@ def test_both_sides_meet_in_one_job(mb, bids, auctions):
     assert kinds == [["Aggregate", "Changes"], ["IncrementalJoin"], ["Aggregate"]]
     (spec,) = [each for each in fragment_specs(mb.graph) if "join" in each.name]
     assert (spec.name, spec.pstates, spec.vnode_count) == (
-        "incremental_join _mb-joined",
-        ("_mb-joined",),
+        "incremental_join _mb-join-bids-totals",
+        ("_mb-join-bids-totals",),
         16,
     )
 
@@ -77,7 +77,7 @@ def test_it_is_drawn_with_both_sides_and_its_state(mb, bids, auctions):
     assert set(drawing.arrows) == {
         (("depot", "bids"), step),
         (("depot", "auctions"), step),
-        (step, ("pstate", "_mb-joined")),
+        (step, ("pstate", "_mb-join-bids-auctions")),
     }
     assert not any(isinstance(key, op.JoinSide) for key in drawing.boxes)
 

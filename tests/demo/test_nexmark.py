@@ -121,9 +121,9 @@ def test_a_million_events_take_moments():
     """Generating is far faster than processing: it must never be what a demonstration measures."""
     import time
 
-    started_at = time.perf_counter()
+    started_at = time.process_time()  # others on this machine do not count
     Nexmark().events(0, 200_000)
-    assert time.perf_counter() - started_at < 2.0
+    assert time.process_time() - started_at < 2.0
 
 
 def test_draws_are_even():

@@ -123,7 +123,7 @@ class FakeApp:
         return sum(depot.rows for depot in self.depots.values())
 
 
-def wait_until(condition, seconds=10.0):
+def wait_until(condition, seconds=60.0):
     """Poll for something that another thread does."""
     ends_at = time.monotonic() + seconds
     while not condition():

@@ -21,7 +21,7 @@ import atoll
 from atoll import agg, errors, path
 from atoll.cli import app as cli
 from atoll.dataflow.stream import Stream
-from atoll.microbatch.options import Options
+from atoll.microbatch.options import Options, bounds_of, levels_of
 from atoll.path import Path as StatePath
 
 ROOT = Path(__file__).parents[2]
@@ -208,10 +208,17 @@ def test_every_error_code_is_documented():
 
 
 def test_every_option_is_documented_as_it_is():
-    """Name and default of each row are those of the code."""
+    """Name, default, bounds and most specific level of each row are those of the code."""
     page = (REFERENCE / "options.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([a-z.]+)` \| ([\d,]+) \|", page, re.MULTILINE)
-    assert {name: int(value.replace(",", "")) for name, value in rows} == Options().by_name()
+    row = r"^\| `([a-z.]+)` \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| (\w+) \|"
+    rows = {
+        name: (*(int(number.replace(",", "")) for number in numbers), level.lower())
+        for name, *numbers, level in re.findall(row, page, re.MULTILINE)
+    }
+    assert rows == {
+        name: (default, *bounds_of(name), levels_of(name)[-1])
+        for name, default in Options().by_name().items()
+    }
 
 
 def test_every_aggregate_is_documented():

@@ -225,6 +225,7 @@ def live_query(root: str, query: str, events: int, seed: int, to_the_end: bool) 
             for name, rows in stream.by_depot().items():
                 app.depot(name).append(rows)
             return
+        app.topology(query).resume()
         while not to_the_end or app.topology(query).status()["processed"] < stream.count:
             roots = app.cluster.info().roots()
             chosen = rng.sample(roots, rng.randint(1, len(roots)))

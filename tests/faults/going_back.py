@@ -139,6 +139,7 @@ def finish(root: str) -> None:
     """The life after: it goes back if that did not happen, and does the rest; then one more."""
     with _running(root) as app:
         topology = app.topology(TOPOLOGY)
+        topology.resume()  # it was paused when it died, or by the rollback, and stays so
         if topology.status()["timeline"] == 0:
             topology.wait_processed(sum(app.depot(DEPOT).end_offsets()), 30)
             topology.pause()

@@ -31,7 +31,7 @@ from atoll.tasks.inline import InlineExecutor
 __all__ = ["Reader", "fail_and_die", "read_until"]
 
 READS_PER_ATTEMPT = 4
-_CAP_SECONDS = 5.0
+_CAP_SECONDS = 60.0
 _UNREAD = 7
 
 

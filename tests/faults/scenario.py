@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import atoll.cluster.cluster
 import atoll.cluster.depots
+import atoll.cluster.lives
 import atoll.cluster.trimming
 import atoll.depot.spec
 from atoll import List, LocalCluster, Map, Struct, agg, path, start
@@ -187,7 +187,7 @@ def tuned(segment_bytes: int = _SEGMENT_BYTES) -> Iterator[None]:
     Both bounds are larger in the product because smaller ones make no sense there.
     """
     known = atoll.cluster.depots.depot_spec
-    places = (atoll.cluster.cluster,)
+    places = (atoll.cluster.lives,)
     before = (atoll.depot.spec._SEGMENT_BYTES_LEAST, atoll.cluster.trimming._INTERVAL_MS)
     atoll.depot.spec._SEGMENT_BYTES_LEAST = 1
     atoll.cluster.trimming._INTERVAL_MS = 0

@@ -43,6 +43,7 @@ from atoll.storage.local import LocalStore
 
 _PROCESSES_MAX = 3
 _QUIET_STEPS_MAX = 1_000
+_BYTES_MAX = (10, 100, 200, 1_000)
 STARTS = {DEPOT: [0] * PARTITIONS}
 OPTIONS = Options().with_values(
     {
@@ -79,7 +80,7 @@ class SimProcess:
             first = ev.Begin(pending_plan(self.store, MODULE, TOPOLOGY, last), (last,))
             self.state = ev.State(
                 epoch=self.epoch.number,
-                options=OPTIONS,
+                options=_options(self.world),
                 last=with_starts(last, STARTS, [DEPOT]),
                 vnode_counts={PSTATE: VNODES},
                 checkpoints=known_checkpoints(self.store, MODULE, TOPOLOGY, last),
@@ -113,7 +114,9 @@ class SimProcess:
                     self.world.counts["fenced"] += 1
                     self.alive = False
                 case _:
+                    self.actions.options = self.state.options
                     self.event = self.actions.perform(command)
+                    self.world.counts["cut"] += isinstance(self.event, ev.PlanCut)
 
     def request(self, event: ev.Event) -> None:
         """Something that a user asks for; taken up at the next wait."""
@@ -128,7 +131,7 @@ class SimProcess:
         return self._woken()
 
     def _woken(self):
-        return self.actions.look() if self.state.step == ev.Step.IDLE else ev.Retry()
+        return self.actions.look(self.state.last) if self.state.step == ev.Step.IDLE else ev.Retry()
 
     def _published(self, commit) -> None:
         world = self.world
@@ -201,6 +204,9 @@ def _one_step(world: World, rng: random.Random) -> None:
 
 def _request(world: World, process: SimProcess) -> None:
     """What users do: pause, resume, ask for a checkpoint, run elsewhere, go back."""
+    if world.sizing.random() < 0.2:
+        process.request(ev.SetOptions(_options(world)))
+        return
     match world.rng.randrange(7):
         case 0:
             process.request(ev.Pause())
@@ -217,6 +223,11 @@ def _request(world: World, process: SimProcess) -> None:
             back = world.rng.randrange(5)
             to = max(0, process.state.last.id - back)
             process.request(ev.RollBack(world.ticket(), to, keep_appended=True))
+
+
+def _options(world: World) -> Options:
+    """The options with some limit of bytes; each life and each request may have another."""
+    return OPTIONS.with_values({"depot.microbatch.max.bytes": world.sizing.choice(_BYTES_MAX)})
 
 
 def _new_life(world: World) -> SimProcess:

@@ -54,6 +54,11 @@ class Violation(BaseException):
     """Something that must always hold does not."""
 
 
+def record_bytes(amount):
+    """How many bytes a record of an amount takes."""
+    return 1 + abs(amount)
+
+
 class Faults:
     """How likely each fault is; all zero in the quiet end."""
 
@@ -122,6 +127,11 @@ class SimDepot:
         """What was appended so far."""
         return tuple(len(each) for each in self.records)
 
+    def sizes(self, partition, start, end, enough):
+        """Each record is a run of its own, of as many bytes as its amount."""
+        amounts = (amount for _, amount in self.records[partition][start:end])
+        return [(start + at, record_bytes(amount)) for at, amount in enumerate(amounts, 1)]
+
 
 class World:
     """Everything outside the processes, and the one generator that decides."""
@@ -141,10 +151,15 @@ class World:
         self.quiet = False
         self.counts = dict.fromkeys(
             ("refused", "lost", "crashes", "slept", "twins", "late", "task", "vanished",
-             "fenced", "adopted", "rollbacks", "placements", "commits", "lives", "checks"), 0
+             "fenced", "adopted", "rollbacks", "placements", "commits", "lives", "checks",
+             "too large", "cut", "cut commits"), 0
         )  # fmt: skip
+        self.sizing = random.Random(f"sizes of {seed}")
+        self.room = self.sizing.choice([None, 300, 150, 60])
+        """How many bytes of records an attempt has memory for; one record always fits."""
         self.ranges = {}
-        """By (timeline, id): the ranges of the first attempt; every other one must read those."""
+        """By (timeline, id): by revision, the ranges of the first attempt; every other one at the
+        revision must read those, and a later revision fewer."""
         self.committed = {}
         """By (timeline, id): (epoch, tokens) as first seen published."""
         self.delivered = {}
@@ -217,9 +232,14 @@ class World:
     # What must hold -----------------------------------------------------------------------------
 
     def check_plan(self, timeline, plan):
-        """Every attempt at a microbatch reads the same records."""
-        first = self.ranges.setdefault((timeline, plan.id), plan.ranges)
+        """Every attempt at a revision reads the same records, at a later one fewer of them."""
+        known = self.ranges.setdefault((timeline, plan.id), {})
+        first = known.setdefault(plan.revision, plan.ranges)
         _hold(first == plan.ranges, f"attempts at {plan.id} read {first} and {plan.ranges}")
+        for revision, ranges in known.items():
+            less, more = sorted([(revision, ranges), (plan.revision, plan.ranges)], reverse=True)
+            fits = less == more or (_within(less[1], more[1]) and _rows(less[1]) < _rows(more[1]))
+            _hold(fits, f"revision {less} of plan {plan.id} is no beginning of {more}")
 
     def check_published(self, commit, before):
         """A commit that a process publishes is the only one of its id, and follows the last."""
@@ -231,6 +251,9 @@ class World:
         first = self.committed.setdefault(key, (commit.epoch, tuple(commit.tokens)))
         _hold(first == (commit.epoch, tuple(commit.tokens)), f"two commits {key}")
         _hold(commit.id == before.id + 1, f"commit {commit.id} follows {before.id}")
+        ran = self.ranges[key][commit.revision]
+        _hold(ran == commit.ranges, f"commit {commit.id} names {commit.ranges}, but ran {ran}")
+        self.counts["cut commits"] += commit.revision > 0
         if before.id:
             for (_, end), (start, _) in zip(
                 before.ranges[DEPOT], commit.ranges[DEPOT], strict=True
@@ -301,11 +324,16 @@ class SimExecutor:
         world, rng = self.world, self.world.rng
         world.check_plan(plan.timeline, plan)
         done = []
+        fails_at = self._fails_at(plan, placement)
         for job in range(2):
             manifests = []
             for actor in _actors(placement):
                 world.asleep(self.owner)
                 world.chance_of_crash(self.owner)
+                if fails_at == 0:
+                    world.counts["too large"] += 1
+                    raise AttemptError(ActorFailure("E-TOO-LARGE", "out of memory: simulated"))
+                fails_at -= 1
                 if rng.random() < world.faults.task:
                     world.counts["task"] += 1
                     raise AttemptError(ActorFailure("E-USER-CODE", "a task failed: simulated"))
@@ -315,6 +343,18 @@ class SimExecutor:
                 manifests.append(self._run_unit(plan, epoch, version, job, actor, tuple(done)))
             done.append(JobOutcome(job, manifests))
         return Outcome(done)
+
+    def _fails_at(self, plan, placement):
+        """Before which of its tasks an attempt runs out of memory; -1 when it does not."""
+        world = self.world
+        need = sum(
+            size
+            for index, (start, end) in enumerate(plan.ranges[DEPOT])
+            for _, size in world.depot.sizes(index, start, end, 0)
+        )
+        if world.room is None or need <= world.room or plan.records == 1:
+            return -1
+        return world.sizing.randrange(2 * len(_actors(placement)))
 
     def _run_unit(self, *task):
         world, rng = self.world, self.world.rng
@@ -402,6 +442,16 @@ def _actors(placement):
     """(unit, its vnodes) of each actor; before anything was placed, two of them."""
     mapping = placement.mappings.get(PSTATE) or Mapping.even(VNODES, range(UNITS))
     return [(unit, frozenset(mapping.vnodes(unit))) for unit in mapping.unit_ids()]
+
+
+def _within(less, more):
+    """Whether ranges are the beginnings of others."""
+    pairs = zip(less[DEPOT], more[DEPOT], strict=True)
+    return all(one[0] == other[0] and one[1] <= other[1] for one, other in pairs)
+
+
+def _rows(ranges):
+    return sum(end - start for start, end in ranges[DEPOT])
 
 
 def _priors(done):

@@ -68,7 +68,7 @@ def cluster(tmp_path):
 def _append(app, records):
     app.depot("d").append(records)
     done = sum(app.depot("d").end_offsets())
-    app.topology("mb").wait_processed(done, timeout_seconds=20)
+    app.topology("mb").wait_processed(done, timeout_seconds=120)
 
 
 def _committed(app):
@@ -126,7 +126,7 @@ def test_1_records_of_the_next_microbatch_that_come_early_are_not_forgotten(clus
 
     monkeypatch.setattr(InlineExecutor, "run", run)
     app.depot("d").append(RECORDS[:5])
-    app.topology("mb").wait_processed(10, timeout_seconds=20)
+    app.topology("mb").wait_processed(10, timeout_seconds=120)
     assert early == [1]
     assert _committed(app) == 2
     _check(app, RECORDS)
@@ -165,11 +165,11 @@ def test_3_and_15_a_commit_keeps_what_the_next_one_needs_when_all_else_is_lost(
             app = first.deploy(_module())
             _append(app, RECORDS[:5])
             app.depot("d").append(RECORDS[5:])
-            assert refused.wait(20)
+            assert refused.wait(120)
     shutil.rmtree(root / "local")
     with atoll.LocalCluster(root, engine="inline") as second:
         app = second.deploy(_module())
-        app.topology("mb").wait_processed(10, timeout_seconds=20)
+        app.topology("mb").wait_processed(10, timeout_seconds=120)
         assert _committed(app) == 2
         _check(app, RECORDS)
 
@@ -360,7 +360,7 @@ def test_18_a_source_that_fails_is_waited_for(cluster):
     folder.with_name("gone").rename(folder)
     if topology.status()["state"] == "failed":
         topology.resume()
-    topology.wait_processed(10, timeout_seconds=20)
+    topology.wait_processed(10, timeout_seconds=120)
     _check(app, RECORDS)
 
 

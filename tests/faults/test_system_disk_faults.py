@@ -31,13 +31,13 @@ from atoll.pstate.environment import shared_environments
 from atoll.pstate.session import VnodeSession
 
 ROUNDS = 4
-GOES_ON_SECONDS_MAX = 10.0
+GOES_ON_SECONDS_MAX = 60.0
 _ATTEMPTS_MAX = 2
 _ATTEMPTS_SEEN = volume(ci=4, soak=8)
 """More failed attempts than a topology survives whose own code fails."""
 _PATIENT_MS = 5_000
 _PATIENT_EVERY = volume(ci=5, soak=26)
-_CAP_SECONDS = 30.0
+_CAP_SECONDS = 120.0
 PLACES = ("root", "local files", "local stores")
 
 

@@ -22,6 +22,7 @@ class FakeDepot:
 
     def __init__(self):
         self.end = 0
+        self.record_bytes = 1
 
     def start_offsets(self):
         """Nothing was dropped."""
@@ -30,6 +31,10 @@ class FakeDepot:
     def end_offsets(self):
         """Where the test put it."""
         return (self.end,)
+
+    def sizes(self, partition, start, end, enough):
+        """Each record is a run of its own, of as many bytes as a test says."""
+        return [(at + 1, self.record_bytes) for at in range(start, end)]
 
 
 class FakeExecutor:

@@ -37,7 +37,7 @@ class Life:
         """Perform the command, or look when it is to wait; the event."""
         if isinstance(self.command, ev.Wait):
             idle = self.state.step == ev.Step.IDLE
-            event = self.actions.look() if idle else ev.Retry()
+            event = self.actions.look(self.state.last) if idle else ev.Retry()
         else:
             event = self.actions.perform(self.command)
         self.state, self.command = decide(self.state, event)
@@ -227,7 +227,7 @@ def test_whoever_is_fenced_while_it_goes_back_shows_and_drops_nothing(
     monkeypatch.setattr(store, "create", slow)
     event = first.actions.perform(ev.GoBack(1, 0, False, first.state.last))
     assert isinstance(event, ev.CommitRefused | ev.RollBackRefused)
-    assert isinstance(first.actions.look(), ev.CommitRefused)
+    assert isinstance(first.actions.look(first.state.last), ev.CommitRefused)
     assert seen == []
     if asleep_in == "commits":
         assert commit_objects(store, "m", "mb").numbers() == [1, 2]

@@ -89,7 +89,9 @@ def test_retries_end_and_resume_begins_again():
     assert state.condition == ev.Condition.FAILED
     assert wait == ev.Wait(None)
     assert state.failure == FAILURE
-    state, again = decide(state, ev.Resume())
+    state, weigh = decide(state, ev.Resume())
+    assert weigh == ev.Weigh(run.plan)
+    state, again = decide(state, ev.Weighed({}))
     assert again.plan == run.plan
     assert again.version == 3
     assert state.condition == ev.Condition.RUNNING
@@ -256,7 +258,7 @@ def test_a_new_life_delivers_what_the_last_commits_may_owe_before_anything_else(
         state, command = decide(state, ev.Delivered())
         assert command == ev.Deliver(owed[2])
         state, command = decide(state, ev.Delivered())
-        assert command == (ev.Wait(0) if left is None else ev.RunAttempt(plan, 1))
+        assert command == (ev.Wait(0) if left is None else ev.Weigh(plan))
         assert state.step == (ev.Step.IDLE if left is None else ev.Step.PROCESS)
 
 
@@ -266,7 +268,7 @@ def test_a_new_life_that_owes_nothing_begins_at_once():
     assert (state.step, command) == (ev.Step.IDLE, ev.Wait(0))
     plan = Plan(1, 1, 7, {"d": [(0, 3), (5, 5)]}, {})
     state, command = decide(_state(), ev.Begin(plan, (_appending(0, appends=[]),)))
-    assert command == ev.RunAttempt(plan, 1)
+    assert command == ev.Weigh(plan)
 
 
 def test_a_pause_while_a_new_life_still_owes_holds_its_first_attempt():
@@ -279,7 +281,7 @@ def test_a_pause_while_a_new_life_still_owes_holds_its_first_attempt():
     state, command = decide(state, ev.Delivered())
     assert (state.step, command) == (ev.Step.PROCESS, ev.Wait(None))
     _, command = decide(state, ev.Resume())
-    assert command == ev.RunAttempt(plan, 1)
+    assert command == ev.Weigh(plan)
 
 
 def test_fenced_while_delivering_is_fenced():

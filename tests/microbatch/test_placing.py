@@ -200,7 +200,7 @@ def test_who_waits_too_long_takes_the_request_back(start, depot):
     executor.hangs = True
     depot.end += 1
     loop.notify_append()
-    assert executor.running.wait(10)
+    assert executor.running.wait(60)
     with pytest.raises(WaitTimeoutError):
         loop.place(NEW, timeout_seconds=0.05)
     executor.hangs = False
@@ -226,14 +226,14 @@ def test_a_life_that_still_owes_rows_is_recovering(store, depot, epoch, idle):
         if not full.is_set():
             full.set()
             raise StorageError("no space left")
-        assert delivered.wait(10)
+        assert delivered.wait(60)
 
     owed = msgspec.structs.replace(GENESIS, id=1, appends=ROWS)
     actions = make_actions(store, epoch, Recorder(), depot, deliver=deliver)
     loop = TopologyLoop(actions, idle, first=ev.Begin(None, (owed,)))
     loop.start()
     try:
-        assert full.wait(10)
+        assert full.wait(60)
         assert loop.recovering
         delivered.set()
         loop.wait_processed(depot.end)

@@ -10,7 +10,7 @@ from atoll.cluster.options import ModuleOptions
 from atoll.codec.records import RecordCodec
 from atoll.codec.refusals import Refusals
 from atoll.ddl import parse_ddl
-from atoll.errors import NotFoundError, PathError, RecordsRefusedError, UsageError
+from atoll.errors import NotFoundError, PathError, RecordsRefusedError, UsageError, WaitTimeoutError
 from atoll.microbatch.tuning import SettingsLog
 from atoll.placement.info import ClusterInfo
 from atoll.schema import Map, as_node
@@ -199,6 +199,7 @@ class FakeApp:
 
     def __init__(self, name="key-pairs"):
         self.name = name
+        self.failure = None
         self._depots = {
             "numbers": FakeDepot("numbers", "v long NOT NULL"),
             "pairs": FakeDepot("pairs", "k string NOT NULL, k2 string, at timestamp"),
@@ -224,6 +225,21 @@ class FakeApp:
     def subscribe(self, pstate, path=None, *, after=None, page_entries=1000):
         """Two canned changes, then the end."""
         return FakeSubscription(self.pstate(pstate), path, after)
+
+    def wait_committed(self, depot, ends=None, *, timeout_seconds=60.0):
+        """Note it; a wait of less than a second is over too early."""
+        self.waited = (depot, ends, timeout_seconds)
+        self.depot(depot)
+        if timeout_seconds < 1:
+            raise WaitTimeoutError("not reached", hint="look")
+        return {"mb": 7}
+
+    def wait_fresh(self, pstate, *, timeout_seconds=60.0):
+        """The same."""
+        self.waited = (pstate, timeout_seconds)
+        if timeout_seconds < 1:
+            raise WaitTimeoutError("not reached", hint="look")
+        return 7
 
     def depots(self):
         """Names."""

@@ -9,6 +9,7 @@ from fakes import FakeApp, FakePState, arrow_stream
 
 from atoll import errors
 from atoll.errors import AtollError, UsageError
+from atoll.microbatch.options import Options, bounds_of
 from atoll.server import create_app
 
 NUMBERS = "/v1/modules/key-pairs/depots/numbers"
@@ -429,3 +430,61 @@ def _normal(line):
     name, brace, rest = line.partition("{")
     labels, _, value = rest.partition("}")
     return name, tuple(sorted(labels.split(","))), value if brace else line
+
+
+@pytest.mark.parametrize("name", sorted(Options().by_name()))
+def test_each_option_is_bounded_and_taken_back(client, name):
+    """Beyond the greatest value the answer is a refusal and never a failure; null takes it back."""
+    url = "/v1/modules/key-pairs/options"
+    for value in (1 << 63, 1 << 64, -1, 10**17):
+        answer = client.post(url, json={"option": name, "value": value})
+        assert (answer.status_code, answer.json()["code"]) == (400, "E-DECLARATION")
+    least, most = bounds_of(name)
+    for value in (least, most):
+        assert client.post(url, json={"option": name, "value": value}).status_code == 200
+    assert client.post(url, json={"option": name, "value": None}).json()["set"] == {}
+
+
+def test_waiting_for_what_was_appended(client, app):
+    """The whole depot or up to offsets; before a select; and what cannot be."""
+    url = "/v1/modules/key-pairs"
+    answer = client.post(
+        f"{url}/depots/numbers/wait", json={"ends": {"0": 5}, "timeout_seconds": 9}
+    )
+    assert answer.json() == {"committed": {"mb": 7}}
+    assert app.waited == ("numbers", {0: 5}, 9)
+    assert client.post(f"{url}/depots/numbers/wait", json={}).status_code == 200
+    assert app.waited == ("numbers", None, 60)
+    answer = client.post(f"{url}/depots/numbers/wait", json={"timeout_seconds": 0.5})
+    assert (answer.status_code, problem(answer)["code"]) == (504, "E-WAIT-TIMEOUT")
+    assert client.post(f"{url}/depots/none/wait", json={}).status_code == 404
+    for wrong in ({"ends": {"x": 1}}, {"ends": {"0": -1}}, {"timeout_seconds": 301}, {"end": {}}):
+        assert client.post(f"{url}/depots/numbers/wait", json=wrong).status_code == 422
+    select = f"{url}/pstates/global_sum/select"
+    whole = {"path": [], "one": True}
+    assert client.post(f"{select}?fresh_seconds=5", json=whole).json() == {"value": 11}
+    assert app.waited == ("global_sum", 5)
+    assert client.post(f"{select}?fresh_seconds=0.5", json=whole).status_code == 504
+    assert client.post(f"{select}?fresh_seconds=0", json=whole).status_code == 422
+    assert client.post(f"{select}?fresh_seconds=5&as_of=3", json=whole).status_code == 400
+
+
+def test_readiness(client, app):
+    """Alive is not ready: a topology that failed, or whose files are lost, is told with why."""
+    assert client.get("/readyz").json() == {"ready": True, "reasons": []}
+    told = {"code": "E-DAMAGE", "message": "lost", "hint": "checkpoint", "context": {}}
+    clock = {**told, "code": "W-CLOCK-BEHIND"}
+    status, topology = app.topology("mb").status(), app.topology("mb")
+    for changed, ready in (
+        ({"warnings": [clock]}, True),
+        ({"state": "paused"}, True),
+        ({"error": told}, True),  # of an attempt that is tried again
+        ({"warnings": [clock, told]}, False),
+        ({"state": "failed", "error": told}, False),
+    ):
+        topology.status = lambda changed=changed: {**status, **changed}
+        answer = client.get("/readyz")
+        assert answer.status_code == (200 if ready else 503)
+        reasons = [] if ready else [{"module": "key-pairs", "topology": "mb", **told}]
+        assert answer.json() == {"ready": ready, "reasons": reasons}
+        assert client.get("/healthz").status_code == 200

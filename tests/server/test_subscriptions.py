@@ -40,7 +40,7 @@ def served(app, **settings):
     application = create_app(app, settings=ServerSettings(**settings))
     with (
         serve(application, bind("127.0.0.1", 0)) as address,
-        httpx.Client(base_url=address.url, timeout=15, trust_env=False) as client,
+        httpx.Client(base_url=address.url, timeout=60, trust_env=False) as client,
     ):
         yield client, application.state.context
 
@@ -198,17 +198,17 @@ def test_the_end_of_the_service_or_the_module_ends_the_answer(app):
         listener.start()
         _until(lambda: context.subscriptions)
         app.close()
-        assert ended.wait(30)
+        assert ended.wait(60)
         listener.join()
-        began = time.monotonic()
         stream = client.stream("GET", ROUTE)
         told = events(stream.__enter__())
         next(told)
-    assert time.monotonic() - began < 8
+        began = time.monotonic()
+    assert time.monotonic() - began < 30  # for ever, if the end waited for the reader
     stream.__exit__(None, None, None)
 
 
-def _until(done, seconds=30):
+def _until(done, seconds=60):
     """Wait until it is so."""
     until = time.monotonic() + seconds
     while not done():

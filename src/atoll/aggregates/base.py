@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["Aggregator", "Packing", "PlainForms", "StateField", "expression"]
+__all__ = ["Aggregator", "Packing", "PlainForms", "StateField", "expression", "in_words"]
+__all__ += ["to_declare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +265,29 @@ class Aggregator(ABC):
     def refusal(self, problem: str, hint: str) -> DeclarationError:
         """The error for an aggregate that does not fit."""
         return DeclarationError(f"agg.{self} {problem}", hint=hint)
+
+
+def in_words(arrow_type: pa.DataType) -> str:
+    """A column's type as users write it, for messages."""
+    from atoll.ddl import type_in_words
+
+    return type_in_words(arrow_type)
+
+
+def to_declare(arrow_type: pa.DataType, shape: str = "{}") -> str:
+    """What to write where a column of that type does not fit what a PState holds.
+
+    Args:
+        arrow_type: The column's type.
+        shape: What stands around it: ``List({})``.
+
+    Raises:
+        DeclarationError: When a PState can hold no such values.
+    """
+    from atoll.aggregates.kernels.types import node_of
+
+    kind = str(node_of(arrow_type)).replace(" | None", "")
+    return f"declare {shape.format(kind)} there, or cast the expression"
 
 
 def expression(text: object, word: str) -> str:

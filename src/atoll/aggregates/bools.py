@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from atoll.aggregates.base import expression
+from atoll.aggregates.base import expression, in_words
 from atoll.aggregates.extremes import Extreme
 from atoll.schema import Scalar
 
@@ -43,7 +43,7 @@ class _Truth(Extreme):
 
         if kind_of(input_types[0]) != "bool":
             raise self.refusal(
-                f"needs a condition, its input is {input_types[0]}",
+                f"needs a condition, its input is {in_words(input_types[0])}",
                 f'compare it with something: agg.{self.word}("{self.inputs[0]} > 0")',
             )
 

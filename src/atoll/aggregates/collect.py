@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from atoll.aggregates.base import Aggregator, Packing, expression
+from atoll.aggregates.base import Aggregator, Packing, expression, in_words, to_declare
 from atoll.aggregates.count import EVERY_ROW
 from atoll.schema import List, Scalar, Set
 
@@ -48,12 +48,12 @@ class CollectList(Aggregator):
         if not isinstance(node, List):
             hint = "declare List(...) there"
             if isinstance(node, Set):
-                hint = "agg.collect_set goes into a Set"
+                hint = f'elements of a Set come from agg.collect_set("{self.inputs[0]}")'
             raise self.refusal(f"gives a list, the PState holds {node}", hint)
         if not accepts(node.item, input_types[0]):
             raise self.refusal(
-                f"of {input_types[0]} does not fit a list of {node.item}",
-                "declare the input's type there, or cast the expression",
+                f"of {in_words(input_types[0])} does not fit a list of {node.item}",
+                to_declare(input_types[0], "List({})"),
             )
 
     def bind(self, node: Node, input_types: Sequence[pa.DataType], packing: Packing) -> Aggregator:
@@ -127,7 +127,8 @@ class CollectSet(Aggregator):
         item = node_of(input_types[0])
         if not isinstance(item, Scalar):
             raise self.refusal(
-                f"needs scalars, its input is {input_types[0]}", "collect one member of it"
+                f"needs scalars, its input is {in_words(input_types[0])}",
+                "collect one member of it",
             )
         return Set(Scalar(item.kind, items=item.items))
 
@@ -139,12 +140,12 @@ class CollectSet(Aggregator):
             raise self.refusal(f"gives a set, the PState holds {node}", "declare Set(...) there")
         if not accepts(node.item, input_types[0]):
             raise self.refusal(
-                f"of {input_types[0]} does not fit a set of {node.item}",
-                "declare the input's type there, or cast the expression",
+                f"of {in_words(input_types[0])} does not fit a set of {node.item}",
+                to_declare(input_types[0], "Set({})"),
             )
         if self.removes and str(input_types[1]) != "bool":
             raise self.refusal(
-                f"removes by a condition, which is {input_types[1]}",
+                f"removes by a condition, which is {in_words(input_types[1])}",
                 'compare it with something: remove="amount < 0"',
             )
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from atoll.aggregates.base import Aggregator, Packing, expression
+from atoll.aggregates.base import Aggregator, Packing, expression, in_words
 from atoll.errors import DeclarationError
 from atoll.schema import Struct
 
@@ -69,7 +69,7 @@ class Combine(Aggregator):
         if len(self.inputs) == 1:
             if not accepts(node, input_types[0]):
                 raise self.refusal(
-                    f"of {input_types[0]} does not fit a PState of {node}",
+                    f"of {in_words(input_types[0])} does not fit a PState of {node}",
                     "give lift=, a function that makes the PState's value of a row's values",
                 )
             return
@@ -82,7 +82,8 @@ class Combine(Aggregator):
         for (name, field), arrow_type in zip(fields, input_types, strict=True):
             if not accepts(field, arrow_type):
                 raise self.refusal(
-                    f"gives {arrow_type} for the field {name!r}, the PState holds {field}",
+                    f"gives {in_words(arrow_type)} for the field {name!r}, "
+                    f"the PState holds {field}",
                     "cast the expression, or give lift=",
                 )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
-from atoll.aggregates.base import Aggregator, expression
+from atoll.aggregates.base import Aggregator, expression, in_words
 from atoll.aggregates.count import count
 from atoll.aggregates.positions import last
 from atoll.aggregates.struct_of import StructOf
@@ -88,7 +88,8 @@ class MapOf(Compound):
         key = node_of(input_types[0])
         if not isinstance(key, Scalar):
             raise self.refusal(
-                f"needs scalars as keys, its key is {input_types[0]}", "name one member of it"
+                f"needs scalars as keys, its key is {in_words(input_types[0])}",
+                "name one member of it",
             )
         return Map(Scalar(key.kind, items=key.items), self.inner.result_node(input_types[1:]))
 
@@ -108,7 +109,9 @@ class MergeMap(Compound):
         (kind,) = input_types
         key = node_of(kind.key_type) if types.is_map(kind) else None
         if not isinstance(key, Scalar):
-            raise self.refusal(f"needs maps, its input is {kind}", "use agg.map_from(key, value)")
+            raise self.refusal(
+                f"needs maps, its input is {in_words(kind)}", "use agg.map_from(key, value)"
+            )
         return Map(Scalar(key.kind, items=key.items), node_of(kind.item_type))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from atoll.aggregates.base import Aggregator, expression
+from atoll.aggregates.base import Aggregator, expression, in_words
 from atoll.aggregates.compound import Compound
 from atoll.aggregates.count import EVERY_ROW, Count
 from atoll.errors import DeclarationError
@@ -35,6 +35,9 @@ FLAGS_MAX = 63
 class CountDistinct(Compound):
     """Counts values. ``inputs`` are the value, and a condition where it has one."""
 
+    name: str | None = None
+    """What the user called what it keeps."""
+
     word: ClassVar[str] = "count_distinct"
 
     @property
@@ -42,12 +45,17 @@ class CountDistinct(Compound):
         """Which rows count; None for all."""
         return self.inputs[1] if len(self.inputs) > 1 else None
 
+    def __str__(self) -> str:
+        """As the user wrote it, the condition named."""
+        where = "" if self.condition is None else f" where {self.condition}"
+        return f"count_distinct({self.inputs[0]}){where}"
+
     def where(self, condition: str) -> CountDistinct:
         """Only rows for which a condition holds."""
         test = expression(condition, "where")
         if self.condition is not None:
             test = f"({self.condition}) AND ({test})"
-        return CountDistinct((self.inputs[0], test))
+        return CountDistinct((self.inputs[0], test), self.name)
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:  # noqa: ARG002 - any
         """An int.
@@ -57,8 +65,7 @@ class CountDistinct(Compound):
         """
         raise DeclarationError(
             f"agg.{self} keeps its values in a PState, and there is none here",
-            hint="aggregate into a PState, use agg.approx_count_distinct, or Spark SQL: "
-            f'"count(DISTINCT {self.inputs[0]}) AS n"',
+            hint=f'use agg.approx_count_distinct("{self.inputs[0]}")',
         )
 
     def check(self, node: Node, input_types: Sequence[pa.DataType]) -> None:  # noqa: ARG002
@@ -104,7 +111,8 @@ class Flags(Aggregator):
         for text, kind in zip(self.inputs, input_types, strict=True):
             if str(kind) != "bool":
                 raise DeclarationError(
-                    f"agg.count_distinct counts where {text}, which is {kind} and no condition",
+                    f"agg.count_distinct counts where {text}, which is {in_words(kind)} and no "
+                    "condition",
                     hint='compare it with something: where("amount < 0")',
                 )
 
@@ -127,6 +135,11 @@ class Flags(Aggregator):
         return [either(old[0], new[0])]
 
 
-def count_distinct(expr: str) -> CountDistinct:
-    """How many distinct values of ``expr`` there are, nulls left out; exactly, into an ``int``."""
-    return CountDistinct((expression(expr, "count_distinct"),))
+def count_distinct(expr: str, *, name: str | None = None) -> CountDistinct:
+    """How many distinct values of ``expr`` there are, nulls left out; exactly, into an ``int``.
+
+    Args:
+        expr: What is counted.
+        name: What to call the values that it keeps, where two counts would not be told apart.
+    """
+    return CountDistinct((expression(expr, "count_distinct"),), name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from atoll.aggregates.base import Aggregator, expression
+from atoll.aggregates.base import Aggregator, expression, in_words, to_declare
 from atoll.schema import Scalar
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Extreme(Aggregator):
         node = node_of(input_types[0])
         if not isinstance(node, Scalar):
             raise self.refusal(
-                f"needs values with an order, its input is {input_types[0]}",
+                f"needs values with an order, its input is {in_words(input_types[0])}",
                 "name one member of it",
             )
         return node
@@ -49,8 +49,8 @@ class Extreme(Aggregator):
 
         if not (isinstance(node, Scalar) and accepts(node, input_types[0])):
             raise self.refusal(
-                f"of {input_types[0]} does not fit a PState of {node}",
-                "declare the input's type there, or cast the expression",
+                f"of {in_words(input_types[0])} does not fit a PState of {node}",
+                to_declare(input_types[0]),
             )
 
     def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:

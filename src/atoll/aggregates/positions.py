@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from atoll.aggregates.base import Aggregator, Packing, expression
+from atoll.aggregates.base import Aggregator, Packing, expression, in_words, to_declare
 from atoll.schema import Scalar, Struct
 
 if TYPE_CHECKING:
@@ -81,8 +81,25 @@ class _Position(Aggregator):
         if isinstance(node, Scalar) and accepts(node, input_types[1]):
             return node
         raise self.refusal(
-            f"cannot order rows by {input_types[1]}",
-            'order by a number, a time or a text: by="event_time"',
+            f"cannot order rows by {in_words(input_types[1])}", self._ordered_otherwise(input_types)
+        )
+
+    def _ordered_otherwise(self, input_types: Sequence[pa.DataType]) -> str:
+        """What does the same where the order has several members: the extreme of tuples."""
+        from atoll.aggregates.kernels.types import node_of
+
+        value, by = self.inputs[:2]
+        order, shown = node_of(input_types[1]), node_of(input_types[0])
+        members = [] if not isinstance(order, Struct) else [node for _, node in order.fields]
+        kinds = [each for each in (*members, shown) if isinstance(each, Scalar)]
+        named = by.startswith("struct(") and by.endswith(")")
+        if not members or len(kinds) <= len(members) or not named:
+            return 'order by a number, a time or a text: by="event_time"'
+        shape = ", ".join(str(each).removesuffix(" | None") for each in kinds)
+        word = "max" if self.final else "min"
+        return (
+            f'put the value behind the order: agg.{word}("{by[:-1]}, {value} AS value)"), into a '
+            f"PState of tuple[{shape}]"
         )
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
@@ -95,6 +112,8 @@ class _Position(Aggregator):
         """Into a leaf that holds the value; a struct is written field by field."""
         from atoll.aggregates.kernels.types import accepts
 
+        if self.ordered:
+            self._order(input_types)
         if isinstance(node, Struct):
             name = node.names()[0]
             raise self.refusal(
@@ -104,8 +123,8 @@ class _Position(Aggregator):
         self.check_field(node, input_types)
         if not accepts(node, input_types[0]):
             raise self.refusal(
-                f"of {input_types[0]} does not fit a PState of {node}",
-                "declare the input's type there, or cast the expression",
+                f"of {in_words(input_types[0])} does not fit a PState of {node}",
+                to_declare(input_types[0]),
             )
 
     def _example(self, name: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from atoll.aggregates.base import Aggregator, expression
+from atoll.aggregates.base import Aggregator, expression, in_words, to_declare
 from atoll.errors import DeclarationError
 from atoll.schema import List, Scalar, Struct
 
@@ -58,8 +58,8 @@ class Shown:
         for text, field, arrow_type in zip(self.exprs, fields, types, strict=True):
             if not accepts(field, arrow_type):
                 raise aggregator.refusal(
-                    f"shows {text} of type {arrow_type}, the PState holds {field}",
-                    "declare the input's type there, or cast the expression",
+                    f"shows {text} of type {in_words(arrow_type)}, the PState holds {field}",
+                    to_declare(arrow_type),
                 )
 
     def nodes(self, aggregator: Aggregator, node: Node) -> tuple[Node, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from atoll.aggregates.base import Aggregator, expression
+from atoll.aggregates.base import Aggregator, expression, in_words
 from atoll.schema import Scalar
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _number_kind(aggregator: Aggregator, input_types: Sequence[pa.DataType]) -> 
     hint = "cast it to a number"
     if kind == "bool":
         hint = "to count rows for which it holds, write sum(cast(... as int))"
-    raise aggregator.refusal(f"needs numbers, its input is {input_types[0]}", hint)
+    raise aggregator.refusal(f"needs numbers, its input is {in_words(input_types[0])}", hint)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Sum(Aggregator):
             raise self.refusal(f"gives a number, the PState holds {node}", f"declare {kind} there")
         if not accepts(node, input_types[0]):
             raise self.refusal(
-                f"of {input_types[0]} does not fit a PState of {node.kind}",
+                f"of {in_words(input_types[0])} does not fit a PState of {node}",
                 f"declare {kind} there, or cast the expression",
             )
 

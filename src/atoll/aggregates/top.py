@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from atoll.aggregates.base import Aggregator, Packing, expression
+from atoll.aggregates.base import Aggregator, Packing, expression, in_words
 from atoll.aggregates.shown import Columns, Shown, check_count, shown_columns
 from atoll.errors import DeclarationError
 from atoll.schema import Scalar
@@ -69,7 +69,8 @@ class TopN(Aggregator):
         if isinstance(node, Scalar) and accepts(node, input_types[0]):
             return node.kind
         raise self.refusal(
-            f"cannot order rows by {input_types[0]}", "order by a number, a time or a text"
+            f"cannot order rows by {in_words(input_types[0])}",
+            "order by a number, a time or a text",
         )
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:

@@ -11,6 +11,8 @@ exit  meaning
 2     a command line that does not parse; or an append of which nothing was kept
 3     an append of which the good records were kept and others refused; or a run that
       ended because another process took its module over
+4     done, but the output could not be written: stdout is full
+5     done, but what was waited for did not happen in the time given
 130   interrupted
 ====  ==============================================================================
 """
@@ -41,10 +43,12 @@ from atoll.cli.commands import (
     watch,
     worker,
 )
-from atoll.cli.output import print_error
+from atoll.cli.output import OutputClosedError, OutputError, guarded_output, print_error
 from atoll.errors import AtollError
 
 __all__ = ["app", "main"]
+
+_OUTPUT_LOST = 4
 
 app = typer.Typer(
     name="atoll",
@@ -82,13 +86,15 @@ app.add_typer(worker.app, name="worker")
 def main() -> None:
     """Run the command line and leave with its exit code; no error shows a traceback."""
     try:
-        app()
+        with guarded_output():
+            app()
+    except OutputClosedError:
+        sys.exit(0)
+    except OutputError as error:
+        print_error(error)
+        sys.exit(_OUTPUT_LOST)
     except AtollError as error:
         print_error(error)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        # Whoever read our output has enough (``atoll query ... | head``).
-        sys.stderr.close()
-        sys.exit(0)

@@ -74,7 +74,7 @@ class Client:
         """The data at ``/v1/part/part/...``."""
         return self._data("GET", parts, {})
 
-    def post(self, *parts: str, data: Any = None, params: Mapping[str, int] | None = None) -> Any:
+    def post(self, *parts: str, data: Any = None, params: Mapping[str, float] | None = None) -> Any:
         """Write plain data to ``/v1/part/part/...``; the data that it answers with."""
         arguments = {"json": {} if data is None else data, "params": params or {}}
         return self._data("POST", parts, arguments)

@@ -68,10 +68,10 @@ def _typed(key: Scalar, text: str) -> Any:
                 return text
     except (ValueError, KeyError):
         raise PathError(
-            f"{text!r} is no key of type {key.kind}",
+            f"{text!r} is no key of type {key}",
             hint="write a tuple as a JSON array, '[1, \"a\"]'"
             if key.kind == "tuple"
-            else f"the keys here are of type {key.kind}",
+            else f"the keys here are of type {key}",
         ) from None
 
 

@@ -10,15 +10,25 @@ import typer
 __all__ = [
     "DEFAULT_PORT",
     "DEFAULT_URL",
+    "EXIT_NOT_YET",
+    "WAIT_SECONDS",
     "ModuleName",
     "Output",
     "OutputOption",
+    "TimeoutOption",
     "TopologyName",
     "UrlOption",
 ]
 
 DEFAULT_PORT = 7410
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
+
+
+EXIT_NOT_YET = 5
+"""The exit code of a command that did what it was asked to, but for a wait that took too long."""
+
+WAIT_SECONDS = 60.0
+_WAIT_SECONDS_MAX = 300.0
 
 
 class Output(StrEnum):
@@ -34,6 +44,10 @@ UrlOption = Annotated[
 
 OutputOption = Annotated[
     Output, typer.Option("--output", "-o", help="Format of the data on stdout.")
+]
+
+TimeoutOption = Annotated[
+    float, typer.Option(help="How many seconds to wait.", min=0.001, max=_WAIT_SECONDS_MAX)
 ]
 
 ModuleName = Annotated[str, typer.Argument(help="Name of the module.", show_default=False)]

@@ -2,14 +2,93 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO, cast
 
 from atoll.errors import AtollError
 
-__all__ = ["cell", "note", "print_error", "print_json", "print_table"]
+__all__ = [
+    "OutputClosedError",
+    "OutputError",
+    "cell",
+    "guarded_output",
+    "note",
+    "print_error",
+    "print_json",
+    "print_table",
+]
+
+
+class OutputError(AtollError):
+    """What a command has to say cannot be written: what it did stands."""
+
+    code = "E-OUTPUT"
+
+
+class OutputClosedError(Exception):
+    """Whoever read the output has enough (``atoll query ... | head``)."""
+
+
+class _Guarded:
+    """A text stream whose failures are told apart from those of anything else."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with _told():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        with _told():
+            self._stream.flush()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise OutputClosedError from None
+    except OSError as error:
+        raise OutputError(
+            f"the output cannot be written: {error.strerror or error}",
+            hint="the command did what it was asked to do; give its output a place with room",
+        ) from None
+
+
+@contextmanager
+def guarded_output() -> Iterator[None]:
+    """Turn what goes wrong with stdout into errors of its own, its last flush included.
+
+    Raises:
+        OutputError: When it is full, or cannot be written for another reason.
+        OutputClosedError: When nobody reads it any more.
+    """
+    stream = sys.stdout
+    sys.stdout = cast("TextIO", _Guarded(stream))  # as much of one as is used
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except (OutputError, OutputClosedError):
+        # What is left in the buffer would be tried again, and be told, when Python ends.
+        with contextlib.suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+        raise
+    finally:
+        sys.stdout = stream
 
 
 def print_json(data: Any) -> None:
@@ -53,8 +132,9 @@ def cell(value: Any) -> str:
 
 def note(message: str) -> None:
     """Say something to the person at the terminal."""
-    sys.stderr.write(message + "\n")
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):  # there is no other place to say so
+        sys.stderr.write(message + "\n")
+        sys.stderr.flush()
 
 
 def print_error(error: AtollError) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from atoll.cli.target import load_module
@@ -12,6 +12,7 @@ from atoll.errors import UsageError
 if TYPE_CHECKING:
     from atoll.cluster.app import App
     from atoll.cluster.cluster import Cluster
+    from atoll.cluster.stopped import StoppedModule
 
 __all__ = ["Redeployer"]
 
@@ -22,38 +23,35 @@ class Redeployer:
     Args:
         cluster: Runs the module.
         target: Where its code is.
-        app: The module as it runs.
-        deployed: Called with each new app.
+        name: The module.
     """
 
-    def __init__(
-        self, cluster: Cluster, target: str, app: App, deployed: Callable[[App], None]
-    ) -> None:
+    def __init__(self, cluster: Cluster, target: str, name: str) -> None:
         """Nothing is loaded again yet."""
-        self.app = app
         self._cluster = cluster
         self._target = target
-        self._deployed = deployed
+        self._name = name
         self._lock = threading.Lock()
 
-    def __call__(
-        self, *, remove: Sequence[str], dry_run: bool
-    ) -> tuple[dict[str, Any], App | None]:
+    @property
+    def app(self) -> App | StoppedModule:
+        """The module as it runs now, whichever version of it; or why it does not."""
+        return self._cluster.module(self._name)
+
+    def __call__(self, *, remove: Sequence[str], dry_run: bool) -> dict[str, Any]:
         """Load the code again and deploy it, or only say what that would change.
 
         Raises:
-            AtollError: When it cannot be; the running version goes on.
+            AtollError: When it cannot be; the error says what runs then.
         """
         with self._lock:
             module = load_module(self._target, again=True)
-            if module.name != self.app.name:
+            if module.name != self._name:
                 raise UsageError(
-                    f"{self._target} now is module {module.name!r}, not {self.app.name!r}",
+                    f"{self._target} now is module {module.name!r}, not {self._name!r}",
                     hint="a version has the name of the module: start another service for another",
                 )
             plan = self._cluster.plan(module, remove=remove)
-            if dry_run:
-                return plan.to_json(), None
-            self.app = self._cluster.update(module, remove=remove)
-            self._deployed(self.app)
-            return plan.to_json(), self.app
+            if not dry_run:
+                self._cluster.update(module, remove=remove)
+            return plan.to_json()

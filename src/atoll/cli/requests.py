@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
-from atoll.cli.options import Output
+from atoll.cli.options import DEFAULT_URL, Output
 from atoll.cli.output import note, print_json
 
-__all__ = ["ask_topology", "state_of"]
+__all__ = ["ask_topology", "say_paused", "state_of"]
 
 
 def ask_topology(  # what the command line gave
@@ -34,3 +35,17 @@ def state_of(module: str, topology: str, status: dict[str, Any], output: Output)
     """Say to a person where the topology is now."""
     if output is not Output.JSON:
         note(f"{topology} of {module} is {status['state']} after microbatch {status['committed']}")
+
+
+def say_paused(module: str, status: dict[str, Any], url: str = DEFAULT_URL) -> None:
+    """Say which topologies of a module rest, since when, and how they go on."""
+    where = "" if url == DEFAULT_URL else f" --url {url}"
+    for topology, details in status["topologies"].items():
+        paused = details.get("paused")
+        if details["state"] == "paused" and paused:
+            since = datetime.fromtimestamp(paused["since_ms"] / 1000).astimezone()
+            why = "" if paused["why"] == "asked" else f" by a {paused['why']}"
+            note(
+                f"{topology} of {module} is paused{why} since {since:%Y-%m-%d %H:%M:%S %Z}, and "
+                f"processes nothing; to go on: atoll resume {module} {topology}{where}"
+            )

@@ -10,11 +10,15 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 
-__all__ = ["Stop", "stopping"]
+from atoll.cli.output import note
+
+__all__ = ["Stop", "stopping", "telling"]
+
+_TOLD_SECONDS = 3.0
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -41,6 +45,30 @@ class Stop:
             # Unbuffered: the signal may have come in the middle of another write.
             os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"stopping ...\n")
         self.event.set()
+
+
+@contextmanager
+def telling(stop: Stop, what: Callable[[], str]) -> Iterator[None]:
+    """While the rest of the block ends after a stop, say now and then what it waits for.
+
+    Args:
+        stop: What the block waits for first.
+        what: Says it; nothing is told when it is empty.
+    """
+    over = threading.Event()
+
+    def tell() -> None:
+        stop.event.wait()
+        while not over.wait(_TOLD_SECONDS):
+            with suppress(Exception):  # what is being closed may not be able to say
+                if said := what():
+                    note(f"waiting for {said}; Ctrl-C again ends at once")
+
+    threading.Thread(target=tell, name="atoll-telling", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import sysconfig
 import traceback
 from pathlib import Path
 from types import ModuleType
@@ -112,15 +113,41 @@ def _import_package(name: str) -> ModuleType:
 
 
 def _failed(place: str, error: Exception) -> UsageError:
-    """What the user's code raised, with its own last line; our frames are of no interest."""
-    if isinstance(error, SyntaxError):
-        line = f"{error.filename}:{error.lineno}"
-    else:
-        frames = traceback.extract_tb(error.__traceback__)
-        line = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else place
+    """What importing raised, with the last line of the user's own code on the way there."""
+    line = _line_of(error, place) or place
     message = str(error).splitlines()
+    hint = "mend the code at that line"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        hint = f"install what has the Python module {package!r}, or mend the import at that line"
     return UsageError(
         f"{place} fails to import: {type(error).__name__}: {message[0] if message else ''}",
-        hint="mend the code at that line",
+        hint=hint,
         line=line,
     )
+
+
+def _line_of(error: Exception, place: str) -> str | None:
+    """Where the user's code failed, or called what failed: no library can be mended there.
+
+    An installed package that the target itself is in is the user's, too.
+    """
+    if isinstance(error, SyntaxError) and _is_own(error.filename):
+        return f"{error.filename}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if _is_own(frame.filename)]
+    if not own and not place.endswith(".py"):
+        package = place.partition(".")[0]
+        own = [each for each in frames if package in {*Path(each.filename).parts}]
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else None
+
+
+def _is_own(file: str | None) -> bool:
+    """Whether a file is the user's: neither Python's, nor Atoll's, nor an installed package's."""
+    if file is None or file.startswith("<"):
+        return False
+    path = Path(file).resolve()
+    libraries = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")}
+    libraries.add(Path(__file__).resolve().parents[1])
+    installed = {"site-packages", "dist-packages"} & set(path.parts)
+    return not installed and not any(path.is_relative_to(each) for each in libraries)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,8 +23,10 @@ from atoll.cluster.scaling import Scaling
 from atoll.cluster.sizes import vnode_bytes
 from atoll.cluster.topologies import RunningTopology, status_table
 from atoll.cluster.trimming import DepotTrimmer
+from atoll.cluster.waiting import wait_committed, wait_fresh
+from atoll.cluster.warnings import ModuleWarnings
 from atoll.depot.depot import Depot
-from atoll.errors import AtollError, FencedError, NotFoundError
+from atoll.errors import AtollError, FencedError
 from atoll.markup import table
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
@@ -30,6 +34,7 @@ from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.history import CommitHistory
 from atoll.microbatch.migrating import Migrating
 from atoll.microbatch.mirrored import MirroredTopologies
+from atoll.microbatch.pausing import paused
 from atoll.microbatch.progress import (
     known_checkpoints,
     latest_commit,
@@ -46,6 +51,7 @@ from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of
 from atoll.tasks.charts import job_charts
 from atoll.tasks.sessions import state_folder
+from atoll.views.names import is_hidden, not_found
 from atoll.views.readable import ReadablePState, check_public
 from atoll.views.subscription import PAGE_ENTRIES, Subscription
 
@@ -98,6 +104,7 @@ class App:
         )
         """Who is in the cluster, what runs where, and how to change it."""
         self._load_watch = LoadWatch(self.cluster, self._loops)
+        self._warnings = ModuleWarnings(name, store, self._loops, self._depots, drive.now_ms)
         self._declared: dict[str, dict[str, int]] = {}
         self._pstates: dict[str, ReadablePState] = {}
         self.options = ModuleOptions(
@@ -117,7 +124,12 @@ class App:
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
         self.fenced: FencedError | None = None
         self._fence_lock = threading.Lock()
+        self._ended = False
         self._when_fenced: list[Callable[[FencedError], None]] = []
+
+    def __repr__(self) -> str:
+        """Its name and topologies: ``<app of module 'm': topologies mb>``."""
+        return f"<app of module {self.name!r}: topologies {', '.join(self.topologies()) or 'none'}>"
 
     # What users call ----------------------------------------------------------------------------
 
@@ -131,7 +143,9 @@ class App:
         Raises:
             NotFoundError: When there is none of that name, or it is private.
         """
-        return check_public(_found(self._pstates, name, "PState", self.name))
+        if name not in self._pstates or is_hidden(name):
+            raise not_found("PState", name, self.pstates(), self.name)
+        return check_public(self._pstates[name])
 
     def subscribe(
         self,
@@ -178,6 +192,52 @@ class App:
         """
         return self.queries.ask(name, arguments, timeout_seconds)
 
+    def wait_committed(
+        self,
+        depot: str,
+        ends: Mapping[int, int] | None = None,
+        *,
+        timeout_seconds: float = 60.0,
+    ) -> dict[str, int]:
+        """Wait until every topology of the module that reads a depot has committed its records.
+
+        Args:
+            depot: The depot.
+            ends: By depot partition the offset after the last record to wait for, as an append
+                tells it; all that is in the depot now when None.
+            timeout_seconds: How long to wait for all of them.
+
+        Returns:
+            For each topology the microbatch that readers see.
+
+        Raises:
+            NotFoundError: When there is no such depot.
+            UsageError: When it has no such depot partition.
+            TopologyFailedError: When one of them stopped as failed.
+            WaitTimeoutError: When it takes longer.
+            FencedError: When another process took the module over.
+        """
+        now = self.depot(depot).end_offsets()
+        return wait_committed(self._loops, depot, now, ends, timeout_seconds)
+
+    def wait_fresh(self, pstate: str, *, timeout_seconds: float = 60.0) -> int:
+        """Wait until a PState shows all that the depots of its topology hold now.
+
+        Args:
+            pstate: The PState.
+            timeout_seconds: How long to wait.
+
+        Returns:
+            The microbatch that readers see.
+
+        Raises:
+            NotFoundError: When there is no PState of that name, or it is private.
+            TopologyFailedError: When its topology stopped as failed.
+            WaitTimeoutError: When it takes longer.
+            FencedError: When another process took the module over.
+        """
+        return wait_fresh(self._loops[self.pstate(pstate).spec.topology], timeout_seconds)
+
     def dataframe(self, name: str, *, field: str | None = None) -> DataFrame:
         """A whole PState as a Spark DataFrame: columns ``key``, ``key_2``, ... and ``value``.
 
@@ -201,7 +261,8 @@ class App:
 
     def topology(self, name: str) -> RunningTopology:
         """A topology, to wait for, pause and look at."""
-        return RunningTopology(_found(self._loops, name, "topology", self.name))
+        loop = _found(self._loops, name, "topology", self.name)
+        return RunningTopology(loop, self._warnings)
 
     def depots(self) -> list[str]:
         """The names of the depots."""
@@ -219,6 +280,8 @@ class App:
         """The status of every topology, and the size of every depot."""
         return {
             "module": self.name,
+            "state": "stopped" if self._ended else "running",
+            "error": None,
             "epoch": self.epoch.number,
             "at_ms": self._drive.now_ms(),
             "topologies": {name: self.topology(name).status() for name in self.topologies()},
@@ -266,24 +329,20 @@ class App:
             self.topology(name).resume()
 
     def close(self) -> None:
-        """Stop the topologies after their running microbatch, then close the depots."""
-        self._end_subscriptions()
-        self.cluster.close()
-        self._load_watch.close()
-        for loop in self._loops.values():
-            loop.close()
-        for depot in self._depots.values():
-            depot.close()
+        """Stop the topologies after their running microbatch, then close the depots.
+
+        All of them, whatever one of them raises; it is raised in the end.
+        """
+        self._end(lambda loop: loop.close())
 
     def kill(self) -> None:
         """End as if the process had died: what runs is cut off, and nothing is finished."""
-        self._end_subscriptions()
-        self.cluster.close()
-        self._load_watch.close()
-        for loop in self._loops.values():
-            loop.kill()
-        for depot in self._depots.values():
-            depot.close()
+        self._end(lambda loop: loop.kill())
+
+    @property
+    def failure(self) -> AtollError | None:
+        """Why it does not run: it does."""
+        return None
 
     # What the cluster calls -----------------------------------------------------------------------
 
@@ -297,6 +356,8 @@ class App:
     ) -> None:
         """Prepare one topology to go on where its last commit ended."""
         graph = bound.declared.graph
+        self._declared[graph.topology] = dict(bound.declared.options)
+        bound = replace(bound, options=self.options.effective(graph.topology))
         own = {n: self._depots[n] for n, each in graph.depots().items() if not each.mirrored}
         mirrors = {n: self._mirrors[n] for n, each in graph.depots().items() if each.mirrored}
         depots: dict[str, Depot | MirrorDepot] = {**own, **mirrors}
@@ -309,9 +370,12 @@ class App:
             drop_orphans(self.store, self.name, graph.topology, last)
         # Nobody commits before the rows of the commit before are delivered: the last owes at most.
         first = ev.Begin(pending_plan(self.store, self.name, graph.topology, last), (last,))
+        rests = paused(self.store, self.name, graph.topology)
         state = ev.State(
             epoch=self.epoch.number,
             options=bound.options,
+            condition=ev.Condition.RUNNING if rests is None else ev.Condition.PAUSED,
+            paused=rests,
             last=with_starts(last, starts, (*depots, *ticks)),
             vnode_counts={name: each.vnode_count for name, each in graph.pstates.items()},
             checkpoints=known_checkpoints(self.store, self.name, graph.topology, last),
@@ -348,7 +412,6 @@ class App:
             actions, state, first=first, observer=observer, on_fenced=self._note_fenced
         )
         self._loops[graph.topology] = loop
-        self._declared[graph.topology] = dict(bound.declared.options)
         for name, spec in bound.program.pstates.items():
             self._pstates[name] = ReadablePState(
                 spec, self.store, self.local, partial(self._history, loop)
@@ -357,11 +420,28 @@ class App:
             depot.on_append(loop.notify_append)
 
     def start(self) -> None:
-        """Start all topologies."""
+        """Start all topologies: none of them does anything before all can."""
+        for loop in self._loops.values():
+            loop.get_ready()
+        if self._drive.watched:
+            self._load_watch.start()
+            self._warnings.start()
         for loop in self._loops.values():
             loop.start()
-        if self._drive.load_watched:
-            self._load_watch.start()
+
+    def _end(self, end: Callable[[Stepper], None]) -> None:
+        self._ended = True
+        with ExitStack() as ending:  # in reverse order
+            for depot in self._depots.values():
+                ending.callback(depot.close)
+            for loop in self._loops.values():
+                ending.callback(end, loop)
+            with self._fence_lock:  # who takes the module over from now on is no news
+                self._when_fenced.clear()
+            self._end_subscriptions()
+            self.cluster.close()
+            self._load_watch.close()
+            self._warnings.close()
 
     def _groups(self, pstate: str) -> int:
         """Into how many parts a scan of a PState is divided: as many as actors write it."""
@@ -399,8 +479,5 @@ class App:
 
 def _found(things: Mapping[str, _T], name: str, kind: str, module: str) -> _T:
     if name not in things:
-        raise NotFoundError(
-            f"module {module!r} has no {kind} {name!r}",
-            hint="it has " + (", ".join(sorted(things)) or "none"),
-        )
+        raise not_found(kind, name, things, module)
     return things[name]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from atoll.cluster.hidden_state import Known, named_as_stored
 from atoll.dataflow.fragments import Fragments, fragments
 from atoll.dataflow.operators import AppendTo
 from atoll.dataflow.usercode import placed
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from atoll.cluster.adopting import Match
     from atoll.cluster.engines import Engine
     from atoll.dataflow.operators import Operator
     from atoll.module import Microbatch, Module
@@ -38,6 +41,8 @@ class BoundTopology:
     cut: Fragments
     schemas: dict[Operator, pa.Schema]
     program: Program
+    hidden: list[Match] = field(default_factory=list)
+    """What becomes of the state that its steps keep by themselves."""
 
     def reads(self) -> list[tuple[str, str]]:
         """The modules and topologies whose PStates it reads and does not write."""
@@ -50,6 +55,7 @@ def bind_topologies(
     places: Places,
     settings: Settings,
     mirrors: Mapping[str, PStateSpec],
+    known: Known,
 ) -> list[BoundTopology]:
     """Check a module's topologies in full and bind them.
 
@@ -59,11 +65,12 @@ def bind_topologies(
         places: Where everything lies.
         settings: The options set while the module ran before.
         mirrors: The PStates of other modules that the module mirrors, by ``module.name``.
+        known: What the root has of the module.
 
     Raises:
         DeclarationError: With the place in the user's file and what to change.
     """
-    checked = [_checked(engine, each, settings) for each in module.topologies.values()]
+    checked = [_checked(engine, each, settings, known) for each in module.topologies.values()]
     readable = dict(mirrors)
     for each in checked:  # all of them first: a topology may ask a query over another's state
         readable.update(each.pstates.specs)
@@ -79,22 +86,32 @@ class _Checked:
     cut: Fragments
     schemas: dict[Operator, pa.Schema]
     pstates: BoundPStates
+    hidden: list[Match]
 
     def bound(self, places: Places, readable: Mapping[str, PStateSpec]) -> BoundTopology:
         """Bound to types, with all PStates that it may read."""
         kept = self.options.history_microbatches
         program = bind(self.pstates, self.cut, self.schemas, places, kept, readable)
-        return BoundTopology(self.declared, self.options, self.cut, self.schemas, program)
+        return BoundTopology(
+            self.declared, self.options, self.cut, self.schemas, program, self.hidden
+        )
 
 
-def _checked(engine: Engine, topology: Microbatch, settings: Settings) -> _Checked:
+def _checked(engine: Engine, topology: Microbatch, settings: Settings, known: Known) -> _Checked:
     with placed(topology.place):
         topology.graph.check()
         options = effective(topology.options, settings, topology.name)
     _check_targets(topology)
     cut = fragments(topology.graph)
     schemas = engine.schemas(topology.graph)
-    return _Checked(topology, options, cut, schemas, bind_pstates(topology.graph, schemas))
+    pstates = bind_pstates(topology.graph, schemas)
+    graph, hidden = named_as_stored(topology.graph, pstates.specs, known)
+    if graph is not topology.graph:
+        topology = copy.copy(topology)
+        topology.graph = graph
+        cut, schemas = fragments(graph), engine.schemas(graph)
+        pstates = bind_pstates(graph, schemas)
+    return _Checked(topology, options, cut, schemas, pstates, hidden)
 
 
 def _check_targets(topology: Microbatch) -> None:

@@ -6,28 +6,38 @@ Pure: it compares a deployment with a declaration. What cannot be is among the c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from atoll.cluster.depot_migrations import new_migrations, not_migrated
 from atoll.cluster.depots import described_partitioner
+from atoll.cluster.hidden_changes import hidden_changes
+from atoll.cluster.hidden_state import hidden_of_topology
+from atoll.cluster.meaning_changes import OWN_PSTATE, meaning_changes
 from atoll.cluster.migrations import differences
+from atoll.dataflow.meanings import meanings_of
 from atoll.ddl import to_ddl
 from atoll.depot.evolving import added_columns
 from atoll.errors import DeployError, UsageError
 from atoll.pstate.spec import PStateSpec
 
 if TYPE_CHECKING:
+    from atoll.cluster.adopting import Match
+    from atoll.cluster.catalog import BoundTopology
     from atoll.module import Microbatch, Module
     from atoll.views.deployment import Deployment, TopologyDeployment
 
 __all__ = ["Change", "DeployPlan", "plan_changes"]
 
-Kind = Literal["depot", "tick", "topology", "pstate", "mirror"]
-Effect = Literal["added", "removed", "migrated", "changed", "refused"]
+Kind = Literal["depot", "tick", "topology", "pstate", "hidden", "mirror"]
+Effect = Literal["added", "removed", "migrated", "kept", "changed", "refused"]
 
-_EFFECTS: tuple[Effect, ...] = ("added", "removed", "migrated", "changed", "refused")
+_EFFECTS: tuple[Effect, ...] = ("added", "removed", "migrated", "kept", "changed", "refused")
+_HINT = (
+    "keep what is fixed or use another name; say how values change with migrated(...); name what "
+    "shall be removed: remove=['kind:name']"
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,8 @@ class Change:
     kind: Kind
     name: str
     detail: str = ""
+    hint: str = field(default="", compare=False)
+    """Of what is refused what to do, where that is more than for all."""
 
     @property
     def part(self) -> str:
@@ -52,7 +64,8 @@ class DeployPlan:
     Attributes:
         module: The module's name.
         first: Whether nothing is deployed yet.
-        changes: In the order added, removed, migrated, changed, refused.
+        changes: In the order added, removed, migrated, kept, changed, refused. *Kept* is hidden
+            state, which the steps keep by themselves.
         reserved: Parts that were removed, now or earlier; their names stay taken.
     """
 
@@ -78,8 +91,7 @@ class DeployPlan:
             )
             raise DeployError(
                 f"module {self.module!r} does not fit what is deployed: {reasons}",
-                hint="keep what is fixed or use another name; say how values change with "
-                "migrated(...); name what shall be removed: remove=['kind:name']",
+                hint="; ".join(dict.fromkeys(each.hint or _HINT for each in self.refused)),
                 module=self.module,
             )
 
@@ -99,11 +111,14 @@ class DeployPlan:
             f"{each.effect:<9}{each.part}" + (f"  ({each.detail})" if each.detail else "")
             for each in self.changes
         ]
-        return "\n".join(lines) or "nothing changes but steps and functions"
+        if all(each.effect == "kept" for each in self.changes):
+            lines.insert(0, "nothing changes but steps and functions")
+        return "\n".join(lines)
 
 
 def plan_changes(
     before: Deployment | None,
+    bound: Sequence[BoundTopology],
     module: Module,
     specs: Mapping[str, PStateSpec],
     remove: Collection[str] = (),
@@ -113,6 +128,7 @@ def plan_changes(
 
     Args:
         before: What is deployed, or None.
+        bound: The topologies of the new version.
         module: The new version.
         specs: Its PStates, bound, with their migrations.
         remove: The parts that may go: ``depot:name``, ``pstate:name``, ``topology:name``.
@@ -123,19 +139,41 @@ def plan_changes(
     """
     if before is None:
         changes = [Change("added", kind, name) for kind, name in _declared(module)]
+        changes += [
+            Change("added", "hidden", line.label, line.detail)
+            for each in bound
+            for line in hidden_changes(each.hidden, ())
+        ]
         return DeployPlan(module.name, first=True, changes=tuple(changes))
-    _check_removed(before, module, remove)
+    hidden = _hidden(before, bound)
+    _check_removed(before, module, hidden, remove)
     found = [*_parts(before, module, remove), *_depots(before, module), *_ticks(before, module)]
+    deleted = []
+    for name, matches in hidden.items():
+        goes = name not in module.topologies and f"topology:{name}" in remove
+        for each in hidden_changes(matches, remove, with_topology=goes):
+            found.append(Change(each.effect, "hidden", each.label, each.detail, each.hint))
+            deleted += [f"pstate:{stored}" for stored in each.stored]
+    labels = {
+        stored: match.hidden.label
+        for matches in hidden.values()
+        for match in matches
+        if match.hidden is not None
+        for stored in match.hidden.stored
+    }
+    meanings = {p: m for each in bound for p, m in meanings_of(each.declared.graph.written).items()}
     for name, topology in before.topologies.items():
         if name in module.topologies:
             found += _topology(topology, module.topologies[name])
         for pstate, plain in topology.pstates.items():
             if pstate in specs:
-                found += _pstate(PStateSpec.from_json(plain), specs[pstate])
+                was = None if topology.meanings is None else topology.meanings.get(pstate, {})
+                old = PStateSpec.from_json(plain)
+                found += _pstate(old, specs[pstate], was, meanings.get(pstate, {}), labels)
     found += [Change("refused", "mirror", module.name, why) for why in broken]
     found.sort(key=lambda each: _EFFECTS.index(each.effect))
     gone = {each.part for each in found if each.effect == "removed"}
-    reserved = tuple(sorted({*before.removed, *gone}))
+    reserved = tuple(sorted({*before.removed, *gone, *deleted}))
     return DeployPlan(module.name, first=False, changes=tuple(found), reserved=reserved)
 
 
@@ -146,8 +184,9 @@ def _declared(module: Module) -> Iterator[tuple[Kind, str]]:
         yield "tick", name
     for name in module.topologies:
         yield "topology", name
-    for name in module.pstates():
-        yield "pstate", name
+    for name, pstate in module.pstates().items():
+        if pstate.hidden is None:
+            yield "pstate", name
     for name in (*module.mirrored_depots, *module.mirrored_pstates):
         yield "mirror", name
 
@@ -160,14 +199,34 @@ def _deployed(before: Deployment) -> Iterator[tuple[Kind, str]]:
     for name, topology in before.topologies.items():
         yield "topology", name
         for pstate in topology.pstates:
-            yield "pstate", pstate
+            if not pstate.startswith("_"):
+                yield "pstate", pstate
     for name in before.mirrors:
         yield "mirror", name
 
 
-def _check_removed(before: Deployment, module: Module, remove: Collection[str]) -> None:
+def _hidden(before: Deployment, bound: Sequence[BoundTopology]) -> dict[str, Sequence[Match]]:
+    """By topology what becomes of the hidden state that is declared, and that was deployed."""
+    found: dict[str, Sequence[Match]] = {each.declared.name: each.hidden for each in bound}
+    for name, topology in before.topologies.items():
+        if name not in found:
+            found[name] = hidden_of_topology(topology)
+    return found
+
+
+def _check_removed(
+    before: Deployment,
+    module: Module,
+    hidden: Mapping[str, Sequence[Match]],
+    remove: Collection[str],
+) -> None:
     there = {f"{kind}:{name}" for kind, name in _deployed(before) if kind != "mirror"}
     declared = {f"{kind}:{name}" for kind, name in _declared(module)}
+    for match in (match for matches in hidden.values() for match in matches):
+        there |= {f"hidden:{each.label}" for each in match.before}
+        if match.effect in ("kept", "taken over") and match.hidden is not None:
+            declared.add(f"hidden:{match.hidden.label}")
+            there.add(f"hidden:{match.hidden.label}")
     for part in remove:
         if part not in there:
             raise UsageError(
@@ -251,13 +310,27 @@ def _topology(before: TopologyDeployment, now: Microbatch) -> Iterator[Change]:
         yield Change("changed", "topology", now.name, f"no longer reads {depot}")
 
 
-def _pstate(before: PStateSpec, now: PStateSpec) -> Iterator[Change]:
+def _pstate(
+    before: PStateSpec,
+    now: PStateSpec,
+    was: Mapping[str, list[str]] | None,
+    means: Mapping[str, list[str]],
+    labels: Mapping[str, str],
+) -> Iterator[Change]:
+    """What changes of a PState, a user's or one of those that hidden state lies in."""
+    if now.name in labels:
+        for each in differences(before, now):
+            yield Change("refused", "hidden", labels[now.name], each)
+        return
     if before.topology != now.topology:
         detail = f"it belongs to topology {before.topology!r} for life, not {now.topology!r}"
         yield Change("refused", "pstate", now.name, detail)
         return
-    for each in differences(before, now):
-        yield Change("refused", "pstate", now.name, each)
+    for each in differences(before, now, was or {}, means):
+        other = OWN_PSTATE if before.node == now.node else ""
+        yield Change("refused", "pstate", now.name, each, other)
+    for meaning in meaning_changes(before, now, was, means):
+        yield Change(meaning.effect, "pstate", now.name, meaning.detail, meaning.hint)
     for migration in now.migrations:
         if migration.generation > before.generation:
             at = f" at {'.'.join(migration.position)}" if migration.position else ""

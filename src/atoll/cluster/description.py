@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from atoll.cluster.sizes import Sizes
 from atoll.placement.info import ClusterInfo, Fragment
 from atoll.placement.reschedule import Plan
+from atoll.placement.shortage import Shortage
 
 __all__ = ["described_cluster", "described_plan"]
 
@@ -58,7 +61,12 @@ def described_plan(plan: Plan, *, dry_run: bool) -> dict[str, Any]:
             }
             for root, change in plan.changes.items()
         },
+        "shortage": None if plan.shortage is None else _shortage(plan.shortage),
     }
+
+
+def _shortage(found: Shortage) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(found), "hint": found.hint}
 
 
 def _fragment(info: ClusterInfo, fragment: Fragment, sizes: Sizes) -> dict[str, Any]:

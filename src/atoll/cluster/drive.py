@@ -24,9 +24,11 @@ class Drive:
     Attributes:
         loop: Makes what moves one topology; called as :class:`TopologyLoop` is.
         now_ms: The clock of plans, commits and appended records.
-        load_watched: Whether a thread looks at the load of topologies whose policy is ``load``.
+        watched: Whether threads look after modules: after the load of topologies whose policy is
+            ``load``, what is wrong with topologies that run all the same, and modules that could
+            not be started again.
     """
 
     loop: Callable[..., Stepper] = TopologyLoop
     now_ms: Callable[[], int] = now_ms
-    load_watched: bool = True
+    watched: bool = True

@@ -6,7 +6,6 @@ inline engine starts in a fraction of a second and needs no Java.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -75,12 +74,26 @@ class SparkEngine:
     def __init__(self, start: Callable[[], SparkSession], *, seated: bool = False) -> None:
         """Nothing has started."""
         self._start = start
+        self._session: SparkSession | None = None
         self._seated = seated
 
-    @functools.cached_property
+    @property
     def session(self) -> SparkSession:
-        """The running session."""
-        return self._start()
+        """The running session: another one when the JVM of the one before has died.
+
+        Raises:
+            SparkLostError: When that one was not Atoll's own, or Spark died too often lately.
+            UsageError: When Spark does not start.
+        """
+        from atoll.spark.lives import lives
+
+        with lives.lock:
+            if self._session is not None and lives.is_dead(self._session):
+                lives.bury(self._session)
+                self._session = None
+            if self._session is None:
+                self._session = self._start()
+            return self._session
 
     def schemas(self, graph: Graph) -> dict[Operator, pa.Schema]:
         """The columns as Spark's analyzer finds them."""
@@ -93,7 +106,7 @@ class SparkEngine:
         from atoll.spark.executor import SparkExecutor
 
         return SparkExecutor(
-            self.session,
+            lambda: self.session,
             bound.program,
             bound.declared.graph,
             bound.cut,

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from atoll.cluster.catalog import BoundTopology
+from atoll.cluster.meaning_changes import other_states
 from atoll.errors import AtollError, DeployError, UserCodeError
 from atoll.microbatch.history import CommitHistory
 from atoll.microbatch.progress import latest_commit
@@ -19,7 +20,7 @@ from atoll.pstate.migration import Migration
 from atoll.pstate.spec import PStateSpec
 from atoll.pstate.stores import module_stores
 from atoll.pstate.view import PStateView
-from atoll.schema import Map, Node, Set, Struct, to_json
+from atoll.schema import Map, Node, Set, Struct, to_json, to_text
 
 if TYPE_CHECKING:
     from atoll.dataflow.declared import DeclaredMigration, PStateDeclaration
@@ -47,14 +48,27 @@ def migrated(
     return [_reading(each, specs) for each in done]
 
 
-def differences(before: PStateSpec, now: PStateSpec) -> list[str]:
-    """What of a PState differs from what is deployed and no migration explains, in words."""
+def differences(
+    before: PStateSpec,
+    now: PStateSpec,
+    was: Mapping[str, list[str]] = {},
+    means: Mapping[str, list[str]] = {},
+) -> list[str]:
+    """What of a PState differs from what is deployed and no migration explains, in words.
+
+    Args:
+        before: As deployed.
+        now: As declared.
+        was: Which aggregates were folded into it by place, as far as that is known.
+        means: Which are now.
+    """
     new = {m.position for m in now.migrations if m.id not in before.migrated}
     found = []
+    shape = _shape(before.node) == _shape(now.node)
     for what, old, declared in (
         ("vnode count", before.vnode_count, now.vnode_count),
         ("spread over vnodes", before.is_global, now.is_global),
-        ("structure", _shape(before.node), _shape(now.node)),
+        ("structure", "" if shape else to_text(before.node), "" if shape else to_text(now.node)),
         ("vnodes of keys", _keys_by(before), _keys_by(now)),
     ):
         if old != declared:
@@ -69,9 +83,12 @@ def differences(before: PStateSpec, now: PStateSpec) -> list[str]:
     for position, codec in before.codecs.items():
         if position not in new and codec.to_json() != now.codecs[position].to_json():
             at = f" at {'.'.join(position)}" if position else ""
-            found.append(
-                f"schema{at}: {to_json(before.node)} is deployed, {to_json(now.node)} declared"
-            )
+            if before.node == now.node:
+                found += other_states(position, codec, now.codecs[position], was, means)
+            else:
+                found.append(
+                    f"schema{at}: {to_text(before.node)} is deployed, {to_text(now.node)} declared"
+                )
     if before.initial_bytes != now.initial_bytes and () not in new:
         found.append(f"initial value: {before.initial!r} is deployed, {now.initial!r} declared")
     return found
@@ -161,8 +178,8 @@ def _new(
             f"migration {each.id!r} of PState {now.name!r} changes more than its values: the maps "
             "and their keys, and which fields are stored apart, stay as they are",
             hint="fill another PState, and remove this one later",
-            deployed=to_json(before.node),
-            declared=to_json(now.node),
+            deployed=to_text(before.node),
+            declared=to_text(now.node),
         )
     codec = before.codecs[position]
     if codec.hidden or now.codecs[position].hidden:

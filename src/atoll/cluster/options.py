@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from atoll.errors import NotFoundError, UsageError
+from atoll.logs import get_logger
 from atoll.markup import table
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.options import Level, Options
@@ -19,6 +20,8 @@ from atoll.microbatch.requests import Requests
 from atoll.microbatch.tuning import SettingsLog, effective
 
 __all__ = ["ModuleOptions"]
+
+_log = get_logger("atoll.cluster")
 
 
 class ModuleOptions:
@@ -58,6 +61,8 @@ class ModuleOptions:
         self._now_ms = now_ms
         self._changing = threading.Lock()
         self._number, self._settings = log.latest()
+        for option, value, instead in self._settings.beyond_bounds():
+            _log.warning("an option is beyond its bounds", option=option, value=value, used=instead)
 
     def set(
         self,
@@ -215,5 +220,6 @@ class ModuleOptions:
         if name not in self._known[level]:
             raise NotFoundError(
                 f"the module has no {level} {name!r}",
-                hint="it has " + (", ".join(sorted(self._known[level])) or "none"),
+                hint="it has "
+                + (", ".join(sorted(n for n in self._known[level] if n[0] != "_")) or "none"),
             )

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from atoll.dataflow.usercode import MEND_HINT
 from atoll.errors import (
     AtollError,
     DamageError,
@@ -18,6 +19,7 @@ from atoll.errors import (
     QueryError,
     QueryTimeoutError,
     UsageError,
+    UserCodeError,
 )
 from atoll.pstate.view import PStateView
 from atoll.schema import to_json
@@ -30,6 +32,7 @@ __all__ = ["ASK_SECONDS", "Queries"]
 
 ASK_SECONDS = 10.0
 _THREADS_MAX = 16
+_MEND_HINT = "ask with other arguments, or mend the function and deploy the module with it"
 _GONE = (DamageError, NotFoundError)
 """What a query meets whose commit was dropped, or abandoned by a rollback, while it read."""
 
@@ -198,6 +201,8 @@ class _Call(threading.Thread):
         try:
             self.answer = queries.run(query, arguments, reading)
         except AtollError as error:
+            if isinstance(error, UserCodeError) and error.hint == MEND_HINT:
+                error.hint = _MEND_HINT
             self.error = error
         except Exception as error:  # noqa: BLE001 - the caller gets to know, in its own thread
             self.error = QueryError(

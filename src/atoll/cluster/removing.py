@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from atoll.names import RESERVED
 from atoll.storage.places import Places
 from atoll.tasks.reading import depot_folder
 from atoll.tasks.sessions import state_folder
@@ -39,7 +40,11 @@ def _folders(places: Places, module: str, kind: str, name: str) -> list[Path]:
         case "depot":
             return [depot_folder(places.root, module, name)]
         case "topology":
-            return [places.root / module / name]
+            folder = places.root / module / name
+            if name.casefold() not in RESERVED["topology"]:
+                return [folder]
+            # deployed before that name was reserved: Atoll's own objects are files beside it
+            return [each for each in folder.glob("*") if each.is_dir()]
         case "pstate":
             return [state_folder(places.local, module) / name]
     return []

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -26,18 +26,33 @@ from atoll.cluster.sizes import Sizes
 from atoll.errors import AtollError, FencedError, NotFoundError, RescheduleError
 from atoll.logs import get_logger
 from atoll.microbatch.epochs import Epoch
-from atoll.microbatch.requests import Requests
 from atoll.placement.change import Change, Request
 from atoll.placement.deploying import WorkerReport, policy_plan, with_workers
 from atoll.placement.info import ClusterInfo
-from atoll.placement.placement import placement_of
+from atoll.placement.placement import Placement, placement_of
 from atoll.placement.policies import parse_policy
 from atoll.placement.reschedule import Plan, plan
+from atoll.placement.shortage import shortage
 from atoll.placement.workers import cordon, remove, uncordon
 
-__all__ = ["Scaling"]
+__all__ = ["Placeable", "Scaling"]
 
 _log = get_logger("atoll.cluster")
+
+
+class Placeable(Protocol):
+    """What is asked of a topology here."""
+
+    @property
+    def recovering(self) -> bool:
+        """Whether it runs nothing yet."""
+
+    @property
+    def undisturbed(self) -> bool:
+        """Whether it runs, and nothing has failed since its last commit."""
+
+    def place(self, to: Placement, timeout_seconds: float = 60.0, *, trial: bool = True) -> None:
+        """Run there from now on."""
 
 
 class Scaling:
@@ -57,7 +72,7 @@ class Scaling:
         revisions: Revisions,
         epoch: Epoch,
         info: ClusterInfo,
-        topologies: Mapping[str, Requests],
+        topologies: Mapping[str, Placeable],
         sizes: Callable[[ClusterInfo], Sizes],
         now_ms: Callable[[], int],
     ) -> None:
@@ -129,6 +144,9 @@ class Scaling:
         timeout_seconds: float = 60.0,
     ) -> Plan:
         """Let a policy decide a topology's parallelism: ``adaptive``, ``4``, ``bounded(4)``, ...
+
+        It is stored, and answers to workers that come and go. With fewer units than it asks for
+        the topology gets those that there are, and the plan's ``shortage`` tells what is missing.
 
         Args:
             topology: Whose fragments the policy is for.
@@ -246,7 +264,8 @@ class Scaling:
     def _policy_plan(self, topology: str, policy: str) -> Plan:
         policies = {**self._info.policies, topology: policy}
         wanted = msgspec.structs.replace(self._info, policies=policies)
-        return policy_plan(wanted, self._sizes(wanted))
+        planned = policy_plan(wanted, self._sizes(wanted))
+        return msgspec.structs.replace(planned, shortage=shortage(planned.info, topology))
 
     def _change(self, wanted: ClusterInfo, why: str, timeout_seconds: float) -> None:
         """Move all topologies or none, then let the next revision stand; the lock is held."""

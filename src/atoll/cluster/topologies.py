@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from atoll.cluster.warnings import ModuleWarnings
 from atoll.markup import Rows, table
 from atoll.microbatch.stepping import Stepper
 
@@ -30,10 +31,15 @@ def status_table(statuses: list[dict[str, Any]]) -> tuple[list[str], list[list[o
 class RunningTopology:
     """Pause, resume, wait for and look at one topology."""
 
-    def __init__(self, loop: Stepper) -> None:
+    def __init__(self, loop: Stepper, warnings: ModuleWarnings) -> None:
         """Made by the app."""
         self._loop = loop
+        self._warnings = warnings
         self.name = loop.topology
+
+    def __repr__(self) -> str:
+        """Its name: ``<topology 'mb'>``."""
+        return f"<topology {self.name!r}>"
 
     def wait_processed(self, count: int, timeout_seconds: float = 60.0) -> None:
         """Wait until so many records were processed over the topology's life, and are visible.
@@ -86,7 +92,9 @@ class RunningTopology:
     def checkpoint(self, timeout_seconds: float = 60.0) -> int:
         """Write all state that changed since its last checkpoint to one, now.
 
-        It is written with the next microbatch, or with one without records when none wait.
+        It is written with the next microbatch, or with one without records when none wait. State
+        of which a file that recovery needs is lost is written too, from the workers' local stores:
+        nothing needs the file then.
 
         Returns:
             The commit that holds it: the last one when all checkpoints were up to date.
@@ -97,12 +105,21 @@ class RunningTopology:
             TopologyFailedError: When the topology stopped as failed.
             FencedError: When another process took the module over.
         """
-        return self._loop.checkpoint(timeout_seconds)
+        lost = self._warnings.check(self.name)
+        commit = self._loop.checkpoint(timeout_seconds, lost=lost)
+        if lost:
+            self._warnings.check(self.name)
+        return commit
 
     def status(self) -> dict[str, Any]:
-        """Id, version, step, lag by depot partition, durations by step, and the error if any."""
+        """Id, version, step, lag by depot partition, durations by step, error and warnings."""
         ends = {name: list(depot.end_offsets()) for name, depot in self._loop.depots.items()}
-        return self._loop.status.as_dict(self._loop.published, ends)
+        warnings = self._warnings.of(self.name)
+        now_ms = self._loop.actions.now_ms()
+        status = self._loop.status.as_dict(self._loop.published, ends, now_ms, warnings)
+        if self._loop.closed and status["state"] in ("running", "paused"):
+            return {**status, "state": "stopped"}
+        return status
 
     def recent_microbatches(self) -> list[dict[str, Any]]:
         """The last microbatches committed: id, records, and milliseconds by step."""

@@ -18,8 +18,8 @@ from atoll.codec.scalars import (
     DAYS_MIN,
     MICROSECONDS_MAX,
     MICROSECONDS_MIN,
-    kind_name,
 )
+from atoll.ddl import type_in_words
 from atoll.errors import StateError
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
@@ -123,8 +123,8 @@ def _cast(array: pa.Array, scalar: Scalar, wanted: pa.DataType, place: str) -> p
     accepted = _ACCEPTED.get(scalar.kind)
     if accepted is None or not accepted(array.type):
         raise StateError(
-            f"{place} of type {array.type} does not fit {kind_name(scalar)}",
-            hint=f"give a column of type {wanted}",
+            f"{place} of type {type_in_words(array.type)} does not fit {scalar}",
+            hint=f"give a column of type {type_in_words(wanted)}",
         )
     if scalar.kind == "float" and pa.types.is_integer(array.type):
         return array.cast(wanted, safe=False)  # rounds to the nearest, as float(int) does
@@ -152,8 +152,8 @@ def _check_range(array: pa.Array, scalar: Scalar, place: str) -> None:
 def _fit_struct(array: pa.Array, scalar: Scalar, place: str) -> pa.Array:
     if not pa.types.is_struct(array.type) or array.type.num_fields != len(scalar.items):
         raise StateError(
-            f"{place} of type {array.type} does not fit {kind_name(scalar)}",
-            hint=f"give a column of type {arrow_type(scalar)}",
+            f"{place} of type {type_in_words(array.type)} does not fit {scalar}",
+            hint=f"give a column of type {type_in_words(arrow_type(scalar))}",
         )
     members = [
         fit_column(member, item, place=f"{place}, member {i}")
@@ -182,8 +182,8 @@ def _first_row(array: pa.Array, attempt: Callable[[pa.Array], Any]) -> int:
 
 def _unkept(array: pa.Array, row: int, scalar: Scalar, place: str) -> StateError:
     return StateError(
-        f"{place} holds a value that {kind_name(scalar)} cannot keep exactly",
-        hint=f"give values that fit {arrow_type(scalar)}, years 1 to 9999",
+        f"{place} holds a value that {scalar} cannot keep exactly",
+        hint=f"give values that fit {type_in_words(arrow_type(scalar))}, years 1 to 9999",
         row=row,
         value=str(array[row]),
     )

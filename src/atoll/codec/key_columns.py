@@ -44,7 +44,6 @@ from atoll.codec.keys import (
     TAG_NONE,
     encode_element,
 )
-from atoll.codec.scalars import kind_name
 from atoll.errors import StateError
 from atoll.schema import Scalar
 
@@ -177,7 +176,7 @@ def _element_pieces(array: pa.Array, scalar: Scalar, place: str) -> list[_Piece]
     present = present_rows(array)
     if not scalar.optional:
         raise StateError(
-            f"{place} holds a null, which {kind_name(scalar)} does not allow",
+            f"{place} holds a null, which {scalar} does not allow",
             hint="drop such rows first, or declare the type as X | None",
             row=int(np.flatnonzero(~present)[0]),
         )

@@ -40,7 +40,6 @@ from atoll.codec.keys import (
     TAG_TUPLE,
     decode_element,
 )
-from atoll.codec.scalars import kind_name
 from atoll.errors import StateError
 from atoll.schema import Scalar
 
@@ -88,7 +87,7 @@ class _Reader:
     ) -> tuple[pa.Array, Positions]:
         """The element at each cursor as a column, and the cursors after it."""
         if (cursors >= ends).any():
-            raise _no_such_keys(kind_name(scalar))
+            raise _no_such_keys(str(scalar))
         present = self.data[cursors] != TAG_NONE
         if present.all():
             return self._present(scalar, cursors, ends)
@@ -201,7 +200,7 @@ _TAGS = {
 
 def _check(holds: Any, scalar: Scalar) -> None:
     if not holds:
-        raise _no_such_keys(kind_name(scalar))
+        raise _no_such_keys(str(scalar))
 
 
 def _no_such_keys(expected: str) -> StateError:

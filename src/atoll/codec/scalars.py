@@ -28,7 +28,7 @@ __all__ = [
     "days_of",
     "decimal_of",
     "fit",
-    "kind_name",
+    "from_plain",
     "microseconds_of",
     "misfit",
     "plain_decimal",
@@ -52,18 +52,12 @@ _DECIMAL_SCALE = 18
 _DECIMAL_DIGITS_MAX = 38
 
 
-def kind_name(scalar: Scalar) -> str:
-    """The scalar's kind as a reader would write it: ``int``, ``str?``, ``tuple[str, int]``."""
-    members = f"[{', '.join(kind_name(item) for item in scalar.items)}]" if scalar.items else ""
-    return f"{scalar.kind}{members}{'?' if scalar.optional else ''}"
-
-
 def misfit(value: object, scalar: Scalar, *, hint: str | None = None) -> StateError:
     """The error for a value that the scalar cannot hold; the caller raises it."""
-    kind = kind_name(scalar)
+    kind = str(scalar)
     return StateError(
         f"a value of type {type(value).__name__} does not fit {kind}",
-        hint=hint or f"give a value of kind {kind}",
+        hint=hint or f"give a value of type {kind}",
         value=reprlib.repr(value),
         kind=kind,
     )
@@ -182,6 +176,11 @@ def value_of(plain: Any, kind: str) -> Any:
     """The value from its plain form, see :func:`plain_of`."""
     convert = _FROM_PLAIN.get(kind)
     return plain if convert is None or plain is None else convert(plain)
+
+
+def from_plain(kind: str) -> Callable[[Any], Any] | None:
+    """What makes a value of its plain form; None where that is the value."""
+    return _FROM_PLAIN.get(kind)
 
 
 def days_of(value: dt.date) -> int:

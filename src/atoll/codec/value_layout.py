@@ -110,7 +110,7 @@ class RowLayout:
                 units = (cell or 0) & ((1 << 128) - 1)
                 fixed += (units & 0xFFFF_FFFF_FFFF_FFFF, units >> 64)
             elif kind in _WIDTHS:
-                fixed.append(cell or 0)
+                fixed.append(0 if cell is None else cell)
             else:
                 payload = b"" if cell is None else cell.encode() if kind == "str" else cell
                 payloads.append(payload)

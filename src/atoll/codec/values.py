@@ -11,7 +11,7 @@ Null is a value of every codec. A struct is null when all its columns are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -158,7 +158,8 @@ class LeafCodec:
         if value is None:
             return self._layout.encode_row([None] * len(self.fields))
         members = check_struct(value, self._names)
-        return self._layout.encode_row([f.cell_of(members.get(f.name)) for f in self.fields])
+        get = members.get
+        return self._layout.encode_row([make(get(name)) for name, make in self._cell_makers])
 
     def decode(self, data: bytes | memoryview) -> Any:
         """The value of these bytes as a reader sees it, hidden state finished.
@@ -169,9 +170,26 @@ class LeafCodec:
         cells = self._layout.decode_row(data)
         if not self.struct:
             return self.fields[0].finish_cells(cells)
-        if all(cell is None for cell in cells):
+        if cells.count(None) == len(cells):
             return None
+        finishers = self._finishers
+        if len(finishers) == len(cells):  # every field is one column
+            pairs = zip(finishers, cells, strict=True)
+            return {
+                name: cell if finish is None or cell is None else finish(cell)
+                for (name, finish), cell in pairs
+            }
         return {field.name: field.finish_cells(cells[part]) for field, part in self._parts}
+
+    @cached_property
+    def _cell_makers(self) -> tuple[tuple[str | None, Callable[[Any], Any]], ...]:
+        """How the value of each field becomes the plain form of its column."""
+        return tuple((field.name, field.cell_maker()) for field in self.fields)
+
+    @cached_property
+    def _finishers(self) -> tuple[tuple[str | None, Callable[[Any], Any] | None], ...]:
+        """How the only column of each field becomes its value; None where it is the value."""
+        return tuple((field.name, field.finisher()) for field in self.fields)
 
     @cached_property
     def _names(self) -> frozenset[str]:

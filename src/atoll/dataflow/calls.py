@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.dataflow.operators.numbered import NUMBER
-from atoll.dataflow.rows import batch_from_rows, rows_of, with_origins, without_origins
+from atoll.dataflow.rows import batch_from_rows, rows_of, taken, with_origins, without_origins
 from atoll.dataflow.usercode import Step, blame, is_rejectable
 from atoll.errors import UserCodeError
 
@@ -50,7 +50,7 @@ def call_rows(
     ends = [0]
     for at, row in enumerate(rows_of(plain)):
         try:
-            out.extend(function(row))
+            out.extend(map(taken, function(row)))
         except Exception as error:
             blamed = blame(step, row, _at(origins, at), error)
             if rejects is None or not is_rejectable(error):

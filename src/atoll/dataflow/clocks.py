@@ -10,7 +10,7 @@ from atoll.dataflow import operators as op
 if TYPE_CHECKING:
     from atoll.dataflow.times import Clock
 
-__all__ = ["clock_of", "upstream"]
+__all__ = ["clock_of", "origins_of", "upstream", "watermarks_of"]
 
 
 def clock_of(operator: op.Operator) -> Clock:
@@ -42,3 +42,30 @@ def upstream(operator: op.Operator) -> Iterator[op.Operator]:
             yield each
             if not isinstance(each, op.Watermark):
                 waiting.extend(each.inputs)
+
+
+def watermarks_of(operator: op.Operator) -> str:
+    """The watermarks of :func:`clock_of` by what they are, not by what they are called."""
+    clock = clock_of(operator)
+    marks = [each for each in upstream(operator) if isinstance(each, op.Watermark)]
+    found = {each.name: each.hidden.name or ".".join(each.hidden.belongs) for each in marks}
+    return ", ".join(sorted(found[name] for name in clock))
+
+
+def origins_of(operator: op.Operator) -> list[str]:
+    """The depots, ticks and PStates that the rows come from, sorted."""
+    found: set[str] = set()
+    waiting, seen = [operator], {operator}
+    while waiting:
+        each = waiting.pop()
+        match each:
+            case op.Source(depot=depot):
+                found.add(depot.name)
+            case op.Tick(tick=tick):
+                found.add(tick.name)
+            case op.Changes(pstate=pstate):
+                found.add(pstate.name)
+        new = [before for before in each.inputs if before not in seen]
+        seen.update(new)
+        waiting.extend(new)
+    return sorted(found)

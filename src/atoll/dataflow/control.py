@@ -112,13 +112,23 @@ def loop(  # each says one thing of the loop
             rest = _then(stream, op.Materialize((rest.operator,), place))
         ready, rest = branch(rest, (until,), place, "loop")
         done.append(ready)
-        rest = _round(stream, body(rest), place)
+        rest = _round(stream, _body(stream, body, rest, rounds + 1), place)
     if left == "emit":
         done.append(rest)
     else:
         ready, rest = branch(rest, (until,), place, "loop")
         done += [ready, where(rest, _Left(at_most), place, "loop")]
     return _then(stream, op.Union(tuple(each.operator for each in done), place))
+
+
+def _body(stream: Stream, body: Callable[[Stream], Stream], rest: Stream, number: int) -> object:
+    """What the body makes of the rows in one round, which its hidden state belongs to."""
+    graph = stream.graph
+    outside, graph.loop_round = graph.loop_round, f"{graph.loop_round}{number}."
+    try:
+        return body(rest)
+    finally:
+        graph.loop_round = outside
 
 
 def _round(stream: Stream, made: object, place: str) -> Stream:

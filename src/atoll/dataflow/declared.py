@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from atoll.dataflow.hidden import Hidden
     from atoll.dataflow.stream import Stream
 
 __all__ = [
@@ -38,7 +39,7 @@ REJECTED_DDL = (
 """The schema of dead-letter depots: where a row came from, and why it was set aside."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DepotDeclaration:
     """A partitioned log of records with a schema.
 
@@ -57,6 +58,10 @@ class DepotDeclaration:
     """For a mirror the depot's own name in ``module``, which is another one."""
     place: str = ""
     migrations: list[DeclaredMigration] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """As messages show it: ``<depot 'pairs' of module 'm'>``."""
+        return f"<depot {self.name!r} of module {self.module!r}>"
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the migrations: tasks get those of the deployment."""
@@ -86,13 +91,17 @@ class DepotDeclaration:
         return self
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TickDeclaration:
     """Records that come by the clock: one whenever so many milliseconds have passed since 1970."""
 
     module: str
     name: str
     every_ms: int
+
+    def __repr__(self) -> str:
+        """As messages show it: ``<tick 'minutes' of module 'm'>``."""
+        return f"<tick {self.name!r} of module {self.module!r}>"
 
     @property
     def schema(self) -> pa.Schema:
@@ -126,7 +135,7 @@ class DeclaredMigration:
     position: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PStateDeclaration:
     """Partitioned state with a schema, written by one topology and readable by all."""
 
@@ -146,6 +155,10 @@ class PStateDeclaration:
     track_size: bool = False
     """Whether the sizes of its maps and sets are kept beside them."""
 
+    def __repr__(self) -> str:
+        """As messages show it: ``<PState 'counts' of topology 'mb': Map(str, int)>``."""
+        return f"<PState {self.name!r} of topology {self.topology!r}: {self.node!r}>"
+
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what it takes to declare more: tasks declare nothing."""
         return {**self.__dict__, "_streams": None}
@@ -153,6 +166,8 @@ class PStateDeclaration:
     mirrored: str = ""
     """For a mirror the PState's own name in ``module``, which is another one."""
     migrations: list[DeclaredMigration] = field(default_factory=list)
+    hidden: Hidden | None = field(default=None, repr=False)
+    """Of a PState that no user declared: what it keeps."""
 
     def __getitem__(self, part: str) -> Target:
         """The place in the state that a step writes or reads: ``pstate["user_id"]``."""
@@ -195,12 +210,16 @@ class PStateDeclaration:
         return self._streams(self, key_names, place)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Target:
     """A place in a PState, by expressions over the rows of a stream."""
 
     pstate: PStateDeclaration
     parts: tuple[Part, ...]
+
+    def __repr__(self) -> str:
+        """As the user wrote it."""
+        return self.text
 
     @property
     def node(self) -> Node:
@@ -300,7 +319,9 @@ def _deeper(target: Target, part: str, place: str) -> Target:
             problem = "the struct has no field of that name"
             hint = f"its fields are {', '.join(node.names())}"
         case Set():
-            hint = f"aggregate into the set itself: aggregate({target.text}, agg.collect_set(...))"
+            hint = f'to add elements: aggregate({target.text}, agg.collect_set("{part}")); '
+            hint += "to see whether it has one, read the set in Python: "
+            hint += f'process(function, key="...", states=[{target.pstate.name}], emits="...")'
         case _:
             hint = f"the schema ends at {target.text}: {node}"
     raise DeclarationError(f'{target.text}["{part}"]: {problem}', hint=hint, declared=place)

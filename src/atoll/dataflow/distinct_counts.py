@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from atoll.aggregates.count import EVERY_ROW, Count
 from atoll.aggregates.count_distinct import FLAGS_MAX, Flags
 from atoll.dataflow import operators as op
+from atoll.dataflow.hidden import Hidden
 from atoll.schema import Map
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _Counts = tuple[tuple[str | None, str | None], ...]
 def expressions(write: Write) -> Iterator[str]:
     """What the steps need as columns."""
     yield from (part.text for part in write.target.key_parts)
-    for value, counts in _shared(write):
+    for value, _, counts in _shared(write):
         yield _kept(value, counts)
         yield from (condition for _, condition in counts if condition is not None)
 
@@ -39,8 +40,12 @@ def count_distinct(
     """
     target = write.target
     keys = tuple(projection.column(part.text) for part in target.key_parts)
-    for value, counts in _shared(write):
+    for value, name, counts in _shared(write):
         tests = [condition for _, condition in counts]
+        hidden = stream.graph.add_hidden(
+            _hidden(stream, write, value, name, counts, place), Map(int, int)
+        )
+        (state,) = stream.graph.hidden_pstates(hidden)
         step = op.FirstSeen(
             (before,),
             place,
@@ -49,25 +54,50 @@ def count_distinct(
             target.key_parts,
             Flags(tuple(test or EVERY_ROW for test in tests)),
             tuple(None if test is None else projection.column(test) for test in tests),
-            stream.graph.add_private("distinct", Map(int, int), place),
+            state,
         )
         stream.graph.add(step)
         fields = tuple(
-            op.AggregateField(name, Count((step.new_name(number),)), (step.new_name(number),))
-            for number, (name, _) in enumerate(counts)
+            op.AggregateField(field, Count((step.new_name(number),)), (step.new_name(number),))
+            for number, (field, _) in enumerate(counts)
         )
         names = tuple(step.key_name(number) for number in range(len(keys)))
         stream.graph.add(op.Aggregate((step,), place, target, names, fields))
 
 
-def _shared(write: Write) -> Iterator[tuple[str, _Counts]]:
-    """The expressions counted, and as many counts of each as can share what they keep."""
-    by_value: dict[str, list[tuple[str | None, str | None]]] = defaultdict(list)
-    for name, each in write.distinct:
-        by_value[each.inputs[0]].append((name, each.condition))
-    for value, counts in by_value.items():
+def _shared(write: Write) -> Iterator[tuple[str, str | None, _Counts]]:
+    """The expressions counted, their names, and as many counts as can share what they keep."""
+    by_value: dict[tuple[str, str | None], list[tuple[str | None, str | None]]] = defaultdict(list)
+    for field, each in write.distinct:
+        by_value[each.inputs[0], each.name].append((field, each.condition))
+    for (value, name), counts in by_value.items():
         for first in range(0, len(counts), FLAGS_MAX):
-            yield value, tuple(counts[first : first + FLAGS_MAX])
+            yield value, name, tuple(counts[first : first + FLAGS_MAX])
+
+
+def _hidden(
+    stream: Stream, write: Write, value: str, name: str | None, counts: _Counts, place: str
+) -> Hidden:
+    """What is kept: a bit for each count, in this order, for each value and key."""
+    target = write.target
+    position = [part.text for part in target.parts if not part.is_key]
+    fields = ",".join(field for field, _ in counts if field is not None)
+    means = (
+        ("keys", ", ".join(part.text for part in target.key_parts)),
+        ("counts", value),
+        *((f"rows of {field}" if field else "rows", test or "all") for field, test in counts),
+    )
+    return Hidden(
+        "distinct",
+        stream.graph.topology,
+        (target.pstate.name, *position, ",".join(sorted(fields.split(",")))),
+        means,
+        stream.graph.ways[stream.operator],
+        f"count_distinct({value}) into {target.text}" + (f" ({fields})" if fields else ""),
+        (target.pstate.name,),
+        name,
+        place,
+    )
 
 
 def _kept(value: str, counts: _Counts) -> str:

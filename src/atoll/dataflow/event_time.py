@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ def check_event_time(schema: pa.Schema, column: str, word: str, place: str) -> p
     instant = pa.types.is_timestamp(kind) and kind.tz is not None
     if not instant and not pa.types.is_int64(kind):
         raise DeclarationError(
-            f"{word} uses the column {column!r} of type {kind} as the time of an event",
-            hint="it must be a timestamp, or a bigint of milliseconds since 1970",
+            f"{word} uses the column {column!r} of type {type_in_words(kind)} as the time of an "
+            "event",
+            hint="it must be a timestamp, or a long of milliseconds since 1970",
             declared=place,
         )
     return kind

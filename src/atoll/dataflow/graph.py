@@ -6,20 +6,34 @@ no other; each source names a depot of the module.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from atoll.dataflow import operators as op
+from atoll.dataflow.hidden import way_after
 from atoll.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration, TickDeclaration
+    from atoll.dataflow.hidden import Hidden
+    from atoll.dataflow.meanings import Written
     from atoll.dataflow.queries import QueryGraph
     from atoll.dataflow.stream import Stream
     from atoll.schema import Node
 
 __all__ = ["Graph", "declared_pstate"]
+
+_HOW_TO_NAME = {
+    "distinct": 'give it a name: agg.count_distinct("user", name="visitors")',
+    "joined": 'give it a name: incremental_join(other, on="id", name="bids")',
+    "windows": 'give its windows a name: window("at", "1 hour", name="hourly")',
+    "sessions": 'give its windows a name: session_window("at", "1 hour", name="visits")',
+    "timers": 'give it a name: process(..., on_timer=..., name="reminders")',
+    "watermark": 'give it a name: with_watermark("at", "10 seconds", name="sensors")',
+    "late": 'give it a name: window("at", "1 hour", name="hourly")',
+}
 
 
 def declared_pstate(pstate: object, step: str, place: str) -> PStateDeclaration:
@@ -57,6 +71,16 @@ class Graph:
         """Where rows go on which a user's function raises; None: they fail the microbatch."""
         self.queries: Mapping[str, QueryGraph] = {}
         """The module's queries, which a step may ask."""
+        self.hidden: list[Hidden] = []
+        """What its steps keep that no user declared."""
+        self.written: list[Written] = []
+        """What the aggregates into its PStates mean."""
+        self.ways: dict[op.Operator, str] = {}
+        """A digest of the steps up to each operator."""
+        self._exact: dict[op.Operator, str] = {}
+        self._rows: dict[str, str] = {}
+        self.loop_round = ""
+        """Which round of a loop is being declared, and of which in that; empty outside."""
 
     def add(self, operator: op.Operator) -> None:
         """Append an operator; its inputs were added before it.
@@ -79,23 +103,54 @@ class Graph:
                     declared=operator.place,
                 )
         self.operators.append(operator)
+        self.ways[operator] = way_after(operator, self.ways)
+        self._exact[operator] = way_after(operator, self._exact, exact=True)
 
-    def add_private(self, word: str, node: Node, place: str) -> PStateDeclaration:
-        """A PState of a step's own; no user's name begins as its name does.
+    def add_hidden(
+        self, hidden: Hidden, *nodes: Node, of_rows: op.Operator | None = None
+    ) -> Hidden:
+        """Hidden state of a step that is being declared, with a name of its own.
 
         Args:
-            word: What it is for.
-            node: Its schema, as far as it is known.
-            place: Where the step was declared.
+            hidden: What it is.
+            *nodes: The schemas of its PStates, as far as they are known.
+            of_rows: For what says no more than what the rows after an operator say: it is that of
+                another step over the very same rows, when there is one.
+
+        Raises:
+            DeclarationError: When nothing tells it apart from that of another step.
         """
+        scope = (f"round {self.loop_round}",) if self.loop_round else ()
+        hidden = replace(hidden.check(), belongs=(*hidden.belongs, *scope))
+        for each in self.hidden:
+            if (each.identity, each.signature) == (hidden.identity, hidden.signature):
+                if of_rows is None or self._rows[each.label] != self._exact[of_rows]:
+                    self._same_twice(hidden, each)
+                return each
+        hidden = hidden.labelled({each.label for each in self.hidden})
+        self.hidden.append(hidden)
+        if of_rows is not None:
+            self._rows[hidden.label] = self._exact[of_rows]
+        for name, node in zip(hidden.stored, nodes, strict=False):
+            self.pstates[name] = self._private(hidden, name, node)
+        return hidden
+
+    def hidden_pstates(self, hidden: Hidden) -> tuple[PStateDeclaration, ...]:
+        """The PStates in which it is kept; no user's name begins as theirs do."""
+        return tuple(self.pstates[name] for name in hidden.stored)
+
+    def _same_twice(self, hidden: Hidden, other: Hidden) -> None:
+        raise DeclarationError(
+            f"topology {self.topology!r} has two steps whose state nothing tells apart after an "
+            f"update: {hidden.text}, here and at {other.place}",
+            hint=f"{_HOW_TO_NAME[hidden.kind]}, on one of them or both",
+            declared=hidden.place,
+        )
+
+    def _private(self, hidden: Hidden, name: str, node: Node) -> PStateDeclaration:
         from atoll.dataflow.declared import PStateDeclaration
 
-        name = stem = f"_{self.topology}-{word}"
-        number = 1
-        while name in self.pstates:
-            number += 1
-            name = f"{stem}-{number}"
-        declared = PStateDeclaration(
+        return PStateDeclaration(
             self.module,
             self.topology,
             name,
@@ -104,11 +159,10 @@ class Graph:
             is_global=False,
             initial=None,
             _streams=_no_changes,
-            place=place,
+            place=hidden.place,
             private=True,
+            hidden=hidden,
         )
-        self.pstates[name] = declared
-        return declared
 
     def check_own(self, pstate: object, step: str, place: str) -> None:
         """Refuse what is no PState, and a PState of another topology.
@@ -133,9 +187,29 @@ class Graph:
             )
 
     def check_readable(self, pstate: object, step: str, place: str) -> None:
-        """As :meth:`check_own`, but for mirrors, which are read and not written."""
-        if not declared_pstate(pstate, step, place).mirrored:
-            self.check_own(pstate, step, place)
+        """Refuse what a step of this topology cannot read: all but its own PStates and mirrors.
+
+        Raises:
+            DeclarationError: With what can be read instead.
+        """
+        pstate = declared_pstate(pstate, step, place)
+        if pstate.mirrored or self.pstates.get(pstate.name) is pstate:
+            return
+        hint = (
+            "ask a query that reads it: declare module.query(...) over it, and write "
+            "query(name, emits=...) here in place of this step"
+        )
+        if pstate.module != self.module:
+            hint = (
+                "mirror it, and read the mirror: module.mirror_pstate("
+                f"{pstate.module!r}, {pstate.name!r}, {pstate.node!r})"
+            )
+        raise DeclarationError(
+            f"{step} in topology {self.topology!r} reads the PState {pstate.name!r}, which "
+            f"topology {pstate.topology!r} of module {pstate.module!r} writes",
+            hint=hint,
+            declared=place,
+        )
 
     def check_target(self, depot: object, place: str) -> None:
         """Refuse to append to anything but a depot of this module.

@@ -6,11 +6,14 @@ run on the actors, as they do into a PState: on every engine, in arrival order w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from atoll.aggregates.base import Aggregator
+from atoll.aggregates.compound import MapOf, MergeMap
 from atoll.aggregates.count import EVERY_ROW
+from atoll.aggregates.count_distinct import CountDistinct
 from atoll.dataflow import operators as op
+from atoll.dataflow.missing import missing
 from atoll.dataflow.operators.columns import named
 from atoll.dataflow.projection import Projection
 from atoll.dataflow.usercode import declared_at
@@ -21,7 +24,33 @@ if TYPE_CHECKING:
 
     from atoll.dataflow.stream import Stream
 
-__all__ = ["Grouped", "aggregated", "check_aggregates"]
+__all__ = ["IN_WINDOWS", "Grouped", "aggregated", "check_aggregates"]
+
+
+class Instead(NamedTuple):
+    """What to write where an aggregate needs a PState and there is none."""
+
+    of_sets: str
+    of_distinct_counts: str
+
+
+IN_QUERIES = Instead(
+    'use agg.collect_list, behind distinct("k", "v") when each value shall come once',
+    'put distinct("k", "v") before and count its rows with agg.count(), or use '
+    "agg.approx_count_distinct",
+)
+IN_TOPOLOGIES = Instead(
+    "use agg.collect_list; or aggregates of Spark's alone, on engine='spark': "
+    'agg("collect_set(v) AS vs")',
+    "use agg.approx_count_distinct; or aggregates of Spark's alone, on engine='spark': "
+    'agg("count(DISTINCT v) AS n")',
+)
+IN_WINDOWS = Instead(
+    "use agg.collect_list, or keep the sets in a PState: "
+    'window(...).aggregate(sets["k"]["window_start"], agg.collect_set("v"))',
+    "use agg.approx_count_distinct, or keep the counts in a PState: "
+    'window(...).aggregate(counts["k"]["window_start"], agg.count_distinct("v"))',
+)
 
 
 class Grouped:
@@ -33,6 +62,16 @@ class Grouped:
         """Made by ``Stream.group_by``."""
         self.stream = stream
         self.keys = keys
+
+    def __repr__(self) -> str:
+        """The keys: ``<group_by('k')>``."""
+        return f"<group_by({', '.join(map(repr, self.keys))})>"
+
+    if not TYPE_CHECKING:  # a type checker sees what there is
+
+        def __getattr__(self, name: str) -> Any:
+            """Only aggregates follow."""
+            raise missing("what group_by returns", name, ["agg"])
 
     def agg(self, *expressions: str, **aggregates: Aggregator) -> Stream:
         """One row per combination of the keys: the keys' columns, then the aggregates.
@@ -54,7 +93,7 @@ def aggregated(
     place: str,
 ) -> Stream:
     """Add a :class:`~atoll.dataflow.operators.GroupAgg` or a ``Fold``."""
-    _check(expressions, aggregates, place)
+    _check(expressions, aggregates, _instead(stream), place)
     pairs = [named(key) for key in keys]
     names = tuple(name for _, name in pairs)
     if len(set(names)) < len(names):
@@ -65,7 +104,7 @@ def aggregated(
         )
     computed = tuple((name, text) for text, name in pairs if text.strip("`") != name)
     if computed:
-        step = op.WithColumns((stream.operator,), place, computed)
+        step = op.WithColumns((stream.operator,), place, computed, "group_by")
         stream.graph.add(step)
         stream = type(stream)(stream.graph, step)
     if expressions:
@@ -79,11 +118,20 @@ def aggregated(
         )
         for name, each in aggregates.items()
     )
-    before = projection.before(stream, place)
+    before = projection.before(stream, place, "agg")
     return _then(stream, op.Fold((before,), place, names, fields))
 
 
-def _check(expressions: tuple[str, ...], aggregates: Mapping[str, Aggregator], place: str) -> None:
+def _instead(stream: Stream) -> Instead:
+    return IN_QUERIES if stream.graph.word == "query" else IN_TOPOLOGIES
+
+
+def _check(
+    expressions: tuple[str, ...],
+    aggregates: Mapping[str, Aggregator],
+    instead: Instead,
+    place: str,
+) -> None:
     if bool(expressions) == bool(aggregates):
         raise DeclarationError(
             "agg takes aggregates either as Spark SQL or as those of atoll.agg by keyword",
@@ -97,11 +145,16 @@ def _check(expressions: tuple[str, ...], aggregates: Mapping[str, Aggregator], p
                 hint='an aggregate of atoll.agg needs a name: agg(total=agg.sum("v"))',
                 declared=place,
             )
-    check_aggregates(aggregates, place)
+    check_aggregates(aggregates, instead, place)
 
 
-def check_aggregates(aggregates: Mapping[str, Aggregator], place: str) -> None:
+def check_aggregates(aggregates: Mapping[str, Aggregator], instead: Instead, place: str) -> None:
     """Hold that these are aggregates whose results can be columns.
+
+    Args:
+        aggregates: By the names of their columns.
+        instead: What to write where one is not, by where they stand.
+        place: Where the step was declared.
 
     Raises:
         DeclarationError: When one is not.
@@ -116,7 +169,20 @@ def check_aggregates(aggregates: Mapping[str, Aggregator], place: str) -> None:
         if aggregator.element_wise:
             raise DeclarationError(
                 f"{name}=agg.{aggregator} adds elements to a Set, and rows hold none",
-                hint='use agg.collect_list, or Spark SQL: agg("collect_set(v) AS vs")',
+                hint=instead.of_sets,
+                declared=place,
+            )
+        if isinstance(aggregator, CountDistinct):
+            raise DeclarationError(
+                f"{name}=agg.{aggregator} keeps its values in a PState, and there is none here",
+                hint=instead.of_distinct_counts,
+                declared=place,
+            )
+        if isinstance(aggregator, MapOf | MergeMap):
+            raise DeclarationError(
+                f"{name}=agg.{aggregator} adds entries to a Map, and rows hold none",
+                hint="make each entry a row: name the key of the map as one more key, and "
+                "aggregate its values",
                 declared=place,
             )
 

@@ -26,6 +26,7 @@ class Incremental:
         how: str = "inner",
         *,
         unique: Literal["left", "right"] | None = None,
+        name: str | None = None,
     ) -> Stream:
         """Put rows that belong together side by side, whenever each of them comes.
 
@@ -41,6 +42,7 @@ class Incremental:
             unique: The side that has at most one row of each key. Then a row of the other side
                 is kept only until that one has come. Of further rows of a key on the unique
                 side the first stays; the others are dropped.
+            name: What to call the rows that it keeps, where two joins would not be told apart.
 
         Raises:
             DeclarationError: When that cannot be. Columns are checked at the deployment.
@@ -49,4 +51,4 @@ class Incremental:
         from atoll.dataflow.stream import Stream
 
         assert isinstance(self, Stream)
-        return incremental_joins.join(self, other, on, how, unique, declared_at(1))
+        return incremental_joins.join(self, other, on, how, unique, name, declared_at(1))

@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from atoll.dataflow import operators as op
+from atoll.dataflow.clocks import origins_of
+from atoll.dataflow.hidden import Hidden
 from atoll.dataflow.joins import columns_of
 from atoll.errors import DeclarationError
 from atoll.schema import Map
@@ -23,12 +25,13 @@ _SIDES: dict[object, Side] = {"left": "left", "right": "right"}
 _EQUALITY = re.compile(rf"\s*{_COLUMN}\s*==?\s*{_COLUMN}\s*\Z", re.IGNORECASE)
 
 
-def join(  # what the user said, and where
+def join(  # noqa: PLR0913  # what the user said, and where
     stream: Stream,
     other: object,
     on: str | Sequence[str],
     how: str,
     unique: str | None,
+    name: str | None,
     place: str,
 ) -> Stream:
     """Add an :class:`~atoll.dataflow.operators.IncrementalJoin`."""
@@ -57,7 +60,10 @@ def join(  # what the user said, and where
         )
     names, conditions = columns_of(on, "incremental_join", place)
     pairs = tuple(_pair(each, place) for each in conditions)
-    state = stream.graph.add_private("joined", Map(int, int), place)
+    hidden = stream.graph.add_hidden(
+        _hidden(stream, other, (names, pairs, side), name, place), Map(int, int)
+    )
+    (state,) = stream.graph.hidden_pstates(hidden)
     right = op.JoinSide((other.operator,), place)
     stream.graph.add(right)
     step = op.IncrementalJoin(
@@ -70,6 +76,35 @@ def join(  # what the user said, and where
     )
     stream.graph.add(step)
     return Stream(stream.graph, step)
+
+
+def _hidden(
+    stream: Stream,
+    other: Stream,
+    joined: tuple[tuple[str, ...], tuple[tuple[str, str], ...], Side | None],
+    name: str | None,
+    place: str,
+) -> Hidden:
+    """What is kept: the rows of both sides by their keys."""
+    names, pairs, side = joined
+    left, right = (tuple(each[i] for each in pairs) for i in (0, 1))
+    origins = ["+".join(origins_of(each.operator)) for each in (stream, other)]
+    ways = stream.graph.ways
+    on = ", ".join((*names, *(f"left.{one} = right.{two}" for one, two in pairs)))
+    return Hidden(
+        "joined",
+        stream.graph.topology,
+        tuple(origins),
+        (
+            ("keys on the left", ", ".join((*names, *left))),
+            ("keys on the right", ", ".join((*names, *right))),
+            ("unique side", side or "none"),
+        ),
+        f"{ways[stream.operator]} {ways[other.operator]}",
+        f"incremental_join of {origins[0]} and {origins[1]} on {on}",
+        name=name,
+        place=place,
+    )
 
 
 def _pair(condition: str, place: str) -> tuple[str, str]:

@@ -36,20 +36,25 @@ def check_sessions(target: Target, writes: Sequence[Write], place: str) -> None:
             f'{target.pstate.name}["user"]["{WINDOW_START}"]["{WINDOW_END}"]',
             declared=place,
         )
-    for write in writes:
-        aggregates = [each for _, each in write.fields]
-        alone = len(writes) == 1 and write.exploded is None and not isinstance(target.node, Set)
-        merged = not write.distinct and not any(isinstance(e, Accumulate) for e in aggregates)
-        if not (alone and merged) or write.deletes:
-            raise DeclarationError(
-                f"{write.target.text} cannot be merged when two sessions become one",
-                hint="use aggregates that combine into a value or a struct of values: agg.count, "
-                "agg.sum, agg.collect_list, agg.approx_count_distinct",
-                declared=place,
-            )
+    apart = [write for write in writes if not _merges(write)]
+    if apart or len(writes) > 1:
+        text = (apart[0].target if apart else target).text
+        raise DeclarationError(
+            f"{text} cannot be merged when two sessions become one",
+            hint="use aggregates that combine into a value, or into a struct without Map and Set: "
+            "agg.count, agg.sum, agg.collect_list, agg.approx_count_distinct",
+            declared=place,
+        )
     if target.pstate.initial is not None:
         raise DeclarationError(
             f"PState {target.pstate.name!r} has an initial value, and sessions begin with a row",
             hint="leave initial= out",
             declared=target.pstate.place,
         )
+
+
+def _merges(write: Write) -> bool:
+    """Whether what a write makes of two sessions becomes what it makes of one."""
+    single = write.exploded is None and not isinstance(write.target.node, Set)
+    combined = not any(isinstance(each, Accumulate) for _, each in write.fields)
+    return single and combined and not write.distinct and not write.deletes

@@ -41,10 +41,16 @@ class Projection:
         self.computed[name] = expression
         return name
 
-    def before(self, stream: Stream, place: str) -> op.Operator:
-        """The stream's operator, behind a projection when one is needed."""
+    def before(self, stream: Stream, place: str, word: str) -> op.Operator:
+        """The stream's operator, behind a projection when one is needed.
+
+        Args:
+            stream: Whose rows get the columns.
+            place: Where the step that needs them was declared.
+            word: What the user called that step.
+        """
         if not self.computed:
             return stream.operator
-        step = op.WithColumns((stream.operator,), place, tuple(self.computed.items()))
+        step = op.WithColumns((stream.operator,), place, tuple(self.computed.items()), word)
         stream.graph.add(step)
         return step

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from atoll.dataflow import operators as op
 from atoll.dataflow.declared import PStateDeclaration
 from atoll.dataflow.graph import Graph, declared_pstate
-from atoll.dataflow.usercode import check_columns, check_function, placed
+from atoll.dataflow.usercode import NO_COLUMN, check_columns, check_function, placed
 from atoll.errors import DeclarationError
 from atoll.schema import Node, as_node
 
@@ -57,8 +57,6 @@ _STEPS = (
     op.Union,
     op.WithColumns,
 )
-_NOTHING = "_"
-"""The column of a row without arguments: Arrow has no rows without columns."""
 _INSTEAD: dict[type[op.Operator], str] = {
     op.Where: "give where(...) a Python function of a row",
     op.GroupAgg: 'use the aggregates of atoll.agg: agg(total=agg.sum("v"))',
@@ -179,8 +177,8 @@ def arguments_of(parameters: Mapping[str, Any], place: str) -> tuple[dict[str, N
                     hint="use a scalar, List(...) or Struct(...) of these",
                 )
         columns = [pa.field(name, value_type(node)) for name, node in nodes.items()]
-        schema = pa.schema(columns or [pa.field(_NOTHING, pa.bool_())])
-        check_columns(schema.names)
+        check_columns(nodes)
+        schema = pa.schema(columns or [pa.field(NO_COLUMN, pa.bool_())])
     return nodes, schema
 
 

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from atoll.dataflow.usercode import HIDDEN_COLUMN
+from atoll.codec.detached import detached
+from atoll.dataflow.usercode import HIDDEN_COLUMN, NO_COLUMN
 from atoll.errors import UserCodeError
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "conformed",
     "row_type",
     "rows_of",
+    "taken",
     "with_origins",
     "without_origins",
 ]
@@ -101,6 +103,9 @@ def row_type(names: tuple[str, ...]) -> type[Row]:
 def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
     """The rows of a batch, in order, with plain Python values."""
     names = tuple(batch.schema.names)
+    if names == (NO_COLUMN,):
+        yield from (row_type(())() for _ in range(batch.num_rows))
+        return
     kind = row_type(names)
     columns = [column.to_pylist() for column in batch.columns]
     for values in zip(*columns, strict=True):
@@ -131,6 +136,14 @@ def conformed(batch: pa.RecordBatch, *, tracked: bool) -> pa.RecordBatch:
     if origins is None:
         origins = pa.nulls(batch.num_rows, pa.int64())
     return with_origins(plain, origins)
+
+
+def taken(row: Any) -> Any:
+    """A row that a function made, as it is now: the function may go on changing it."""
+    values = row.asdict() if isinstance(row, Row) else row
+    if not isinstance(values, Mapping):
+        return values
+    return {name: detached(value) for name, value in values.items()}
 
 
 def batch_from_rows(

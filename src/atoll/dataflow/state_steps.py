@@ -19,13 +19,14 @@ from atoll.dataflow import operators as op
 from atoll.dataflow.compound import Exploded, Write, writes_of
 from atoll.dataflow.declared import PStateDeclaration, Target
 from atoll.dataflow.live_sessions import check_sessions
+from atoll.dataflow.meanings import written
 from atoll.dataflow.operators.columns import bare_column
 from atoll.dataflow.projection import Projection
 from atoll.dataflow.timers import with_timers
 from atoll.dataflow.usercode import check_function
 from atoll.errors import DeclarationError, PathError
 from atoll.path import Path
-from atoll.schema import Map, Set
+from atoll.schema import Map, Set, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,13 +70,20 @@ def aggregate(
     for exploded, shared in groupby(writes, key=lambda each: each.exploded):
         rows, together = _exploded(stream, exploded, place), list(shared)
         projection = Projection.of(text for write in together for text in _expressions(write))
-        before = projection.before(rows, place)
+        before = projection.before(rows, place, "aggregate")
         for write in together:
             _add_aggregate(rows, write, projection, before, place, by_session=by_session)
             distinct_counts.count_distinct(rows, write, projection, before, place)
+            stream.graph.written += written(write, _gap(stream) if by_session else None)
     if len(writes) > 1:
         return Aggregated(target, ())
     return Aggregated(writes[0].target, writes[0].key_names)
+
+
+def _gap(stream: Stream) -> int:
+    windows = stream.operator
+    assert isinstance(windows, op.Window), "sessions are windows"
+    return windows.size_ms
 
 
 def _own_target(stream: Stream, given: object, step: str, place: str) -> Target:
@@ -105,7 +113,7 @@ def _exploded(stream: Stream, exploded: Exploded | None, place: str) -> Stream:
         return stream
     projection = Projection()
     column = projection.column(exploded.expression)
-    before = projection.before(stream, place)
+    before = projection.before(stream, place, "aggregate")
     key, value = (str(bare_column(name)) for name in (exploded.key, exploded.value))
     return _after(stream, op.ExplodeMap((before,), place, column, key, value))
 
@@ -151,14 +159,36 @@ def lookup(stream: Stream, source: Target | PStateDeclaration, column: str, plac
     if not target.node.leaf:
         raise DeclarationError(
             f"{target.text} is stored element by element and cannot be looked up as one value",
-            hint="look up one of its values: " + target.text + '["..."]',
+            hint=_readable_below(stream, target),
             declared=place,
         )
     projection = Projection()
     keys = tuple(projection.column(part.text) for part in target.key_parts)
-    before = projection.before(stream, place)
+    before = projection.before(stream, place, "lookup")
     found = _after(stream, op.Lookup((before,), place, target, keys, column))
     return _without(found, projection, place)
+
+
+def _readable_below(stream: Stream, target: Target) -> str:
+    """How to read what lies below a place that holds more than one value."""
+    node, place = target.node, target.text
+    while isinstance(node, Map) or (isinstance(node, Struct) and not node.leaf):
+        if isinstance(node, Map):
+            place, node = place + '["..."]', node.value
+            continue
+        name = next((name for name, each in node.fields if each.leaf), None)
+        if name is None:
+            break
+        place, node = f'{place}["{name}"]', dict(node.fields)[name]
+    if node.leaf:
+        return f"look up one of its values: {place}"
+    name = target.pstate.name
+    if stream.graph.word == "query":
+        return (
+            f"read its elements as rows: select_from({name}, lambda row: path.key(row.k).all(), "
+            'emits="element ...")'
+        )
+    return f'read it in Python: process(function, key="...", states=[{name}], emits="...")'
 
 
 def process(  # noqa: PLR0913  # each says one thing of the step
@@ -168,11 +198,11 @@ def process(  # noqa: PLR0913  # each says one thing of the step
     states: Sequence[PStateDeclaration],
     emitted: pa.Schema | None,
     place: str,
-    timing: tuple[Callable[..., Any], str] | None = None,
+    timing: tuple[Callable[..., Any], str, str | None] | None = None,
 ) -> Stream:
     """Add a :class:`~atoll.dataflow.operators.Process`.
 
-    ``timing`` is what runs when a timer is due, and whether timers go by event time.
+    ``timing`` is what runs when a timer is due, what time timers go by, and their name.
     """
     if isinstance(states, PStateDeclaration | str) or not isinstance(states, Sequence):
         raise DeclarationError(
@@ -189,8 +219,7 @@ def process(  # noqa: PLR0913  # each says one thing of the step
         )
     word = getattr(function, "step_word", "process")
     if word == "process":
-        handed = len(states) + (timing is not None)
-        check_function(function, 1 + handed, word, place)
+        _check_signature(function, states, timing is not None, place)
     for state in states:
         stream.graph.check_own(state, word, place)
     route, source = _route(stream, key, states)
@@ -199,13 +228,27 @@ def process(  # noqa: PLR0913  # each says one thing of the step
     text = source.expression if isinstance(source, op.PlaceBy) else key
     column = None if text is None else projection.column(text)
     begin = stream if source is None else type(stream)(stream.graph, source.inputs[0])
-    before = projection.before(begin, place)
+    before = projection.before(begin, place, word)
     made = (column,) if isinstance(source, op.PlaceBy) and source.drops and column else ()
     computed = (*projection.computed, *made)
     step = op.Process((before,), place, function, column, states, emitted, computed, route)
     if timing is not None:
         step = with_timers(stream, step, *timing)
     return _after(stream, step)
+
+
+def _check_signature(
+    function: Callable[..., Any],
+    states: Sequence[PStateDeclaration],
+    timed: bool,  # noqa: FBT001  # whether the step has timers
+    place: str,
+) -> None:
+    names = [getattr(state, "name", "state") for state in states]
+    taken = ", ".join(["row", *names, *(["timers"] if timed else [])])
+    hint = f"write it as function({taken})"
+    if not timed:
+        hint += "; for timers, which come last, give on_timer="
+    check_function(function, 1 + len(names) + timed, "process", place, hint)
 
 
 def _route(
@@ -296,6 +339,7 @@ def _without(stream: Stream, projection: Projection, place: str) -> Stream:
     def drop(frame: Any) -> Any:
         return frame.drop(*names)
 
+    drop.step_word = "lookup"  # type: ignore[attr-defined]  # for messages
     drop.keeps_origins = True  # type: ignore[attr-defined]  # Atoll's own, it names its columns
     return _after(stream, op.Transform((stream.operator,), place, drop))
 

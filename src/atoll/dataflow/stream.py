@@ -12,6 +12,7 @@ from atoll.dataflow import control, joins, queries, state_steps
 from atoll.dataflow import operators as op
 from atoll.dataflow.grouped import Grouped, aggregated
 from atoll.dataflow.incremental import Incremental
+from atoll.dataflow.missing import missing
 from atoll.dataflow.timed import Timed
 from atoll.dataflow.usercode import check_columns, check_function, declared_at, placed
 from atoll.errors import DeclarationError
@@ -40,6 +41,17 @@ class Stream(Timed, Incremental):
         """Streams come from ``Microbatch.source``, not from here."""
         self.graph = graph
         self.operator = operator
+
+    def __repr__(self) -> str:
+        """Which step it comes from: ``<stream of topology 'mb' after select, jobs.py:12>``."""
+        graph, step = self.graph, self.operator
+        return f"<stream of {graph.word} {graph.topology!r} after {step.title}, {step.place}>"
+
+    if not TYPE_CHECKING:  # a type checker sees what there is
+
+        def __getattr__(self, name: str) -> Any:
+            """Name what there is, where something else was asked for."""
+            raise missing("a stream", name, dir(type(self)))
 
     # Columns, by Spark ------------------------------------------------------------------------
 
@@ -246,7 +258,7 @@ class Stream(Timed, Incremental):
         """Add a column with the PState's value for each row, null where there is none."""
         return state_steps.lookup(self, target, column, declared_at(1))
 
-    def process(  # each is a keyword that users choose by itself
+    def process(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
         function: Callable[..., Any],
         *,
@@ -255,6 +267,7 @@ class Stream(Timed, Incremental):
         emits: str | None = None,
         on_timer: Callable[..., Any] | None = None,
         timers: Literal["processing", "event"] = "processing",
+        name: str | None = None,
     ) -> Stream:
         """Call ``function(row, *handles)`` for each row on the actor that owns its key.
 
@@ -267,10 +280,11 @@ class Stream(Timed, Incremental):
             on_timer: Called as ``on_timer(timer, *handles, timers)`` when a timer of a key is due;
                 ``function`` then takes the :class:`~atoll.tasks.timers.Timers` last, too.
             timers: Whether they go by the clock or by the rows' watermark.
+            name: What to call the timers, where those of two steps would not be told apart.
         """
         place = declared_at(1)
         emitted = None if emits is None else _schema(emits, place)
-        timing = None if on_timer is None else (on_timer, timers)
+        timing = None if on_timer is None else (on_timer, timers, name)
         return state_steps.process(self, function, key, states, emitted, place, timing)
 
     def update(
@@ -351,6 +365,16 @@ class Aggregated:
         """Made by ``Stream.aggregate``; ``keys`` are the expressions of the entries' keys."""
         self.target = target
         self.keys = keys
+
+    def __repr__(self) -> str:
+        """The place that was written: ``<aggregate into counts["k"]>``."""
+        return f"<aggregate into {self.target.text}>"
+
+    if not TYPE_CHECKING:  # a type checker sees what there is
+
+        def __getattr__(self, name: str) -> Any:
+            """Its rows have gone into the state; what goes on is the state's changes."""
+            raise missing("what aggregate returns", name, dir(Stream), ".changes()")
 
     def changes(self) -> Stream:
         """The PState's changes, keys named as the expressions of the target where they can be."""

@@ -22,7 +22,7 @@ class Timed:
 
     __slots__ = ()
 
-    def with_watermark(self, column: str, delay: Duration) -> Stream:
+    def with_watermark(self, column: str, delay: Duration, *, name: str | None = None) -> Stream:
         """Say how late rows may come: ``with_watermark("at", "10 seconds")``.
 
         The watermark is the highest event time of all rows so far less the delay. It never
@@ -31,10 +31,11 @@ class Timed:
         Args:
             column: The event time: a timestamp, or a bigint of milliseconds since 1970.
             delay: ``"10 seconds"``, ``"1 hour 30 minutes"``, or a timedelta.
+            name: What to call it, where two watermarks would not be told apart.
         """
         from atoll.dataflow import windows
 
-        return windows.with_watermark(_stream(self), column, delay, declared_at(1))
+        return windows.with_watermark(_stream(self), column, delay, name, declared_at(1))
 
     def with_processing_time(self, column: str) -> Stream:
         """Add when the rows are processed, a timestamp: ``with_processing_time("seen_at")``.
@@ -56,6 +57,7 @@ class Timed:
         start: Duration = "0 seconds",
         allowed_lateness: Duration | None = None,
         split_late: Literal[False] = False,
+        name: str | None = None,
     ) -> Windowed: ...
     @overload
     def window(
@@ -67,8 +69,9 @@ class Timed:
         start: Duration = "0 seconds",
         allowed_lateness: Duration | None = None,
         split_late: Literal[True],
+        name: str | None = None,
     ) -> tuple[Windowed, Stream]: ...
-    def window(  # each is a keyword that users choose by itself
+    def window(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
         column: str,
         duration: Duration,
@@ -77,6 +80,7 @@ class Timed:
         start: Duration = "0 seconds",
         allowed_lateness: Duration | None = None,
         split_late: bool = False,
+        name: str | None = None,
     ) -> Windowed | tuple[Windowed, Stream]:
         """A row per window of event time that each row lies in: ``window("at", "10 minutes")``.
 
@@ -90,12 +94,13 @@ class Timed:
             start: How long after midnight of 1970-01-01 (UTC) a window begins.
             allowed_lateness: How long a window stays open after the watermark has passed its end.
             split_late: Whether ``(windowed, late)`` comes back instead of ``windowed`` alone.
+            name: What to call what is kept of them, where it would not be told apart.
         """
         from atoll.dataflow import windows
 
         place = declared_at(1)
         made = windows.window(
-            _stream(self), column, duration, slide, start, allowed_lateness, place
+            _stream(self), column, duration, slide, start, allowed_lateness, name, place
         )
         return made if split_late else windows.dropping(*made)
 
@@ -106,15 +111,17 @@ class Timed:
         *,
         allowed_lateness: Duration | None = None,
         split_late: bool = False,
+        name: str | None = None,
     ) -> Any:
         """Windows that last until no row has come for ``gap``: see ``aggregate_windows``.
 
         Gives :class:`~atoll.dataflow.windows.Sessions`, and with ``split_late`` beside them the
-        stream of the rows that come too late for any session.
+        stream of the rows that come too late for any session. ``name`` is as for :meth:`window`.
         """
         from atoll.dataflow import windows
 
-        made = windows.session_window(_stream(self), column, gap, allowed_lateness, declared_at(1))
+        place = declared_at(1)
+        made = windows.session_window(_stream(self), column, gap, allowed_lateness, name, place)
         return made if split_late else windows.dropping(*made)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from atoll.dataflow.clocks import clock_of
+from atoll.dataflow.clocks import clock_of, watermarks_of
+from atoll.dataflow.hidden import Hidden
 from atoll.dataflow.usercode import check_function
 from atoll.errors import DeclarationError
 from atoll.schema import Map, Set
@@ -19,7 +20,7 @@ __all__ = ["with_timers"]
 
 
 def with_timers(
-    stream: Stream, step: op.Process, on_timer: Callable[..., Any], by: str
+    stream: Stream, step: op.Process, on_timer: Callable[..., Any], by: str, name: str | None
 ) -> op.Process:
     """The step with timers by processing or event time.
 
@@ -27,7 +28,9 @@ def with_timers(
         DeclarationError: When it has no key, its rows have no watermark to go by, or the function
             cannot be called.
     """
-    check_function(on_timer, 2 + len(step.states), "on_timer", step.place)
+    names = ", ".join(["timer", *(state.name for state in step.states), "timers"])
+    hint = f"write it as on_timer({names})"
+    check_function(on_timer, 2 + len(step.states), "on_timer", step.place, hint)
     if by not in ("processing", "event"):
         raise DeclarationError(
             f"timers={by!r} is not known",
@@ -50,5 +53,25 @@ def with_timers(
     node = step.states[0].node
     assert isinstance(node, Map | Set), "states of a step with a key have that key"
     kind = node.key if isinstance(node, Map) else node.item
-    store = stream.graph.add_private("timers", Map(int, Map(kind, bytes)), step.place)
+    hidden = _hidden(stream, step, by, name)
+    hidden = stream.graph.add_hidden(hidden, Map(int, Map(kind, bytes)))
+    (store,) = stream.graph.hidden_pstates(hidden)
     return replace(step, on_timer=on_timer, clock=clock, timers=store)
+
+
+def _hidden(stream: Stream, step: op.Process, by: str, name: str | None) -> Hidden:
+    """What is kept: what is due when, by key."""
+    states = tuple(each.name for each in step.states)
+    time = "the clock" if by == "processing" else watermarks_of(stream.operator)
+    function = getattr(step.function, "__name__", "a function")
+    return Hidden(
+        "timers",
+        stream.graph.topology,
+        states,
+        (("time", time),),
+        stream.graph.ways[stream.operator] + function,
+        f"timers of process({function}) on {', '.join(states)}",
+        states,
+        name,
+        step.place,
+    )

@@ -18,6 +18,7 @@ from atoll.errors import (
     DeclarationError,
     FencedError,
     StorageError,
+    TooLargeError,
     UserCodeError,
 )
 
@@ -39,6 +40,8 @@ class Step(Protocol):
 
 __all__ = [
     "HIDDEN_COLUMN",
+    "MEND_HINT",
+    "NO_COLUMN",
     "Rejects",
     "Step",
     "blame",
@@ -61,8 +64,14 @@ class Rejects(Protocol):
 HIDDEN_COLUMN = "__atoll_origin"
 """Says which record of the microbatch a row came from; never seen by users."""
 
+NO_COLUMN = "__atoll_no_column"
+"""Stands in for the columns of rows without any, which Arrow cannot count; never seen by users."""
+
+MEND_HINT = "mend the function, deploy it again and resume the topology"
+"""What to do about a function of a topology that raises."""
+
 _ROW_TEXT_MAX = 500
-_NEVER_REJECTED = (DamageError, StorageError, FencedError, MemoryError)
+_NEVER_REJECTED = (DamageError, StorageError, FencedError, MemoryError, TooLargeError)
 
 
 @contextmanager
@@ -92,9 +101,13 @@ def blame(
         for name, value in where.items():
             error.context.setdefault(name, value)
         return error
+    if isinstance(error, MemoryError):  # not the function's fault alone: less at once may fit
+        too_large = TooLargeError(f"out of memory in a function of {operator.title}", **where)
+        too_large.__cause__ = error
+        return too_large
     blamed = UserCodeError(
         f"{type(error).__name__} in a function of {operator.title}: {error}",
-        hint="mend the function, deploy it again and resume the topology",
+        hint=MEND_HINT,
         **where,
     )
     blamed.__cause__ = error
@@ -135,8 +148,21 @@ def placed(place: str) -> Iterator[None]:
         raise
 
 
-def check_function(function: object, arguments: int, word: str, place: str) -> None:
+def check_function(
+    function: object,
+    arguments: int,
+    word: str,
+    place: str,
+    hint: str = "give a function of one argument",
+) -> None:
     """Hold that the user's function can be called with so many arguments.
+
+    Args:
+        function: What was given.
+        arguments: With how many it will be called.
+        word: By which step.
+        place: Where that was declared.
+        hint: What to write where it takes fewer or more.
 
     Raises:
         DeclarationError: When it is no function, or takes fewer or more.
@@ -157,7 +183,7 @@ def check_function(function: object, arguments: int, word: str, place: str) -> N
         name = getattr(function, "__name__", type(function).__name__)
         raise DeclarationError(
             f"{word} calls {name} with {arguments} arguments, but it is {name}{signature}",
-            hint="process gives the row and one handle per state; the others give one argument",
+            hint=hint,
             declared=place,
         ) from None
 
@@ -168,11 +194,12 @@ def check_columns(names: Iterable[str]) -> None:
     Raises:
         DeclarationError: When one has.
     """
-    if any(name.lower() == HIDDEN_COLUMN for name in names):
-        raise DeclarationError(
-            f"no column can be called {HIDDEN_COLUMN}: Atoll keeps it for itself",
-            hint="choose another name",
-        )
+    for name in names:
+        if name.lower() in (HIDDEN_COLUMN, NO_COLUMN):
+            raise DeclarationError(
+                f"no column can be called {name}: Atoll keeps it for itself",
+                hint="choose another name",
+            )
 
 
 def declared_at(depth: int) -> str:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, TypeVar
 from atoll.aggregates.base import Aggregator
 from atoll.aggregates.count import EVERY_ROW
 from atoll.dataflow import operators as op
-from atoll.dataflow.clocks import clock_of, upstream
-from atoll.dataflow.declared import PStateDeclaration, Target
-from atoll.dataflow.grouped import check_aggregates
+from atoll.dataflow.clocks import clock_of, origins_of, upstream, watermarks_of
+from atoll.dataflow.declared import Target
+from atoll.dataflow.grouped import IN_WINDOWS, check_aggregates
+from atoll.dataflow.hidden import Hidden, told
 from atoll.dataflow.operators.columns import bare_column, named
 from atoll.dataflow.operators.window import WINDOW_END, WINDOW_START
 from atoll.dataflow.projection import Projection
@@ -21,7 +22,7 @@ from atoll.errors import DeclarationError
 from atoll.schema import Map
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _Made = TypeVar("_Made")
 
@@ -36,14 +37,20 @@ __all__ = [
 ]
 
 
-def with_watermark(stream: Stream, column: str, delay: object, place: str) -> Stream:
+def with_watermark(
+    stream: Stream, column: str, delay: object, label: str | None, place: str
+) -> Stream:
     """The rows with a watermark, and beside their way what moves it."""
     with placed(place):
         name = _column(column, "with_watermark")
         delay_ms = parse_millis(delay, "the delay of a watermark", least=0)
-    step = op.Watermark((stream.operator,), place, _new_name(stream, name), name)
+    hidden = _watermark(stream, name, delay_ms, label, place)
+    hidden = stream.graph.add_hidden(hidden, of_rows=stream.operator)
+    (known,) = hidden.stored
+    step = op.Watermark((stream.operator,), place, known, name, hidden)
     marked = _then(stream, step)
-    stream.graph.add(op.Observe((step,), place, step.name, step.title, name, delay_ms))
+    if not _observed(stream, hidden):
+        stream.graph.add(op.Observe((step,), place, known, step.title, name, delay_ms, hidden))
     return marked
 
 
@@ -61,6 +68,7 @@ def window(  # noqa: PLR0913  # each says one thing of the windows
     slide: object,
     start: object,
     allowed_lateness: object,
+    label: str | None,
     place: str,
 ) -> tuple[Windowed, Stream]:
     """The rows by window, and those that lie in no open one."""
@@ -74,27 +82,52 @@ def window(  # noqa: PLR0913  # each says one thing of the windows
             hint="choose a slide of at most the length",
             declared=place,
         )
-    return _windows(stream, column, (size_ms, slide_ms, start_ms), allowed_lateness, place)
+    shape = (size_ms, slide_ms, start_ms)
+    return _windows(stream, column, shape, allowed_lateness, label, place)
 
 
-def session_window(
-    stream: Stream, column: str, gap: object, allowed_lateness: object, place: str
+def session_window(  # each says one thing of the sessions
+    stream: Stream,
+    column: str,
+    gap: object,
+    allowed_lateness: object,
+    label: str | None,
+    place: str,
 ) -> tuple[Sessions, Stream]:
     """The rows to be aggregated by session, and those that are too late for any."""
     with placed(place):
         gap_ms = parse_millis(gap, "the gap of a session")
-    rows, late = _windows(stream, column, (gap_ms, 0, 0), allowed_lateness, place)
+    rows, late = _windows(stream, column, (gap_ms, 0, 0), allowed_lateness, label, place)
     return Sessions(rows), late
 
 
 def dropping(made: _Made, late: Stream) -> _Made:
     """What was made, the rows counted that lie in no open window and that nobody takes."""
     graph, step = late.graph, late.operator
-    taken = {each.name for each in graph.state_operators if isinstance(each, op.Observe)}
     assert isinstance(step, op.Window)
-    name = _unique(f"{step.title}.{step.column}", taken)
-    graph.add(op.Observe((step,), step.place, name, step.title))
+    hidden = graph.add_hidden(
+        Hidden(
+            "late",
+            graph.topology,
+            (step.title, step.column),
+            (),
+            graph.ways[step],
+            f"the count of rows that were too late for {step.title}({step.column})",
+            name=step.label,
+            place=step.place,
+        ),
+        of_rows=step,
+    )
+    (known,) = hidden.stored
+    if not _observed(late, hidden):
+        graph.add(op.Observe((step,), step.place, known, step.title, hidden=hidden))
     return made
+
+
+def _observed(stream: Stream, hidden: Hidden) -> bool:
+    """Whether another step over the very same rows keeps it."""
+    steps = stream.graph.state_operators
+    return any(isinstance(each, op.Observe) and each.hidden is hidden for each in steps)
 
 
 class Windowed(Stream):
@@ -154,7 +187,12 @@ class Sessions:
 
 
 def _windows(
-    stream: Stream, column: str, shape: tuple[int, int, int], allowed_lateness: object, place: str
+    stream: Stream,
+    column: str,
+    shape: tuple[int, int, int],
+    allowed_lateness: object,
+    label: str | None,
+    place: str,
 ) -> tuple[Windowed, Stream]:
     word = "window" if shape[1] else "session_window"
     with placed(place):
@@ -170,7 +208,7 @@ def _windows(
             declared=place,
         )
     common = ((stream.operator,), place, name, *shape, late_ms, clock or None)
-    kept, late = op.Window(*common), op.Window(*common, late=True)
+    kept, late = (op.Window(*common, late=each, label=label) for each in (False, True))
     stream.graph.add(kept)
     return Windowed(stream.graph, kept), _then(stream, late)
 
@@ -184,7 +222,7 @@ def _aggregated(
             hint='aggregate_windows("user", n=agg.count())',
             declared=place,
         )
-    check_aggregates(aggregates, place)
+    check_aggregates(aggregates, IN_WINDOWS, place)
     windows = rows.operator
     assert isinstance(windows, op.Window)
     if windows.clock is None:
@@ -205,7 +243,9 @@ def _aggregated(
     stream: Stream = rows
     computed = tuple((name, text) for text, name in pairs if text.strip("`") != name)
     if computed:
-        stream = _then(stream, op.WithColumns((stream.operator,), place, computed))
+        stream = _then(
+            stream, op.WithColumns((stream.operator,), place, computed, "aggregate_windows")
+        )
     projection = Projection()
     fields = tuple(
         op.AggregateField(
@@ -215,23 +255,60 @@ def _aggregated(
         )
         for name, each in aggregates.items()
     )
-    before = projection.before(stream, place)
-    made = ["windows"] if windows.slide_ms else ["session-ends", "sessions"]
-    states = tuple(_private(stream, word, place) for word in made)
+    before = projection.before(stream, place, "aggregate_windows")
+    hidden = stream.graph.add_hidden(
+        _hidden(rows, windows, pairs, aggregates, place), *[Map(int, int)] * 2
+    )
+    states = stream.graph.hidden_pstates(hidden)
     step = op.WindowAgg((before,), place, names, fields, states, windows.clock, windows.lateness_ms)
     return _then(stream, step)
 
 
-def _private(stream: Stream, word: str, place: str) -> PStateDeclaration:
-    """A PState of the step's own; its schema is found when the types are known."""
-    return stream.graph.add_private(word, Map(int, int), place)
+def _hidden(
+    rows: Stream,
+    windows: op.Window,
+    keys: Sequence[tuple[str, str]],
+    aggregates: Mapping[str, Aggregator],
+    place: str,
+) -> Hidden:
+    """What is kept: the states of open windows, by their end."""
+    by = ", ".join(text for text, _ in keys)
+    shape = [("slide", windows.slide_ms), ("start", windows.start_ms)] if windows.slide_ms else []
+    times = [
+        ("length" if windows.slide_ms else "gap", windows.size_ms),
+        *shape,
+        ("allowed lateness", windows.lateness_ms),
+    ]
+    return Hidden(
+        "windows" if windows.slide_ms else "sessions",
+        rows.graph.topology,
+        ("+".join(origins_of(rows.operator)), windows.column),
+        (
+            ("keys", by),
+            ("aggregates", ", ".join(f"{n}={told(each)}" for n, each in aggregates.items())),
+            *((word, f"{millis} ms") for word, millis in times),
+            ("watermark", watermarks_of(rows.operator)),
+        ),
+        rows.graph.ways[rows.operator],
+        f"{windows.title}({windows.column}) by {by or 'nothing'}",
+        name=windows.label,
+        place=place,
+    )
 
 
-def _new_name(stream: Stream, column: str) -> str:
-    """Which watermark it is: kept in commits, so the same after a restart and an update."""
-    origins = sorted(_origins(stream.operator))
-    taken = {each.name for each in stream.graph.operators if isinstance(each, op.Watermark)}
-    return _unique("+".join(origins) + "." + column, taken)
+def _watermark(stream: Stream, column: str, delay_ms: int, label: str | None, place: str) -> Hidden:
+    """What is kept: how far it is. A delay may change: a watermark never falls."""
+    origins = "+".join(sorted(_origins(stream.operator)))
+    return Hidden(
+        "watermark",
+        stream.graph.topology,
+        (origins, column),
+        (),
+        f"{stream.graph.ways[stream.operator]} {delay_ms}",
+        f"with_watermark({column}) of {origins}",
+        name=label,
+        place=place,
+    )
 
 
 def _origins(operator: op.Operator) -> set[str]:
@@ -243,18 +320,9 @@ def _origins(operator: op.Operator) -> set[str]:
                 found.add(depot.name)
             case op.Changes(pstate=pstate):
                 found.add(pstate.name)
-            case op.Watermark(name=name):
-                found.add(name)
+            case op.Watermark(hidden=hidden):
+                found.add(hidden.name or ".".join(hidden.belongs))
     return found
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    number = 1
-    unique = name
-    while unique in taken:
-        number += 1
-        unique = f"{name}#{number}"
-    return unique
 
 
 def _column(column: object, word: str) -> str:

@@ -19,6 +19,7 @@ from atoll.depot.format import SegmentHeader
 from atoll.depot.index import SEGMENTS_FOLDER, SegmentIndex, segment_file_name
 from atoll.depot.migration import DepotMigration, generation_of_segment, schema_at
 from atoll.depot.producers import PRODUCER_SECONDS_MAX, ProducerTable
+from atoll.depot.runs import Runs
 from atoll.depot.scan import read_header, scan
 from atoll.errors import DamageError, DepotError
 from atoll.storage.local import LocalStore
@@ -140,6 +141,36 @@ class SegmentChain:
                 )
                 at += 1
             return refs
+
+    def sizes(self, partition: int, start: int, end: int, enough: int) -> list[tuple[int, int]]:
+        """How many bytes the records of a range take, without reading them.
+
+        Args:
+            partition: The depot partition.
+            start: The first offset.
+            end: The offset after the last.
+            enough: The bytes after which nobody wants to know more.
+
+        Returns:
+            Runs of records in order, each with the offset at which it ends and its bytes: a block,
+            or several that are small beside ``enough``.
+
+        Raises:
+            DepotError: When an offset of the range is not there (yet, or any more).
+            DamageError: When a segment's frames cannot be read.
+        """
+        runs = Runs(enough)
+        with self.lock:
+            self._check_range(partition, start, end)
+            if start == end:
+                return []
+            at = bisect_right(self.headers, start, key=lambda header: header.bases[partition]) - 1
+            while at < len(self.headers) and self.headers[at].bases[partition] < end:
+                for offset, size in self._index(at).sizes(partition, start, end):
+                    if runs.add(offset, size):
+                        return runs.found()
+                at += 1
+        return runs.found()
 
     def seal(self) -> None:
         """From here on what is appended is of the present schema: migrations are for the rest."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from atoll.errors import FencedError, NotFoundError, StorageError
+from atoll.errors import DamageError, FencedError, NotFoundError, StorageError
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError
@@ -38,6 +38,7 @@ class WriterClaim:
 
     Raises:
         FencedError: When a later epoch has claimed the depot.
+        DamageError: When the last claim cannot be read.
     """
 
     def __init__(self, folder: Path, epoch: int) -> None:
@@ -83,6 +84,16 @@ class WriterClaim:
             return msgspec.msgpack.decode(self._claims.read(number), type=_Holder)
         except NotFoundError:
             return None
+        except DamageError as error:
+            file = self.folder / self._claims.name(number)
+            raise DamageError(
+                f"the object that says who writes depot {self.folder.name!r} is damaged: "
+                + error.message.rpartition(": ")[2],
+                hint="restore the file from a backup, or delete it while no process runs the "
+                "module: nothing else is in it",
+                depot=self.folder.name,
+                file=str(file),
+            ) from error
 
     def _fenced(self, holder: _Holder | None) -> FencedError:
         about = {} if holder is None else msgspec.structs.asdict(holder)

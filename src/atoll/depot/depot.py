@@ -29,6 +29,7 @@ from atoll.depot.fingerprint import RecordsCrc
 from atoll.depot.group_writer import GroupWriter
 from atoll.depot.migration import DepotMigration
 from atoll.depot.partitioner import Placer
+from atoll.depot.presence import lost_segments
 from atoll.depot.producers import Producer
 from atoll.depot.reader import read_range, resolve_start
 from atoll.depot.resent import Resent, TwoCodecs, stored_before
@@ -123,6 +124,10 @@ class Depot:
             acknowledged=self._tell,
         )
         self._chain.seal()
+
+    def __repr__(self) -> str:
+        """Its name and size: ``<depot 'pairs': 4 partitions>``."""
+        return f"<depot {self.spec.name!r}: {self.spec.partitions} partitions>"
 
     def __enter__(self) -> Self:
         """The depot itself."""
@@ -255,6 +260,16 @@ class Depot:
         """
         return self._chain.blocks(partition, start, end)
 
+    def sizes(self, partition: int, start: int, end: int, enough: int) -> list[tuple[int, int]]:
+        """How many bytes the records of a range take: runs, each with its end and its bytes.
+
+        What is beyond so many bytes as are ``enough`` is not looked at.
+
+        Raises:
+            DepotError: When an offset of the range is not there.
+        """
+        return self._chain.sizes(partition, start, end, enough)
+
     def read(self, partition: int, start: int, end: int) -> pa.Table:
         """The records with the offsets from ``start`` up to ``end``.
 
@@ -302,6 +317,10 @@ class Depot:
             self._chain.drop_first(count)
         self._delete_below(first)
         return count
+
+    def lost_segments(self) -> list[str]:
+        """What is wrong with the segments' files by presence and size: a line for each file."""
+        return lost_segments(self._chain)
 
     def close(self) -> None:
         """Let appends in progress end, then close. May be called again."""

@@ -7,7 +7,8 @@ file, and costs 48 bytes per block.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 
 from atoll.depot.blocks import BlockRef
 from atoll.depot.format import FRAME_PREAMBLE_BYTES, FrameHeader, SegmentHeader, header_block_bytes
@@ -106,6 +107,25 @@ class SegmentIndex:
                 )
             at += 1
         return refs
+
+    def sizes(self, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """For each block of a range that lies in this segment where it ends, and its bytes.
+
+        Of a block that lies in it in part, as many bytes as the rows that do.
+        """
+        part = self._partitions.get(partition)
+        if part is None:
+            return
+        first = max(0, bisect_right(part.starts, start) - 1)
+        stop = bisect_left(part.starts, end)
+        for at in range(first, stop):
+            begins, rows = part.starts[at], part.rows[at]
+            ends = min(begins + rows, end)
+            taken = ends - max(begins, start)
+            if taken == rows:
+                yield ends, part.lengths[at]
+            elif taken > 0:
+                yield ends, -(-part.lengths[at] * taken // rows)
 
     def offset_after(self, partition: int, time_ms: int) -> int:
         """The offset of the first record appended after the time; the end when there is none."""

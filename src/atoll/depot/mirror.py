@@ -69,6 +69,16 @@ class MirrorDepot:
         """
         return self._chain.blocks(partition, start, end)
 
+    def sizes(self, partition: int, start: int, end: int, enough: int) -> list[tuple[int, int]]:
+        """How many bytes the records of a range take: runs, each with its end and its bytes.
+
+        What is beyond so many bytes as are ``enough`` is not looked at.
+
+        Raises:
+            DepotError: When an offset of the range is not there.
+        """
+        return self._chain.sizes(partition, start, end, enough)
+
     def resolve_start(self, start_from: StartFrom) -> tuple[int, ...]:
         """The offset per depot partition at which a topology begins."""
         return resolve_start(self._chain, start_from, int(time.time() * 1000))

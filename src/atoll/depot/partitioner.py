@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from atoll.codec.key_columns import encode_columns
 from atoll.codec.keys import encode_element
+from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError, DepotError, UserCodeError
 from atoll.schema import Scalar
 
@@ -67,7 +68,8 @@ def check_partitioner(partitioner: HashBy, schema: pa.Schema, depot: str) -> Sca
     kind = _scalar_kind(field.type)
     if kind is None:
         raise DeclarationError(
-            f"depot {depot!r} cannot be partitioned by {field.name!r}: it is {field.type}",
+            f"depot {depot!r} cannot be partitioned by {field.name!r}: it is "
+            f"{type_in_words(field.type)}",
             hint="hash a field of a simple type, or give a function",
         )
     return Scalar(kind, optional=True)

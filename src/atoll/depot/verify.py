@@ -27,9 +27,18 @@ from atoll.depot.format import (
 )
 from atoll.depot.index import SEGMENTS_FOLDER, segment_file_name
 from atoll.depot.scan import read_header
-from atoll.errors import AtollError
+from atoll.errors import AtollError, NotFoundError
+from atoll.storage.local import LocalStore
+from atoll.storage.numbered import NumberedObjects
 
 __all__ = ["DepotDamage", "verify_depot"]
+
+_COST_OF_OBJECTS = {
+    "writers": "the module does not start until it is restored, or deleted while no process runs "
+    "the module: it says only who writes the depot",
+    "retained": "none: its name alone says from which segment on records are kept",
+}
+"""The kinds of numbered objects in a depot's folder, and what a damaged one costs."""
 
 _ALL_LOST = "all records of the segment are lost"
 
@@ -59,10 +68,8 @@ def verify_depot(folder: Path | str) -> Iterator[DepotDamage]:
         folder: The depot's folder; nothing in it is changed.
     """
     folder = Path(folder)
-    for name in ("writers", "retained"):
-        for path in sorted((folder / name).glob("*")):
-            if not path.stem.isdecimal() and not path.name.startswith("."):
-                yield DepotDamage(str(path), 0, "its name is no number", "nothing: delete it")
+    for name, cost in _COST_OF_OBJECTS.items():
+        yield from _objects(folder, name, cost)
     first = max(_numbers(folder / "retained"), default=1)
     present = {n for n in _numbers(folder / SEGMENTS_FOLDER) if n >= first}
     if not present and first == 1:
@@ -80,6 +87,21 @@ def verify_depot(folder: Path | str) -> Iterator[DepotDamage]:
             yield DepotDamage(str(path), 0, reason, _ALL_LOST)
         else:
             yield from _Walk(path, header, after, newest=path == newest).run()
+
+
+def _objects(folder: Path, name: str, cost: str) -> Iterator[DepotDamage]:
+    """What is wrong with the depot's numbered objects of one kind."""
+    for path in sorted((folder / name).glob("*")):
+        if not path.stem.isdecimal() and not path.name.startswith("."):
+            yield DepotDamage(str(path), 0, "its name is no number", "nothing: delete it")
+    objects = NumberedObjects(LocalStore(folder), name)
+    for number in objects.numbers():
+        try:
+            objects.read(number)
+        except NotFoundError:
+            continue  # dropped meanwhile
+        except AtollError as error:
+            yield DepotDamage(str(folder / objects.name(number)), 0, error.message, cost)
 
 
 def _numbers(folder: Path) -> list[int]:

@@ -8,12 +8,13 @@ import msgspec
 
 from atoll.depot.verify import verify_depot
 from atoll.errors import AtollError, NotFoundError
+from atoll.fsck.depot_ends import check_depot_ends
 from atoll.fsck.findings import Report
 from atoll.fsck.stores import check_stores
 from atoll.fsck.topology import check_topology
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
-from atoll.storage.places import Places
+from atoll.storage.places import Places, check_identity
 from atoll.views.deployment import Deployment, latest_deployment
 
 __all__ = ["check_root"]
@@ -43,11 +44,23 @@ def check_root(root: Path | str, *, stores: bool = False) -> Report:
             folder=str(root),
         )
     report = Report()
+    _check_identity(store, report)
     for module in modules:
         _check_module(store, module, report, stores=stores)
     for path in sorted(root.rglob(_TEMPORARY)):
         report.leftover(path.relative_to(root).as_posix(), "an unfinished file of a dead process")
     return report
+
+
+def _check_identity(store: LocalStore, report: Report) -> None:
+    try:
+        check_identity(store)
+        report.objects += 1
+    except NotFoundError:
+        return  # one host uses the root
+    except AtollError as error:
+        cost = "each host builds its local stores again, in another folder"
+        report.damage(str(error.context.get("file")), error.message, cost)
 
 
 def _check_module(store: LocalStore, module: str, report: Report, *, stores: bool) -> None:
@@ -66,6 +79,9 @@ def _check_module(store: LocalStore, module: str, report: Report, *, stores: boo
     deployment = _deployment(store, module, report)
     for topology in deployment.topologies if deployment is not None else ():
         check_topology(store, module, topology, report)
+        check_depot_ends(store, module, topology, report)
+        cost = "whether the topology was paused is not known, so the module does not start"
+        _check_sequence(store, f"{module}/{topology}/pauses", cost, report)
         if stores:
             check_stores(store, Places.of(store).local, module, topology, report)
 

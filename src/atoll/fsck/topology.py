@@ -7,7 +7,6 @@ rollbacks to them; a file that one needs is the only copy besides the workers' l
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,8 +14,10 @@ import msgspec
 from atoll.errors import AtollError, DamageError, NotFoundError
 from atoll.fsck.files import check_change_file, check_rows_file
 from atoll.microbatch.history import CommitHistory, commit_objects, plan_objects, read_commit
-from atoll.microbatch.objects import Commit, decode_plan, unpack_ids
+from atoll.microbatch.objects import Commit, decode_plan
 from atoll.microbatch.progress import latest_commit
+from atoll.microbatch.recovery import vnodes_needing
+from atoll.microbatch.revisions import committed_plan, newest_revision
 from atoll.microbatch.tidy import files_of
 from atoll.microbatch.timelines import Timelines, read_timelines
 
@@ -115,13 +116,18 @@ class _Check:
         try:
             plan = decode_plan(plans.read(number))
             self.report.objects += 1
+            if commit is not None and commit.revision:
+                plan = committed_plan(self.store, self.module, self.topology, commit)
+            elif commit is None:
+                plan = newest_revision(self.store, self.module, self.topology, plan)
+            self.report.objects += plan.revision
         except NotFoundError:
             return  # dropped meanwhile
         except (AtollError, msgspec.MsgspecError) as error:
             cost = "none: its microbatch is committed"
             if number > last.id:
                 cost = "the topology cannot go on until it is deleted or restored"
-            self.report.damage(name, _said(error), cost)
+            self.report.damage(_file(error, name), _said(error), cost)
             return
         if commit is not None and commit.clocks.used != plan.watermarks:
             self.report.damage(
@@ -174,21 +180,7 @@ class _Check:
     def _needed(self, last: Commit) -> dict[str, dict[str, list[int]]]:
         """For each damaged file the vnodes, by PState, whose rebuild needs it."""
         history = CommitHistory(self.store, self.module, self.topology, last)
-        needed: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-        for pstate, part in last.pstates.items():
-            for vnode, touched in enumerate(unpack_ids(part.touched)):
-                if not touched:
-                    continue
-                try:
-                    rebuild = history.rebuild(pstate, vnode)
-                except AtollError:
-                    continue  # a commit is damaged: told already
-                files = [file for _, file in rebuild.logs]
-                files += [] if rebuild.checkpoint is None else [rebuild.checkpoint]
-                for file in files:
-                    if file.name in self.bad:
-                        needed[file.name][pstate].append(vnode)
-        return needed
+        return vnodes_needing(history, self.bad)
 
     def _tell(self, needed: dict[str, dict[str, list[int]]]) -> None:
         for name, problem in sorted(self.bad.items()):
@@ -214,9 +206,11 @@ class _Check:
                     self.report.leftover(name, "left by an attempt that did not commit")
         for timeline in range(self.timelines.number):
             objects = commit_objects(self.store, self.module, self.topology, timeline)
-            for number in objects.numbers():
-                if self.timelines.of(number) != timeline:
-                    self.report.leftover(objects.name(number), "a rollback took it back")
+            plans = plan_objects(self.store, self.module, self.topology, timeline)
+            for each in (objects, plans):
+                for number in each.numbers():
+                    if self.timelines.of(number) != timeline:
+                        self.report.leftover(each.name(number), "a rollback took it back")
 
 
 def _microbatch_of(name: str) -> int:
@@ -229,8 +223,8 @@ def _shortened(vnodes: list[int]) -> str:
     return shown if len(vnodes) <= 8 else f"{shown} and {len(vnodes) - 8} more"  # noqa: PLR2004
 
 
-def _file(error: Exception) -> str:
-    return str(getattr(error, "context", {}).get("file", "unknown"))
+def _file(error: Exception, otherwise: str = "unknown") -> str:
+    return str(getattr(error, "context", {}).get("file", otherwise))
 
 
 def _said(error: Exception) -> str:

@@ -22,9 +22,10 @@ from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.executor import AttemptError, Executor
 from atoll.microbatch.history import commit_objects, plan_objects
 from atoll.microbatch.mirrored import MirroredTopologies, lowest_pin, readers_above
-from atoll.microbatch.objects import Commit, decode_commit, decode_plan, encode
+from atoll.microbatch.objects import Commit, Ranges, decode_commit, decode_plan, encode
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, failure_of
+from atoll.microbatch.revisions import create_revision, newest_revision
 from atoll.microbatch.rollback import Follower, complete_rollback
 from atoll.microbatch.tidy import drop_below, drop_orphans
 from atoll.storage.objects import ObjectStore
@@ -33,8 +34,19 @@ __all__ = ["Actions", "DepotOffsets"]
 
 _log = get_logger("atoll.microbatch")
 
-_BEFORE_COMMIT = (ev.CreatePlan, ev.RunAttempt, ev.CreateCommit, ev.GoBack)
+_BEFORE_COMMIT = (
+    ev.CreatePlan,
+    ev.Weigh,
+    ev.CutPlan,
+    ev.RunAttempt,
+    ev.CreateCommit,
+    ev.GoBack,
+)
 """What has no use any more when another coordinator went back meanwhile."""
+
+
+_ALL = 1 << 62
+"""More bytes than there are."""
 
 
 class DepotOffsets(Protocol):
@@ -45,6 +57,13 @@ class DepotOffsets(Protocol):
 
     def end_offsets(self) -> tuple[int, ...]:
         """By depot partition, the offset that the next record will get."""
+
+    def sizes(self, partition: int, start: int, end: int, enough: int) -> list[tuple[int, int]]:
+        """How many bytes the records of a range take, up to as many as are ``enough``.
+
+        Runs of records in order, each with the offset at which it ends and its bytes, from what
+        is known of the blocks; no record is read.
+        """
 
 
 @dataclass
@@ -114,26 +133,27 @@ class Actions:
         except Exception as error:  # noqa: BLE001 - whatever broke is shown, and tried again
             return self._failed(command, failure_of(error))
 
-    def look(self) -> ev.Event:
-        """What the depots hold now."""
+    def look(self, last: Commit) -> ev.Event:
+        """What the depots hold now, and how much of it is new since the last commit."""
         try:
             self.epoch.check()
             if self._follower.is_behind():
                 return self._follow()
             starts = {name: list(depot.start_offsets()) for name, depot in self.depots.items()}
             ends = {name: list(depot.end_offsets()) for name, depot in self.depots.items()}
+            sizes = self._sizes(self._new(last, starts, ends), self.options.microbatch_bytes_max)
         except FencedError as error:
             return ev.CommitRefused(failure_of(error))
         except (AtollError, OSError) as error:
             return self._failed(None, failure_of(error))
-        return ev.Wake(starts, ends, self.now_ms())
+        return ev.Wake(starts, ends, self.now_ms(), sizes)
 
     # Inside ---------------------------------------------------------------------------------------
 
     def _perform(self, command: ev.Work) -> ev.Event:
         match command:
-            case ev.CreatePlan():
-                return self._create_plan(command)
+            case ev.CreatePlan() | ev.Weigh() | ev.CutPlan():
+                return self._prime(command)
             case ev.RunAttempt():
                 return self._run_attempt(command)
             case ev.CreateCommit():
@@ -184,13 +204,62 @@ class Actions:
             self.mirrored.release()
         return event
 
+    def _prime(self, command: ev.CreatePlan | ev.Weigh | ev.CutPlan) -> ev.Event:
+        match command:
+            case ev.CreatePlan():
+                return self._create_plan(command)
+            case ev.Weigh(plan):
+                return ev.Weighed(self._sizes(plan.ranges, _ALL))
+        return self._cut_plan(command)
+
     def _create_plan(self, command: ev.CreatePlan) -> ev.Event:
         plan = command.plan
         if self.mirrored is not None:
             plan = msgspec.structs.replace(plan, mirrors=self.mirrored.pin(plan.id))
         plans = plan_objects(self.store, self.module, self.topology, plan.timeline)
         found = plans.create_or_find(plan.id, encode(plan))
-        return ev.PlanReady(plan if found is None else decode_plan(found))
+        if found is None:
+            return ev.PlanReady(plan)
+        plan = newest_revision(self.store, self.module, self.topology, decode_plan(found))
+        return ev.PlanReady(plan, found=True)
+
+    def _cut_plan(self, command: ev.CutPlan) -> ev.Event:
+        plan = create_revision(self.store, self.module, self.topology, command.plan)
+        why = command.why
+        _log.warning(
+            "plan cut smaller",
+            topology=self.topology,
+            microbatch=plan.id,
+            revision=plan.revision,
+            records=plan.records,
+            records_before=command.before.records,
+            why="the limits were lowered" if why is None else f"{why.message} [{why.code}]",
+        )
+        return ev.PlanCut(plan)
+
+    def _new(
+        self, last: Commit, starts: Mapping[str, list[int]], ends: Mapping[str, list[int]]
+    ) -> Ranges:
+        """What the next microbatch may read at most."""
+        done, most = last.ends(), self.options.records_max(ends)
+        return {
+            depot: [
+                (begin, max(begin, min(end, begin + most[depot])))
+                for at, start, end in zip(done[depot], starts[depot], depot_ends, strict=True)
+                for begin in (max(at, start),)
+            ]
+            for depot, depot_ends in ends.items()
+        }
+
+    def _sizes(self, ranges: Ranges, enough: int) -> dict[str, list[list[tuple[int, int]]]]:
+        """What the ranges hold, as far as depots know: the rest of them are ticks."""
+        return {
+            name: [
+                depot.sizes(partition, start, end, enough) if start < end else []
+                for partition, (start, end) in enumerate(ranges[name])
+            ]
+            for name, depot in self.depots.items()
+        }
 
     def _run_attempt(self, command: ev.RunAttempt) -> ev.Event:
         timeout = float(self.options.phase_timeout_seconds)

@@ -8,6 +8,7 @@ could not go; so its checkpoint is *named again* by a later commit, without bein
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from atoll.microbatch.objects import CheckpointFile, Commit, unpack_ids
@@ -61,6 +62,18 @@ class Checkpoints:
     def stale(self, last: Commit) -> dict[str, list[int]]:
         """All vnodes that changed since their checkpoint, by PState; no PState without any."""
         return {name: sorted(vnodes) for name, vnodes in self._longest_unwritten(last).items()}
+
+    def without(self, vnodes: Mapping[str, Sequence[int]]) -> Checkpoints:
+        """As if the vnodes, by PState, had never been written: their files cannot be used."""
+        return Checkpoints(
+            {
+                name: tuple(
+                    () if vnode in vnodes.get(name, ()) else entries
+                    for vnode, entries in enumerate(known)
+                )
+                for name, known in self.entries.items()
+            }
+        )
 
     def named_again(self, commit_id: int, interval: int, name: str) -> list[CheckpointFile]:
         """The checkpoints of clean vnodes that commit ``commit_id`` must name again."""

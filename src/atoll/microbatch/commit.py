@@ -46,6 +46,7 @@ def build_commit(state: State, outcome: Outcome, now_ms: int, pinned: int | None
         timeline=state.last.timeline,
         horizon=max(state.last.readable_from, plan.id - history),
         clocks=clocks_after(state.last.clocks, plan, outcome, state.vnode_counts),
+        revision=plan.revision,
         rows=outcome.rows,
     )
 

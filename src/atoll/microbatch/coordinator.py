@@ -33,6 +33,7 @@ import msgspec
 from atoll.microbatch import migrating, planning
 from atoll.microbatch.backoff import delay_ms, is_environmental
 from atoll.microbatch.commit import build_commit
+from atoll.microbatch.cutting import WEIGHED, Cutting, bytes_max, grown, room_left, smaller
 from atoll.microbatch.events import (
     Answer,
     AskCheckpoint,
@@ -46,6 +47,7 @@ from atoll.microbatch.events import (
     Condition,
     CreateCommit,
     CreatePlan,
+    CutPlan,
     Deliver,
     Delivered,
     DeliveryFailed,
@@ -55,6 +57,7 @@ from atoll.microbatch.events import (
     Pause,
     Place,
     Placing,
+    PlanCut,
     PlanReady,
     Publish,
     Published,
@@ -71,7 +74,10 @@ from atoll.microbatch.events import (
     Tidy,
     Wait,
     Wake,
+    Weigh,
+    Weighed,
 )
+from atoll.microbatch.fitting import Sizes, fit
 from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.outcome import ActorFailure, failure_of
 from atoll.microbatch.rollback import refusal, rolled_back
@@ -97,19 +103,23 @@ def decide(state: State, event: Event) -> tuple[State, Command]:
 
 def _decide(state: State, event: Event) -> tuple[State, Command]:
     match event:
-        case Pause():
-            paused = state.condition == Condition.RUNNING
-            return _go_on(replace(state, condition=Condition.PAUSED) if paused else state)
+        case Pause(paused):
+            state = replace(state, paused=paused)
+            running = state.condition == Condition.RUNNING
+            return _go_on(replace(state, condition=Condition.PAUSED) if running else state)
         case Resume():
-            state = replace(state, condition=Condition.RUNNING)
+            state = replace(state, condition=Condition.RUNNING, paused=None)
+            state = replace(state, cutting=Cutting(), room=0)
             return _go_on(replace(state, failures=0, blamed=0, failure=None))
-        case AskCheckpoint():
+        case AskCheckpoint(lost):
             asked = replace(state.asked, came=state.asked.came + 1)
-            return _go_on(replace(state, asked=asked))
+            known = state.checkpoints.without(lost)
+            return _go_on(replace(state, asked=asked, checkpoints=known))
         case Place(ticket, to, trial):
             placing = Placing(ticket, to)
             return _go_on(replace(state, placing=placing) if trial else _placed(state, placing))
         case SetOptions(options):
+            state = replace(state, cutting=replace(state.cutting, weighed=False))
             return _go_on(replace(state, options=options))
         case RollBack() | RolledBack() | RollBackRefused():
             return _roll_back(state, event)
@@ -125,9 +135,8 @@ def _decide(state: State, event: Event) -> tuple[State, Command]:
 def _advance(state: State, event: Event) -> tuple[State, Command]:
     """From one step of a microbatch to the next."""
     match event:
-        case PlanReady(plan):
-            assert state.step in (Step.IDLE, Step.PRIME)
-            return _planned(state, plan)
+        case PlanReady() | Weighed() | PlanCut():
+            return _prime(state, event)
         case Retry():
             assert state.step in (Step.PRIME, Step.PROCESS, Step.PUBLISH)
             return _go_on(state)
@@ -190,7 +199,7 @@ def _begin(state: State, event: Begin) -> tuple[State, Command]:
     state = replace(state, owed=owed, step=Step.PUBLISH)
     if event.plan is not None:
         assert event.plan.id == state.last.id + 1, "a plan follows the last commit"
-        state = replace(state, plan=event.plan)
+        state = replace(state, plan=event.plan, cutting=Cutting())
     return (state, Deliver(owed[0])) if owed else _begun(state)
 
 
@@ -206,6 +215,7 @@ def _wake(state: State, event: Wake) -> tuple[State, Command]:
         return replace(state, condition=Condition.FAILED, failure=failure_of(lost)), Wait(None)
     limit = state.options.records_max(event.ends)
     ranges = planning.choose_ranges(state.last.ends(), event.starts, event.ends, limit)
+    ranges = fit(ranges, event.sizes, bytes_max(state.room, state.options), state.last.id)
     now_ms = max(event.now_ms, state.last.clocks.now_ms)
     ranges |= tick_ranges(state.ticks, state.last.ends(), now_ms)
     asked = state.asked
@@ -234,19 +244,59 @@ def _wake(state: State, event: Wake) -> tuple[State, Command]:
     return replace(state, step=Step.PRIME, version=0), CreatePlan(plan)
 
 
-def _planned(state: State, plan: Plan) -> tuple[State, Command]:
+def _prime(state: State, event: PlanReady | Weighed | PlanCut) -> tuple[State, Command]:
+    """Step 1: from a plan to one that may be small enough to run."""
+    match event:
+        case PlanReady():
+            assert state.step in (Step.IDLE, Step.PRIME)
+            return _planned(state, event)
+        case Weighed(sizes):
+            assert state.step in (Step.PRIME, Step.PROCESS)
+            return _weighed(state, sizes)
+    assert state.step in (Step.PRIME, Step.PROCESS)
+    return _cut(state, event.plan)
+
+
+def _planned(state: State, event: PlanReady) -> tuple[State, Command]:
     """Every attempt follows the plan object: ours, or the one that was there."""
+    plan = event.plan
     assert plan.id == state.last.id + 1, "a plan follows the last commit"
     asked = state.asked
     if asked.came > asked.answered and plan.checkpoint_vnodes == state.checkpoints.stale(
         state.last
     ):
         state = replace(state, asked=replace(asked, planned=asked.came))
-    return _attempt(replace(state, plan=plan, failures=0, blamed=0, failure=None))
+    state = replace(state, plan=plan, failures=0, blamed=0, failure=None)
+    return _attempt(replace(state, cutting=Cutting() if event.found else WEIGHED))
+
+
+def _weighed(state: State, sizes: Sizes) -> tuple[State, Command]:
+    """A plan beyond the limits, or one that did not run, is cut; any other is tried as it is."""
+    assert state.plan is not None
+    before, why = state.plan, state.cutting.why
+    if why is not None:
+        state = replace(state, room=room_left(sizes))
+    plan = smaller(before, sizes, state.options, state.room if why else 0)
+    state = replace(state, cutting=replace(state.cutting, weighed=True, why=None))
+    if plan is None:
+        return _attempt(state)
+    plan = msgspec.structs.replace(plan, epoch=state.epoch)
+    return state, CutPlan(plan, before, why)
+
+
+def _cut(state: State, plan: Plan) -> tuple[State, Command]:
+    """From now on every attempt follows the revision, which has all its tries before it."""
+    assert state.plan is not None
+    assert plan.id == state.plan.id, "a revision is one of the same plan"
+    state = replace(state, plan=plan, failures=0, blamed=0, cutting=Cutting())
+    return _attempt(state)
 
 
 def _attempt(state: State) -> tuple[State, Command]:
     """Step 1: the version rises with every attempt; step 2 begins."""
+    if state.cutting.due:
+        assert state.plan is not None
+        return state, Weigh(state.plan)
     state = replace(state, step=Step.PROCESS, version=state.version + 1)
     placement = state.placement
     if state.placing is not None:
@@ -263,11 +313,12 @@ def _failed(state: State, failure: ActorFailure) -> tuple[State, Command]:
     environmental = is_environmental(failure)  # blames nobody and is waited out
     blamed = state.blamed + (0 if environmental else 1)
     state = replace(state, step=step, blamed=blamed, failures=state.failures + 1)
-    state = replace(state, failure=failure, commit=None)
+    cutting = state.cutting.after(failure, state.plan)
+    state = replace(state, failure=failure, commit=None, cutting=cutting)
     if state.placing is not None and state.placing.tried:  # so the old placement stands
         placed = Answer(state.placing.ticket, failure)
         state = replace(state, placing=None, placed=placed)
-    if blamed >= state.options.retry_attempts_max:
+    if blamed >= state.options.retry_attempts_max and cutting.why is None:
         return replace(state, condition=Condition.FAILED), Wait(None)
     return state, _back_off(state, environmental=environmental)
 
@@ -308,6 +359,7 @@ def _published(state: State) -> tuple[State, Command]:
         step=Step.TIDY,
         last=commit,
         plan=None,
+        room=grown(state.room, state.options),
         commit=None,
         version=0,
         checkpoints=state.checkpoints.with_commit(commit).above(commit.floor),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from atoll.dataflow.times import Clock
 from atoll.microbatch.checkpoints import Checkpoints
+from atoll.microbatch.cutting import WEIGHED, Cutting
+from atoll.microbatch.fitting import Sizes
 from atoll.microbatch.migrating import Migrating
 from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, Outcome
+from atoll.microbatch.pausing import Paused
 from atoll.placement.placement import NOWHERE, Placement
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "Condition",
     "CreateCommit",
     "CreatePlan",
+    "CutPlan",
     "Deliver",
     "Delivered",
     "DeliveryFailed",
@@ -36,6 +40,7 @@ __all__ = [
     "Pause",
     "Place",
     "Placing",
+    "PlanCut",
     "PlanReady",
     "Publish",
     "Published",
@@ -52,6 +57,8 @@ __all__ = [
     "Tidy",
     "Wait",
     "Wake",
+    "Weigh",
+    "Weighed",
     "Work",
 ]
 
@@ -143,6 +150,13 @@ class State:
     """For each tick that the topology reads how many milliseconds are between two."""
     migrations: Mapping[str, Migrating] = field(default_factory=dict)
     """For each PState that was ever migrated what it is migrated to."""
+    cutting: Cutting = WEIGHED
+    """Whether the plan may be too large to run."""
+    room: int = 0
+    """How many bytes a microbatch takes although the options allow more, since one of more had to
+    be cut; 0 when none had."""
+    paused: Paused | None = None
+    """Why it rests, when somebody said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +176,29 @@ class Wake:
     starts: dict[str, list[int]]
     ends: dict[str, list[int]]
     now_ms: int
+    sizes: Sizes = field(default_factory=dict)
+    """How many bytes there are to read, from the progress on, as far as a microbatch may go."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanReady:
     """The plan object exists: just made, or left by an earlier attempt."""
+
+    plan: Plan
+    found: bool = False
+    """Whether somebody else made it, who may have had other limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """How many bytes the running plan's ranges hold."""
+
+    sizes: Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCut:
+    """A smaller revision of the running plan exists: the one asked for, or somebody else's."""
 
     plan: Plan
 
@@ -233,6 +265,9 @@ class Tidied:
 class Pause:
     """The user wants no further microbatch after the running one."""
 
+    paused: Paused | None = None
+    """As it is kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resume:
@@ -242,6 +277,9 @@ class Resume:
 @dataclass(frozen=True, slots=True)
 class AskCheckpoint:
     """The user wants all that changed since its last checkpoint in one, now."""
+
+    lost: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """By PState the vnodes of which a file is lost: their checkpoints count no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +321,8 @@ class RolledBack:
     """The request that this answers; 0 when another coordinator went back."""
     failure: ActorFailure | None = None
     """Why the request leads elsewhere: somebody went back before it."""
+    paused: Paused | None = None
+    """The pause with which the timeline began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +337,8 @@ Event = (
     Begin
     | Wake
     | PlanReady
+    | Weighed
+    | PlanCut
     | AttemptSucceeded
     | AttemptFailed
     | Retry
@@ -322,6 +364,24 @@ class CreatePlan:
     """Create plan object ``plan.id``, or find the one that is there; answer PlanReady."""
 
     plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Weigh:
+    """Find out how many bytes the plan's ranges hold; answer Weighed."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class CutPlan:
+    """Create this revision of the plan, or find the one that is there; answer PlanCut."""
+
+    plan: Plan
+    before: Plan
+    """The revision that it follows."""
+    why: ActorFailure | None = None
+    """What the one before failed with; None when only the limits were lowered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +447,7 @@ class Halt:
     failure: ActorFailure
 
 
-Work = CreatePlan | RunAttempt | CreateCommit | Deliver | Publish | Tidy | GoBack
+Work = CreatePlan | Weigh | CutPlan | RunAttempt | CreateCommit | Deliver | Publish | Tidy | GoBack
 """What ``actions.Actions`` does; the other commands are for whoever waits."""
 
 Command = Work | Wait | Halt

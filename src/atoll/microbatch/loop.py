@@ -55,22 +55,32 @@ class TopologyLoop(Stepper):
         """Nothing runs before :meth:`start`."""
         super().__init__(actions, state, first=first, observer=observer, on_fenced=on_fenced)
         self._watch = FenceWatch(actions.epoch, self._end_attempt)
+        self._ready = False
+        self._released = threading.Event()
         self._thread = threading.Thread(
             target=self._run, name=f"atoll-{actions.module}-{actions.topology}", daemon=True
         )
 
     # What others call ---------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Begin; call once."""
+    def get_ready(self) -> None:
+        """Get the threads going; the topology's own waits."""
         self._thread.start()
         self._watch.start()
+        self._ready = True
+
+    def start(self) -> None:
+        """Begin; call once."""
+        if not self._ready:
+            self.get_ready()
+        self._released.set()
 
     def kill(self) -> None:
         """Cut the running attempt off and end; a task's Python function is not interrupted."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
+        self._released.set()
         self._watch.close()
         while self._thread.is_alive() and threading.current_thread() is not self._thread:
             self.actions.executor.cancel()  # again: the attempt may begin only now
@@ -81,6 +91,7 @@ class TopologyLoop(Stepper):
         with self._changed:
             self._closing = True
             self._changed.notify_all()
+        self._released.set()
         self._watch.close()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
@@ -115,7 +126,10 @@ class TopologyLoop(Stepper):
             self._ended = True
 
     def _go(self) -> None:
-        event = self._first or self.actions.look()
+        self._released.wait()
+        if self._closing:
+            return
+        event = self._first or self.actions.look(self.status.state.last)
         while not self._closing:
             following = self._execute(self._decide(event))
             if following is None:
@@ -159,4 +173,4 @@ class TopologyLoop(Stepper):
             if self._closing:
                 return None
             self._appended = False
-        return self.actions.look() if idle else ev.Retry()
+        return self.actions.look(self.status.state.last) if idle else ev.Retry()

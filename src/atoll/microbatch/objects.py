@@ -1,8 +1,10 @@
 """Plans and commits: the numbered objects that a topology's progress consists of.
 
 Both are made with create-if-absent under their microbatch's id, so of two coordinators only one
-can make each. Plan ``N`` fixes which records every attempt at ``N`` reads. Creating commit ``N``
-*is* the commit: before it nothing of ``N`` is visible, after it all of ``N`` is.
+can make each. Plan ``N`` fixes which records every attempt at ``N`` reads. A plan that cannot run
+is cut smaller: a *revision* of it, which takes the beginnings of its ranges. Creating commit ``N``
+*is* the commit: before it nothing of ``N`` is visible, after it all of ``N`` is. It names the
+ranges that it covers, and the next plan begins where they end.
 
 Ids begin at 1; the progress before the first commit is :data:`GENESIS`.
 """
@@ -44,7 +46,7 @@ Ranges = dict[str, list[tuple[int, int]]]
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What microbatch ``id`` reads, in every attempt."""
+    """What microbatch ``id`` reads, in every attempt that follows this revision of it."""
 
     id: int
     epoch: int
@@ -66,6 +68,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For each other topology (``module/topology``) the commit as of which it is read."""
     behind: list[str] = []
     """The depot partitions (``bids/3``) that had more records than the microbatch reads."""
+    revision: int = 0
+    """How often the plan was cut smaller (:mod:`atoll.microbatch.revisions`)."""
 
     @property
     def times(self) -> Times:
@@ -123,6 +127,7 @@ class Branch(msgspec.Struct, frozen=True):
         at_ms: When.
         floor: Commits below it were dropped already when it began.
         horizon: The lowest commit as of which the state could still be read when it began.
+        pauses: Whether the topology rests since, until somebody lets it go on.
     """
 
     branch: int
@@ -130,6 +135,7 @@ class Branch(msgspec.Struct, frozen=True):
     at_ms: int
     floor: int
     horizon: int
+    pauses: bool = False
 
 
 class Clocks(msgspec.Struct, frozen=True):
@@ -175,6 +181,8 @@ class Commit(msgspec.Struct, frozen=True):
     """Given in a mark: no microbatch, but the end of its timeline, where a rollback stands."""
     clocks: Clocks = Clocks()
     """How far time is."""
+    revision: int = 0
+    """The revision of the plan that the attempt followed: the one with these ranges."""
     rows: list[StepRows] = []
     """What became of the microbatch's rows, step by step; empty in commits of old versions."""
 

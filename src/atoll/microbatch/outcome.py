@@ -10,13 +10,22 @@ import errno
 from collections.abc import Iterator
 
 import msgspec
+import pyarrow as pa
 
-from atoll.errors import AccountsError, AtollError, StorageError
+from atoll.errors import AccountsError, AtollError, StorageError, TooLargeError
 from atoll.microbatch.accounts import ActorAccounts, StepRows
 from atoll.microbatch.objects import AppendedRows, CheckpointFile, LogFile
 from atoll.pstate.history import FileRef
 
-__all__ = ["ActorFailure", "JobOutcome", "Manifest", "Outcome", "StagedFile", "failure_of"]
+__all__ = [
+    "ActorFailure",
+    "JobOutcome",
+    "Manifest",
+    "Outcome",
+    "StagedFile",
+    "failure_of",
+    "too_large",
+]
 
 
 _ENVIRONMENT = frozenset(
@@ -31,6 +40,15 @@ _ENVIRONMENT = frozenset(
     }
 )
 """What the operating system says when its storage or its handles have run out or failed."""
+
+_OVERFLOWS = ("offset overflow while concatenating", "overflowed binary array capacity")
+"""What Arrow says when the 32 bits of an array's offsets do not reach."""
+
+TOO_LARGE_HINT = (
+    "the microbatch is cut smaller by itself; for smaller ones from the beginning lower "
+    "depot.microbatch.max.bytes; when a single record is too large, give the workers more memory"
+)
+"""What to do about an attempt that did not fit."""
 
 
 class ActorFailure(msgspec.Struct, frozen=True):
@@ -204,4 +222,23 @@ def failure_of(error: BaseException) -> ActorFailure:
         file = {} if error.filename is None else {"file": str(error.filename)}
         hint = "check free space, permissions and the disk's health"
         return ActorFailure(StorageError.code, f"the disk refused: {error.strerror}", hint, file)
+    if _is_too_large(error):
+        return too_large(f"{type(error).__name__}: {error}" if str(error) else "out of memory")
     return ActorFailure("E-INTERNAL", f"{type(error).__name__}: {error}")
+
+
+def too_large(said: str) -> ActorFailure:
+    """What an attempt holds at once is more than something takes."""
+    return ActorFailure(TooLargeError.code, f"too much at once: {said}", TOO_LARGE_HINT)
+
+
+def _is_too_large(error: BaseException) -> bool:
+    """Whether memory, an array or a file had no room: less at once may fit."""
+    if isinstance(error, MemoryError | pa.ArrowCapacityError):
+        return True
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOMEM, errno.EFBIG)
+    if isinstance(error, pa.ArrowInvalid):
+        return any(each in str(error) for each in _OVERFLOWS)
+    # Arrow gives several arrays for one where one cannot hold all, and then no kernel takes them.
+    return isinstance(error, TypeError | AttributeError) and "ChunkedArray" in str(error)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from atoll.errors import DamageError
-from atoll.microbatch.objects import Ranges
+import msgspec
 
-__all__ = ["choose_ranges", "left_behind", "lost_records", "partition_name"]
+from atoll.errors import DamageError
+from atoll.microbatch.fitting import Sizes, fit
+from atoll.microbatch.objects import Plan, Ranges
+
+__all__ = ["choose_ranges", "cut", "left_behind", "lost_records", "partition_name"]
 
 
 def lost_records(progress: dict[str, list[int]], ends: dict[str, list[int]]) -> DamageError | None:
@@ -45,6 +48,30 @@ def choose_ranges(
             start = max(done[partition], starts[depot][partition])
             ranges[depot].append((start, min(max(end, start), start + records_max[depot])))
     return ranges
+
+
+def cut(plan: Plan, sizes: Sizes, records_max: dict[str, int], bytes_max: int) -> Plan | None:
+    """A smaller revision of a plan that keeps to the limits; None when it does so as it is.
+
+    It takes the beginnings of the plan's ranges and leaves the rest to the next microbatch. A plan
+    of one record is as small as can be.
+
+    Args:
+        plan: The plan as it stands.
+        sizes: What its ranges hold.
+        records_max: For each depot the most records of one depot partition.
+        bytes_max: The most bytes of all.
+    """
+    ranges: Ranges = {
+        depot: [(start, min(end, start + records_max.get(depot, end))) for start, end in parts]
+        for depot, parts in plan.ranges.items()
+    }
+    ranges = fit(ranges, sizes, bytes_max, plan.id)
+    if ranges == plan.ranges:
+        return None
+    ends = {depot: [end for _, end in plan.ranges[depot]] for depot in sizes}
+    behind = sorted({*plan.behind, *left_behind(ranges, ends)})
+    return msgspec.structs.replace(plan, revision=plan.revision + 1, ranges=ranges, behind=behind)
 
 
 def partition_name(depot: str, partition: int) -> str:

@@ -13,6 +13,7 @@ from atoll.errors import NotFoundError
 from atoll.microbatch.checkpoints import Checkpoints
 from atoll.microbatch.history import commit_objects, plan_objects, read_commit
 from atoll.microbatch.objects import Commit, Plan, decode_plan
+from atoll.microbatch.revisions import newest_revision
 from atoll.microbatch.timelines import Timelines, read_timelines, timeline_objects
 from atoll.storage.objects import ObjectStore
 
@@ -61,11 +62,15 @@ def with_starts(last: Commit, starts: Mapping[str, list[int]], depots: Iterable[
 
 
 def pending_plan(store: ObjectStore, module: str, topology: str, last: Commit) -> Plan | None:
-    """The plan that follows the last commit, when an earlier attempt at it died."""
+    """The plan that follows the last commit, when an earlier attempt at it died.
+
+    Its newest revision, where it was cut.
+    """
     plans = plan_objects(store, module, topology, last.timeline)
     try:
         plans.settle(last.id + 1)
-        return decode_plan(plans.read(last.id + 1))
+        plan = decode_plan(plans.read(last.id + 1))
+        return newest_revision(store, module, topology, plan)
     except NotFoundError:
         return None
 

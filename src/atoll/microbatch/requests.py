@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from atoll.errors import (
     FencedError,
@@ -22,6 +22,7 @@ from atoll.microbatch import events as ev
 from atoll.microbatch.objects import Commit
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure
+from atoll.microbatch.pausing import Paused
 from atoll.microbatch.status import Status
 from atoll.placement.placement import Placement
 
@@ -44,6 +45,7 @@ class Requests:
         self._asked = 0
         self._tickets = 0
         self._one_at_a_time = threading.Lock()
+        self._saying = threading.Lock()
         self._changed = threading.Condition()
         self._requests: deque[ev.Event] = deque()
         self._appended = False
@@ -55,6 +57,11 @@ class Requests:
         """Whether it still delivers what the life before it may owe, and runs nothing yet."""
         state = self.status.state
         return state.step == ev.Step.PUBLISH and state.commit is None
+
+    @property
+    def closed(self) -> bool:
+        """Whether somebody has ended it: it does nothing any more."""
+        return self._closing
 
     @property
     def undisturbed(self) -> bool:
@@ -71,30 +78,45 @@ class Requests:
     def pause(self, timeout_seconds: float = 60.0) -> None:
         """Start no further microbatch; returns when the running one has ended.
 
+        It holds until :meth:`resume`, in later lives too: it is kept before it is taken.
+
         Raises:
             WaitTimeoutError: When the running one takes longer; the pause still holds after it.
+            StorageError: When it cannot be kept; nothing is paused then.
+            FencedError: When another life of the coordinator owns the module.
         """
-        self._request(ev.Pause())
+        self._refuse_fenced(self.status.state)
+        with self._saying:
+            self._request(ev.Pause(self._keep_pause()))
         self._wait(_rests, timeout_seconds, "pause")
 
     def resume(self) -> None:
         """Go on, also after the topology failed.
 
         Raises:
+            StorageError: When it cannot be kept that it goes on; it stays as it is then.
             FencedError: When another life of the coordinator owns the module.
         """
         self._refuse_fenced(self.status.state)
         if self._ended:
             self._refuse_stopped(self.status.state)
-        self._request(ev.Resume())
+        with self._saying:
+            self._keep_resumption()
+            self._request(ev.Resume())
         self._wait(lambda state: state.condition == ev.Condition.RUNNING, 60.0, "resume")
 
     def set_options(self, options: Options) -> None:
         """Go on with other options from the next microbatch on; does not wait for it."""
         self._request(ev.SetOptions(options))
 
-    def checkpoint(self, timeout_seconds: float = 60.0) -> int:
+    def checkpoint(
+        self, timeout_seconds: float = 60.0, *, lost: Mapping[str, Sequence[int]] | None = None
+    ) -> int:
         """Write all that changed since its last checkpoint to one, and wait until it counts.
+
+        Args:
+            timeout_seconds: How long to wait.
+            lost: By PState the vnodes to write though they did not change, since files are lost.
 
         Returns:
             The commit that the checkpoints belong to: the last one when all were up to date.
@@ -108,7 +130,7 @@ class Requests:
         with self._changed:
             self._asked += 1
             asked = self._asked
-        self._request(ev.AskCheckpoint())
+        self._request(ev.AskCheckpoint(lost or {}))
 
         def done(state: ev.State) -> bool:
             if state.asked.answered >= asked:
@@ -137,9 +159,10 @@ class Requests:
             FencedError: When another life of the coordinator owns the module.
             WaitTimeoutError: When the running microbatch takes longer; it happens after it.
         """
-        failure = self._answered(
-            lambda ticket: ev.RollBack(ticket, to, keep_appended), _went_back, timeout_seconds
-        )
+        with self._saying:  # who lets it go on meanwhile means what comes after
+            failure = self._answered(
+                lambda ticket: ev.RollBack(ticket, to, keep_appended), _went_back, timeout_seconds
+            )
         if failure is not None:
             kind = UsageError if failure.code == UsageError.code else StateError
             raise kind(failure.message, hint=failure.hint, **failure.context)
@@ -192,6 +215,34 @@ class Requests:
 
         self._wait(done, timeout_seconds, f"{count} processed records")
 
+    def wait_reached(
+        self, ends: Mapping[str, Mapping[int, int]], timeout_seconds: float = 60.0
+    ) -> Commit:
+        """Wait until readers see a commit that has processed depots up to some offsets.
+
+        Args:
+            ends: By depot, of those that the topology reads, and depot partition the offset after
+                the last record to wait for.
+            timeout_seconds: How long to wait.
+
+        Returns:
+            The commit.
+
+        Raises:
+            TopologyFailedError: When the topology stopped as failed before.
+            FencedError: When another life of the coordinator took over before.
+            WaitTimeoutError: When the time is over.
+        """
+
+        def done(state: ev.State) -> bool:
+            if _reached(self.published.ends(), ends):
+                return True
+            self._refuse_stopped(state)
+            return False
+
+        self._wait(done, timeout_seconds, "the records waited for")
+        return self.published
+
     def wait_published(
         self, known: Commit, over: Callable[[], bool], timeout_seconds: float | None
     ) -> None:
@@ -211,6 +262,14 @@ class Requests:
         """Let everybody who waits look again."""
         with self._changed:
             self._changed.notify_all()
+
+    def _keep_pause(self) -> Paused | None:
+        """Let the pause outlive this process; says what is kept."""
+        raise NotImplementedError
+
+    def _keep_resumption(self) -> None:
+        """Let it outlive this process that the topology goes on."""
+        raise NotImplementedError
 
     # Waiting --------------------------------------------------------------------------------------
 
@@ -255,9 +314,12 @@ class Requests:
                 self._changed.wait(left)
 
     def _not_reached(self, what: str, when: str) -> WaitTimeoutError:
+        paused = self.status.state.condition == ev.Condition.PAUSED
         return WaitTimeoutError(
             f"{what} of topology {self.topology!r} not reached {when}",
-            hint="look at the topology's status for its lag and error",
+            hint="the topology is paused: resume it"
+            if paused
+            else "look at the topology's status for its lag and error",
             processed=self.published.processed,
             step=self.status.state.step.name.lower(),
         )
@@ -276,6 +338,15 @@ class Requests:
             raise FencedError(
                 state.failure.message, hint=state.failure.hint, **state.failure.context
             )
+
+
+def _reached(done: Mapping[str, list[int]], ends: Mapping[str, Mapping[int, int]]) -> bool:
+    """Whether what is done is at or behind all the ends; what was never read ends at 0."""
+    return all(
+        dict(enumerate(done.get(depot, ()))).get(partition, 0) >= end
+        for depot, wanted in ends.items()
+        for partition, end in wanted.items()
+    )
 
 
 def _went_back(state: ev.State) -> ev.Answer:

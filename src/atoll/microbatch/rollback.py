@@ -18,6 +18,7 @@ from atoll.microbatch import events as ev
 from atoll.microbatch.history import commit_objects, read_commit
 from atoll.microbatch.objects import GENESIS, Branch, Commit, decode_commit, encode
 from atoll.microbatch.outcome import ActorFailure
+from atoll.microbatch.pausing import paused
 from atoll.microbatch.progress import (
     known_checkpoints,
     latest_commit,
@@ -71,6 +72,7 @@ def rolled_back(state: ev.State, event: ev.RolledBack) -> ev.State:
         state,
         step=ev.Step.IDLE,
         condition=ev.Condition.PAUSED,
+        paused=event.paused,
         version=0,
         plan=None,
         failures=0,
@@ -143,7 +145,7 @@ class Follower:
                 {depot: str(count) for depot, count in appended.items()},
             )
             return ev.RollBackRefused(command.ticket, failure)
-        branch = Branch(command.to, epoch, now_ms, last.floor, last.readable_from)
+        branch = Branch(command.to, epoch, now_ms, last.floor, last.readable_from, pauses=True)
         if not self._close(last, branch):
             return ev.RollBackRefused(command.ticket, _OTHER_FIRST)
         complete_rollback(self.store, self.module, self.topology)
@@ -174,10 +176,11 @@ class Follower:
         checkpoints = known_checkpoints(self.store, self.module, self.topology, head)
         begun = with_starts(head, self.starts, self.depots)
         self.timeline = head.timeline
+        rests = paused(self.store, self.module, self.topology)
         if asked is None:
-            return ev.RolledBack(begun, checkpoints)
+            return ev.RolledBack(begun, checkpoints, paused=rests)
         failure = None if head.id == asked.to else _OTHER_FIRST
-        return ev.RolledBack(begun, checkpoints, asked.ticket, failure)
+        return ev.RolledBack(begun, checkpoints, asked.ticket, failure, rests)
 
     def tidy(self, head: Commit) -> None:
         """Drop what only abandoned commits need; what fails is done by the next start."""

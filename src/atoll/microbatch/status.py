@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ import msgspec
 from atoll.microbatch.events import State
 from atoll.microbatch.migrating import left
 from atoll.microbatch.objects import Commit
-from atoll.microbatch.outcome import Outcome
+from atoll.microbatch.outcome import ActorFailure, Outcome
 
 __all__ = ["Status"]
 
@@ -37,6 +38,10 @@ class Status:
     actor_runs_total: Counter[str] = field(default_factory=Counter)
     """Actors run in this life: on the worker where they last ran, on another, or for the first
     time."""
+    failed_total: Counter[str] = field(default_factory=Counter)
+    """Attempts that failed in this life, by the code of their error."""
+    cuts_total: int = 0
+    """How often a plan was cut smaller in this life."""
     task_timings_ms: dict[str, float] = field(default_factory=dict)
     history: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=256))
     """One entry per microbatch committed lately: id, records, milliseconds."""
@@ -67,6 +72,11 @@ class Status:
                 where = "first" if before is None else "same" if before == worker else "other"
                 self.actor_runs_total[where] += 1
                 self._worker_of[unit] = worker
+
+    def failed(self, code: str) -> None:
+        """Remember that an attempt failed."""
+        with self._lock:
+            self.failed_total[code] += 1
 
     def vnode_bytes(self) -> dict[tuple[str, int], int]:
         """By PState and vnode how much room its store takes, where only its worker can tell."""
@@ -101,12 +111,20 @@ class Status:
         window = max(now - recent[0][0] + self.durations_ms.get("total", 0.0) / 1000.0, 0.001)
         return sum(n for _, n in recent) / window
 
-    def as_dict(self, published: Commit, ends: dict[str, list[int]]) -> dict[str, Any]:
+    def as_dict(
+        self,
+        published: Commit,
+        ends: dict[str, list[int]],
+        now_ms: int = 0,
+        warnings: Iterable[ActorFailure] = (),
+    ) -> dict[str, Any]:
         """JSON-able.
 
         Args:
             published: What readers see; the coordinator's own state may lag a step behind it.
             ends: The depots' end offsets now, for the lag.
+            now_ms: What the clock shows.
+            warnings: What is wrong though it runs.
         """
         state = self.state
         done = published.ends()
@@ -132,6 +150,7 @@ class Status:
             },
             "time": {
                 "now_ms": published.clocks.now_ms,
+                "clock_behind_ms": max(0, published.clocks.now_ms - now_ms) if now_ms else 0,
                 "watermarks": dict(published.clocks.watermarks),
                 "dropped": dict(published.clocks.dropped),
             },
@@ -142,13 +161,33 @@ class Status:
             "logs_applied_total": self.logs_applied_total,
             "actor_runs_total": dict(self.actor_runs_total),
             "migrations": left(published, state.migrations),
+            "paused": None if state.paused is None else msgspec.structs.asdict(state.paused),
             "attempts_failed": state.failures,
-            "error": None
-            if failure is None
-            else {
-                "code": failure.code,
-                "message": failure.message,
-                "hint": failure.hint,
-                "context": failure.context,
-            },
+            "attempts_failed_total": dict(self.failed_total),
+            "cut": _cut(state),
+            "cuts_total": self.cuts_total,
+            "error": None if failure is None else _shown(failure),
+            "warnings": [_shown(each) for each in warnings],
         }
+
+
+def _shown(failure: ActorFailure) -> dict[str, Any]:
+    return {
+        "code": failure.code,
+        "message": failure.message,
+        "hint": failure.hint,
+        "context": failure.context,
+    }
+
+
+def _cut(state: State) -> dict[str, int] | None:
+    """How small microbatches are held because one had to be cut; None when they are not."""
+    plan = state.plan
+    revision = 0 if plan is None else plan.revision
+    if not revision and not state.room:
+        return None
+    return {
+        "revision": revision,
+        "records": 0 if plan is None else plan.records,
+        "bytes_max": state.room,
+    }

@@ -18,6 +18,7 @@ from atoll.microbatch.actions import Actions
 from atoll.microbatch.coordinator import decide
 from atoll.microbatch.objects import Commit
 from atoll.microbatch.outcome import ActorFailure
+from atoll.microbatch.pausing import Paused, let_go_on, rest
 from atoll.microbatch.requests import Requests
 from atoll.microbatch.status import Status
 
@@ -60,8 +61,11 @@ class Stepper(Requests):
         self._on_fenced = on_fenced
         self._durations: dict[str, float] = {}
 
+    def get_ready(self) -> None:
+        """Do what may fail before anything can be done; call once."""
+
     def start(self) -> None:
-        """Begin; call once."""
+        """Begin; call once. Nothing of it can fail after :meth:`get_ready`."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -71,6 +75,14 @@ class Stepper(Requests):
     def kill(self) -> None:
         """Leave off where it is, as if the process had died; returns when nothing runs."""
         raise NotImplementedError
+
+    def _keep_pause(self) -> Paused:
+        mine = self.actions
+        return rest(mine.store, mine.epoch, mine.module, mine.topology, mine.now_ms())
+
+    def _keep_resumption(self) -> None:
+        mine = self.actions
+        let_go_on(mine.store, mine.epoch, mine.module, mine.topology, mine.now_ms())
 
     def _decide(self, event: ev.Event) -> ev.Command:
         """What follows from an event."""
@@ -103,7 +115,10 @@ class Stepper(Requests):
             self._changed.notify_all()
 
     def _measure(self, event: ev.Event, duration_ms: float) -> None:
-        """Keep what the status shows of a numbered step that has just ended."""
+        """Keep what the status shows of a numbered step that has just ended, or failed."""
+        if isinstance(event, ev.AttemptFailed):
+            self.status.failed(event.failure.code)
+        self.status.cuts_total += isinstance(event, ev.PlanCut)
         step = STEP_ENDED.get(type(event))
         if step is None:
             return

@@ -10,21 +10,28 @@ import contextlib
 from collections.abc import Iterator
 
 from atoll.errors import DamageError, NotFoundError
-from atoll.microbatch.history import commit_objects, plan_objects, read_commit
+from atoll.microbatch.history import commit_objects, read_commit
 from atoll.microbatch.objects import Commit, decode_commit
+from atoll.microbatch.revisions import delete_plan, delete_plans_above, delete_plans_below
 from atoll.microbatch.timelines import Timelines, read_timelines, timeline_objects
+from atoll.pstate.history import FileRef
 from atoll.storage.objects import ObjectStore
 
-__all__ = ["drop_abandoned", "drop_below", "drop_orphans", "files_of"]
+__all__ = ["drop_abandoned", "drop_below", "drop_orphans", "files_of", "refs_of"]
 
 _FOLDERS = ("logs", "checkpoints", "staged", "appends")
 
 
-def files_of(commit: Commit) -> Iterator[str]:
-    """The files that a commit names."""
+def refs_of(commit: Commit) -> Iterator[FileRef]:
+    """The files of state that a commit names."""
     for part in commit.pstates.values():
-        yield from (log.file.name for job in part.logs for log in job)
-        yield from (checkpoint.file.name for checkpoint in part.checkpoints)
+        yield from (log.file for job in part.logs for log in job)
+        yield from (checkpoint.file for checkpoint in part.checkpoints)
+
+
+def files_of(commit: Commit) -> Iterator[str]:
+    """The names of all files that a commit names."""
+    yield from (ref.name for ref in refs_of(commit))
     yield from (rows.file.name for rows in commit.appends)
 
 
@@ -43,13 +50,14 @@ def drop_below(
     dropped = 0
     for commit_id in range(old_floor, commit.floor):
         try:
-            names = set(files_of(read_commit(store, module, topology, commit_id, timelines))) - kept
+            found = read_commit(store, module, topology, commit_id, timelines)
         except NotFoundError:
             continue  # dropped by an earlier life that died before it could say so
+        names = set(files_of(found)) - kept
         for name in names:
             store.delete(name)
         timeline = timelines.of(commit_id)
-        store.delete(plan_objects(store, module, topology, timeline).name(commit_id))
+        delete_plan(store, module, topology, timeline, found)
         store.delete(commit_objects(store, module, topology, timeline).name(commit_id))
         dropped += len(names)
     return dropped
@@ -81,7 +89,7 @@ def drop_orphans(store: ObjectStore, module: str, topology: str, commit: Commit)
     dropped += len(left)
     for timeline in range(timelines.number + 1):
         # a life that was killed while it dropped them leaves some of them below the floor
-        plan_objects(store, module, topology, timeline).delete_below(commit.floor)
+        delete_plans_below(store, module, topology, timeline, commit.floor)
         commit_objects(store, module, topology, timeline).delete_below(commit.floor)
     return dropped
 
@@ -124,9 +132,7 @@ def _drop_abandoned_objects(
                     store.delete(name)
                     dropped += 1
             store.delete(commits.name(number))
-        plans = plan_objects(store, module, topology, timeline)
-        for number in plans.numbers(branch + 1):
-            store.delete(plans.name(number))
+        delete_plans_above(store, module, topology, timeline, branch)
     return dropped
 
 

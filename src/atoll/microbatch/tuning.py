@@ -13,7 +13,15 @@ from dataclasses import replace
 import msgspec
 
 from atoll.errors import UsageError
-from atoll.microbatch.options import LEVELS, Level, Options, check_option, levels_of
+from atoll.microbatch.options import (
+    LEVELS,
+    Level,
+    Options,
+    check_option,
+    check_option_name,
+    levels_of,
+    within_bounds,
+)
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError, ObjectStore
 
@@ -37,9 +45,26 @@ class Settings(msgspec.Struct, frozen=True):
     at_ms: int = 0
 
     def at(self, level: Level, name: str = "") -> dict[str, int]:
-        """What is set for one thing; options of another version of Atoll left out."""
+        """What is set for one thing; options of another version of Atoll left out.
+
+        What an earlier version let be set beyond today's bounds counts as the bound.
+        """
         found = self.values.get(level, {}).get(name, {})
-        return {option: value for option, value in found.items() if level in levels_of(option)}
+        return {
+            option: within_bounds(option, value)
+            for option, value in found.items()
+            if level in levels_of(option)
+        }
+
+    def beyond_bounds(self) -> list[tuple[str, int, int]]:
+        """Of what is set beyond today's bounds the option, the value, and what counts instead."""
+        return [
+            (option, value, self.at(level, name)[option])
+            for level, names in self.values.items()
+            for name, options in names.items()
+            for option, value in options.items()
+            if self.at(level, name).get(option, value) != value
+        ]
 
     def changed(self, level: Level, name: str, option: str, value: int | None) -> Settings:
         """With one option set, or unset when the value is None.
@@ -48,7 +73,10 @@ class Settings(msgspec.Struct, frozen=True):
             UsageError: When the option cannot be set at that level.
             DeclarationError: When there is no such option, or it cannot have the value.
         """
-        check_option(option, 1 if value is None else value)
+        if value is None:
+            check_option_name(option)
+        else:
+            check_option(option, value)
         if level not in levels_of(option):
             raise UsageError(
                 f"option {option!r} cannot be set for a {level}",

@@ -103,7 +103,8 @@ def _first_owners(info: ClusterInfo, spec: FragmentSpec) -> tuple[int, ...]:
     if not units:
         raise DeclarationError(
             f"fragment {spec.name!r} finds no parallel unit to run on",
-            hint="let a worker join, or uncordon one",
+            hint="let a worker join, or uncordon one: atoll worker uncordon, or when nothing runs "
+            "atoll run --uncordon",
         )
     match spec.kind:
         case "source":

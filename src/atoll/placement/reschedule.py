@@ -20,6 +20,7 @@ from atoll.placement.change import Change, Request
 from atoll.placement.checks import check
 from atoll.placement.info import ClusterInfo, Fragment
 from atoll.placement.rebalance import Move, moves, rebalance
+from atoll.placement.shortage import Shortage
 
 __all__ = ["Plan", "plan"]
 
@@ -34,6 +35,7 @@ class Plan(msgspec.Struct, frozen=True):
         vnodes: For each unit how many vnodes it owns before and after; empty for a source.
         bytes_moved: How many bytes change worker; None when that was not told (no sizes).
         info: The cluster afterwards; the same as before when there is nothing to do.
+        shortage: What the topology lacks by the policy that was asked for; None when nothing.
     """
 
     changes: dict[int, Change]
@@ -42,6 +44,7 @@ class Plan(msgspec.Struct, frozen=True):
     vnodes: dict[int, dict[int, tuple[int, int]]]
     bytes_moved: int | None
     info: ClusterInfo
+    shortage: Shortage | None = None
 
     @property
     def is_noop(self) -> bool:

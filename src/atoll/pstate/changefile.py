@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from atoll.errors import DamageError, StateError
+from atoll.errors import DamageError, TooLargeError
 from atoll.pstate.history import FileRef, History
 from atoll.pstate.reverse_log import lengths_of
 
@@ -36,7 +36,8 @@ SCHEMA = pa.schema([
     pa.field("value", pa.binary()),
 ])  # fmt: skip
 
-_BATCH_BYTES_MAX = 1 << 30
+_BATCH_BYTES_MAX = 64 << 20
+"""What is copied at once while a file is written, however large it becomes."""
 _COLUMN_BYTES_MAX = 2**31 - 1
 _CACHE_BYTES = 128 << 20
 
@@ -60,7 +61,7 @@ def write_change_file(sink: FileSink, name: str, parts: Iterable[Part]) -> FileR
         The reference that a manifest carries.
 
     Raises:
-        StateError: When one key or value is too large for Arrow's binary (2 GiB).
+        TooLargeError: When one key or value is too large for Arrow's binary (2 GiB).
     """
     stream = pa.BufferOutputStream()
     rows = 0
@@ -94,7 +95,7 @@ def _pieces(part: Part) -> Iterator[tuple[Part, int]]:
     size = sum(map(len, keys)) + sum(map(len, filter(None, values)))
     if size <= _BATCH_BYTES_MAX or len(keys) <= 1:
         if size > _COLUMN_BYTES_MAX:
-            raise StateError("one entry is larger than 2 GiB", vnode=vnode)
+            raise TooLargeError("one entry is larger than 2 GiB", vnode=vnode)
         yield part, size
         return
     half = len(keys) // 2

@@ -85,7 +85,7 @@ class _Walk:
 
     def _leaf(self, place: Place, data: bytes | None) -> Any:
         if data is None:
-            return None if place.prefix else self._spec.initial
+            return None if place.prefix else self._spec.initial_value()
         return self._spec.codec(place.position).decode(data)
 
     def _below(

@@ -55,6 +55,7 @@ def fit_path(path: Path, node: Node) -> Path:
     Raises:
         PathError: When the path does not fit the schema, or writes.
     """
+    _check_path(path)
     return _fit(path, node, path.from_outside, ends=False)[0]
 
 
@@ -64,7 +65,15 @@ def fit_transform(path: Path, node: Node) -> Path:
     Raises:
         PathError: When the path does not fit the schema, or does not end in a term.
     """
+    _check_path(path)
     return _fit(path, node, path.from_outside, ends=True)[0]
+
+
+def _check_path(path: object) -> None:
+    if not isinstance(path, Path):
+        raise PathError(
+            f"{path!r} is no path", hint=f"write path.key({path!r}), with path of atoll"
+        )
 
 
 def _fit(path: Path, shape: _Shape, outside: bool, *, ends: bool) -> tuple[Path, _Shape]:  # noqa: FBT001
@@ -295,8 +304,8 @@ _STEPS: dict[str, Callable[[Step, _Shape, _Where], _Fitted]] = {
 
 def _word(shape: _Shape) -> str:
     match shape:
-        case Scalar(kind):
-            return f"a value of type {kind}"
+        case Scalar():
+            return f"a value of type {shape}"
         case _Pair():
             return "a pair of key and value"
         case None:

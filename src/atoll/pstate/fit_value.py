@@ -44,7 +44,7 @@ def _from_outside(value: Any, scalar: Scalar) -> Any:
         return read(value)
     except (ValueError, binascii.Error, decimal.InvalidOperation):
         raise PathError(
-            f"{value!r} is no {scalar.kind}", hint=f"write it like {_EXAMPLES[scalar.kind]!r}"
+            f"{value!r} is no {scalar}", hint=f"write it like {_EXAMPLES[scalar.kind]!r}"
         ) from None
 
 

@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from atoll.errors import DamageError, StateError
+from atoll.errors import DamageError, TooLargeError
 
 __all__ = ["ReverseLog", "encode_reverse_log", "lengths_of"]
 
@@ -42,16 +42,16 @@ def encode_reverse_log(keys: Sequence[bytes], olds: Sequence[bytes | None]) -> b
         olds: The value that each key had before; None when it had none.
 
     Raises:
-        StateError: When the log would pass 4 GiB, which is what one stored value can hold.
+        TooLargeError: When the log would pass 4 GiB, which is what one stored value can hold.
     """
     count = len(keys)
     values, absent = _fill_absent(olds)
     key_bytes, value_bytes = b"".join(keys), b"".join(values)
     head = _HEAD.pack(_MAGIC, count)
     if len(key_bytes) + len(value_bytes) + 9 * count + 64 > _BYTES_MAX:
-        raise StateError(
+        raise TooLargeError(
             "one microbatch overwrote more than 4 GiB in one vnode",
-            hint="declare more vnodes for the PState, or lower depot.microbatch.max.records",
+            hint="declare more vnodes for the PState, or lower depot.microbatch.max.bytes",
         )
     offsets = np.zeros(2 * (count + 1), np.uint32)
     np.cumsum(lengths_of(keys), out=offsets[1 : count + 1])

@@ -18,6 +18,7 @@ from atoll.codec.values import LeafCodec, leaf_codec
 from atoll.errors import DeclarationError, StateError
 from atoll.placement.vnodes import check_vnode_count, vnode_by, vnode_of
 from atoll.pstate.migration import Migration
+from atoll.pstate.shapes import Shape
 from atoll.schema import Map, Node, Set, Struct, from_json, to_json
 
 __all__ = [
@@ -133,6 +134,16 @@ class PStateSpec:
     def initial_bytes(self) -> bytes | None:
         """The stored form of the initial value; None when there is none."""
         return None if self.initial is None else self.codecs[()].encode(self.initial)
+
+    def initial_value(self) -> Any:
+        """The value of a leaf at the top that was never written, for its reader alone."""
+        data = self.initial_bytes
+        return None if data is None else self.codecs[()].decode(data)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """What the schema says of each place."""
+        return Shape(self.node, (), self.codecs)
 
     def codec(self, position: Position = ()) -> LeafCodec:
         """The codec of the leaf at a position."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from atoll.codec.keys import successor
+from atoll.errors import StateError
+from atoll.pstate.live import LiveValues
 from atoll.pstate.sizes import SIZES_COMPLETE, counter_key, size_of
 from atoll.pstate.spec import PStateSpec
 
@@ -49,17 +51,61 @@ class _Remembering(dict[bytes, "bytes | None"]):
         super().__setitem__(key, value)
 
 
+class _Ended(dict[bytes, "bytes | None"]):
+    """In place of what is written, and of the session, when the rows of the vnode are done."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        """Of this PState."""
+        super().__init__()
+        self._name = name
+
+    def __contains__(self, key: object) -> bool:
+        """Refuse to read."""
+        raise self._over()
+
+    def __setitem__(self, key: bytes, value: bytes | None) -> None:
+        """Refuse to write."""
+        raise self._over()
+
+    def scan(self, *_: object, **__: object) -> Iterator[tuple[bytes, bytes]]:
+        """Refuse to read."""
+        raise self._over()
+
+    def put_many(self, *_: object) -> None:
+        """Refuse to write."""
+        raise self._over()
+
+    def _over(self) -> StateError:
+        return StateError(
+            f"a handle of PState {self._name!r} was used after the rows that it was made for",
+            hint="use the handles that each call gets, and keep none of them",
+            pstate=self._name,
+        )
+
+
 class Writes:
-    """What all handles of one PState in one vnode have written and not flushed."""
+    """What all handles of one PState in one vnode have written and not flushed.
 
-    __slots__ = ("session", "spec", "unflushed", "vnode")
+    Args:
+        spec: The PState.
+        session: The vnode's.
+        vnode: The vnode.
+        handed: See :class:`~atoll.pstate.live.LiveValues`; shared by the PStates of a step.
+    """
 
-    def __init__(self, spec: PStateSpec, session: Session, vnode: int) -> None:
+    __slots__ = ("live", "session", "spec", "unflushed", "vnode")
+
+    def __init__(
+        self, spec: PStateSpec, session: Session, vnode: int, handed: set[int] | None = None
+    ) -> None:
         """Nothing is written yet."""
         self.spec = spec
         self.session = session
         self.vnode = vnode
         self.unflushed: dict[bytes, bytes | None] = {}
+        self.live = LiveValues(self, set() if handed is None else handed)
 
     def get(self, key: bytes) -> bytes | None:
         """The value as the function sees it."""
@@ -69,6 +115,7 @@ class Writes:
 
     def flush(self) -> None:
         """Hand what was written to the session."""
+        self.live.write()
         if self.unflushed:
             keys = sorted(self.unflushed)
             values = [self.unflushed[key] for key in keys]
@@ -86,12 +133,24 @@ class Writes:
     def roll_back(self) -> None:
         """Take back what was written since the savepoint, also what was flushed meanwhile."""
         assert isinstance(self.unflushed, _Remembering), "there is a savepoint"
+        self.live.undo_call()
         for key, value in self.unflushed.before.items():
             if self.session.get(key) == value:
                 self.unflushed.pop(key, None)
             else:
                 dict.__setitem__(self.unflushed, key, value)
         self.unflushed.before = {}
+
+    def close(self) -> None:
+        """Flush, and refuse everything from now on.
+
+        Raises:
+            StateError: When something was changed in place that nobody sees any more.
+        """
+        self.live.end_call()
+        self.live.check()
+        self.flush()
+        self.unflushed = self.session = _Ended(self.spec.name)
 
     def _emptied(self) -> dict[bytes, bytes | None]:
         if not isinstance(self.unflushed, _Remembering):
@@ -121,3 +180,4 @@ class Writes:
         high = successor(prefix) if prefix else None
         for key, _ in list(self.scan(prefix or None, high)):
             self.unflushed[key] = None
+            self.live.drop(key)

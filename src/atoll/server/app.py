@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 import atoll
 from atoll.errors import UsageError
-from atoll.server.context import Context
+from atoll.server.context import Context, Served
 from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
 from atoll.server.ports import AppPort, Deployer
@@ -32,6 +32,8 @@ __all__ = ["create_app"]
 
 _QUERIES_MAX = 32
 """So many queries are waited for at once; the rest wait for them."""
+_WAITERS_MAX = 64
+"""So many requests wait until records are processed; the rest wait for them."""
 _CHANGES_MAX = 8
 """So many requests wait for a microbatch at once; the rest wait for them."""
 
@@ -53,7 +55,7 @@ def create_app(
     Raises:
         UsageError: When two modules have one name.
     """
-    by_name = {app.name: app for app in apps}
+    by_name = Served({app.name: app for app in apps}, deployers or {})
     if len(by_name) < len(apps):
         raise UsageError("two modules have one name", hint="serve them from two processes")
     chosen = settings or ServerSettings()
@@ -72,6 +74,7 @@ def create_app(
         metrics,
         stream_limiter=anyio.CapacityLimiter(chosen.stream_count_max),
         change_limiter=anyio.CapacityLimiter(_CHANGES_MAX),
+        wait_limiter=anyio.CapacityLimiter(_WAITERS_MAX),
         query_limiter=anyio.CapacityLimiter(_QUERIES_MAX),
         subscriber_limiter=anyio.CapacityLimiter(chosen.subscriber_count_max),
         deployers=dict(deployers or {}),

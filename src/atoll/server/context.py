@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, TypeVar
@@ -18,7 +18,10 @@ from atoll.server.reading_ports import SubscriptionPort
 from atoll.server.render import render_json
 from atoll.server.settings import ServerSettings
 
-__all__ = ["Context", "ContextOf", "Name", "answer"]
+__all__ = ["WAIT_SECONDS_MAX", "Context", "ContextOf", "Name", "Served", "answer"]
+
+WAIT_SECONDS_MAX = 300
+"""So long a request may wait until records are processed."""
 
 _Result = TypeVar("_Result")
 
@@ -26,11 +29,37 @@ Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
 """A name in a URL: what a module may call its parts, so never a path and never a pattern."""
 
 
+class Served(Mapping[str, AppPort]):
+    """The modules as they are now: one that can be deployed again is another app each time.
+
+    Args:
+        apps: As they were when the service began.
+        deployers: For each module that can be deployed again what does it.
+    """
+
+    def __init__(self, apps: Mapping[str, AppPort], deployers: Mapping[str, Deployer]) -> None:
+        """Look each time."""
+        self._apps = apps
+        self._deployers = deployers
+
+    def __getitem__(self, name: str) -> AppPort:
+        """The module as it runs, or what stands for it while it does not."""
+        return self._deployers[name].app if name in self._deployers else self._apps[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Their names."""
+        return iter(self._apps)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._apps)
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Made once per application; shared by all requests."""
 
-    apps: dict[str, AppPort]
+    apps: Mapping[str, AppPort]
     settings: ServerSettings
     metrics: Metrics
     stream_limiter: anyio.CapacityLimiter
@@ -41,6 +70,8 @@ class Context:
     """Threads that wait for queries."""
     subscriber_limiter: anyio.CapacityLimiter
     """Threads for subscribers that wait for commits: one each."""
+    wait_limiter: anyio.CapacityLimiter
+    """Threads that wait until records are processed."""
     subscriptions: set[SubscriptionPort] = field(default_factory=set)
     """Those that are open."""
     deployers: Mapping[str, Deployer] = field(default_factory=dict)

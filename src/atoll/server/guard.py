@@ -126,7 +126,8 @@ class Guard:
                 403,
                 "E-HOST",
                 "the Host header names another service",
-                "use the address that the service was started for, or start it with --host NAME",
+                "use the address that the service was started for, or start it with "
+                "--allow-host NAME",
             )
         origin = headers.get("origin")
         if origin is not None and not _same_origin(origin, host):

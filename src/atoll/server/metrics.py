@@ -11,11 +11,15 @@ atoll_topology_state                     gauge      module, topology, state (1 f
 atoll_topology_processed_records_total   counter    module, topology
 atoll_topology_records_per_second        gauge      module, topology
 atoll_watermark_timestamp_seconds        gauge      module, topology, watermark
+atoll_clock_behind_seconds               gauge      module, topology
+atoll_topology_warnings                  gauge      module, topology, code
 atoll_window_dropped_rows_total          counter    module, topology, window
 atoll_step_duration_seconds              gauge      module, topology, step (the last microbatch's)
 atoll_vnode_openings_total               counter    module, topology, found
 atoll_logs_applied_total                 counter    module, topology
 atoll_actor_runs_total                   counter    module, topology, worker
+atoll_attempts_failed_total              counter    module, topology, code
+atoll_plans_cut_total                    counter    module, topology
 atoll_cluster_revision                   gauge      module
 atoll_actors                             gauge      module, topology, fragment
 atoll_depot_lag_records                  gauge      module, topology, depot, depot_partition
@@ -125,6 +129,9 @@ class _ModuleCollector(Collector):
         """One family per metric, with all modules in it."""
         families = _Families()
         for name, app in self._apps.items():
+            if app.failure is not None:
+                families.add_stopped(name, app.topologies())
+                continue
             try:
                 for topology in app.topologies():
                     families.add_topology(name, topology, app.topology(topology).status())
@@ -161,6 +168,16 @@ class _Families:
             "How far event time is, by watermark.",
             labels=(*topology, "watermark"),
         )
+        self.behind = GaugeMetricFamily(
+            "atoll_clock_behind_seconds",
+            "For how long processing time stands still because the clock was ahead.",
+            labels=topology,
+        )
+        self.warnings = GaugeMetricFamily(
+            "atoll_topology_warnings",
+            "What is wrong with a topology though it runs, by code.",
+            labels=(*topology, "code"),
+        )
         self.dropped = CounterMetricFamily(
             "atoll_window_dropped_rows",
             "Rows dropped because they lie in no open window of event time.",
@@ -189,6 +206,16 @@ class _Families:
             "Actors run, on the same worker as the last time or on an other one.",
             labels=(*topology, "worker"),
         )
+        self.failed = CounterMetricFamily(
+            "atoll_attempts_failed",
+            "Attempts that failed, by the code of the error: E-SPARK-LOST when the JVM died.",
+            labels=(*topology, "code"),
+        )
+        self.cuts = CounterMetricFamily(
+            "atoll_plans_cut",
+            "Microbatches cut smaller because they did not run as they were planned.",
+            labels=topology,
+        )
         self.revision = GaugeMetricFamily(
             "atoll_cluster_revision", "The revision of the cluster.", labels=("module",)
         )
@@ -215,6 +242,10 @@ class _Families:
         time_of = status.get("time") or {}
         for name, millis in (time_of.get("watermarks") or {}).items():
             self.watermark.add_metric((*labels, name), millis / 1000)
+        self.behind.add_metric(labels, (time_of.get("clock_behind_ms") or 0) / 1000)
+        codes = [str(each["code"]) for each in status.get("warnings") or ()]
+        for code in sorted(set(codes)):
+            self.warnings.add_metric((*labels, code), codes.count(code))
         for name, count in (time_of.get("dropped") or {}).items():
             self.dropped.add_metric((*labels, name), count)
         for step, millis in (status.get("durations_ms") or {}).items():
@@ -224,9 +255,17 @@ class _Families:
         self.logs.add_metric(labels, status.get("logs_applied_total") or 0)
         for worker, count in (status.get("actor_runs_total") or {}).items():
             self.runs.add_metric((*labels, worker), count)
+        for code, count in (status.get("attempts_failed_total") or {}).items():
+            self.failed.add_metric((*labels, code), count)
+        self.cuts.add_metric(labels, status.get("cuts_total") or 0)
         for depot, lags in (status.get("lag") or {}).items():
             for partition, lag in enumerate(lags):
                 self.lag.add_metric((*labels, depot, str(partition)), lag)
+
+    def add_stopped(self, module: str, topologies: Iterable[str]) -> None:
+        """Take over that a module does not run."""
+        for topology in topologies:
+            self.state.add_metric((module, topology, "stopped"), 1)
 
     def add_cluster(self, module: str, info: ClusterInfo) -> None:
         """Take over what runs where."""
@@ -248,12 +287,16 @@ class _Families:
             self.state,
             self.processed,
             self.watermark,
+            self.behind,
+            self.warnings,
             self.dropped,
             self.rate,
             self.seconds,
             self.openings,
             self.logs,
             self.runs,
+            self.failed,
+            self.cuts,
             self.revision,
             self.actors,
             self.lag,

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 
 from atoll.codec.records import Checked, RecordCodec, Refusal
 from atoll.depot import Producer
+from atoll.errors import AtollError
 from atoll.path import Path
 from atoll.placement.change import Change
 from atoll.placement.info import ClusterInfo
@@ -295,13 +296,16 @@ class OptionsPort(Protocol):
 class Deployer(Protocol):
     """Deploys a module again from its code, wherever whoever started the service said it is."""
 
-    def __call__(
-        self, *, remove: Sequence[str], dry_run: bool
-    ) -> tuple[dict[str, Any], AppPort | None]:
-        """The plan of what changes, JSON-able; and the module as it runs now, if it was deployed.
+    @property
+    def app(self) -> AppPort:
+        """The module as it runs now, or what stands for it while it does not."""
+        ...
+
+    def __call__(self, *, remove: Sequence[str], dry_run: bool) -> dict[str, Any]:
+        """Deploy, unless it is a dry run; the plan of what changes, JSON-able.
 
         Raises:
-            DeployError: When the new version does not fit what is deployed.
+            DeployError: When the new version does not fit what is deployed, or cannot be started.
             DeclarationError: When it has a mistake.
             UsageError: When its code cannot be loaded, or what to remove cannot be.
         """
@@ -314,6 +318,11 @@ class AppPort(Protocol):
     @property
     def name(self) -> str:
         """The module's name."""
+        ...
+
+    @property
+    def failure(self) -> AtollError | None:
+        """Why it does not run; None while it does."""
         ...
 
     @property
@@ -364,6 +373,24 @@ class AppPort(Protocol):
         Raises:
             PathError: When the path does not fit the schema.
             UsageError: When ``after`` is no position.
+        """
+        ...
+
+    def wait_committed(
+        self, depot: str, ends: Mapping[int, int] | None = None, *, timeout_seconds: float = ...
+    ) -> Mapping[str, int]:
+        """Wait until the topologies that read the depot have committed its records.
+
+        Raises:
+            WaitTimeoutError: When it takes longer.
+        """
+        ...
+
+    def wait_fresh(self, pstate: str, *, timeout_seconds: float = ...) -> int:
+        """Wait until the PState shows all that the depots of its topology hold now.
+
+        Raises:
+            WaitTimeoutError: When it takes longer.
         """
         ...
 

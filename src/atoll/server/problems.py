@@ -42,6 +42,7 @@ _STATUS: tuple[tuple[type[AtollError], HTTPStatus], ...] = (
     (errors.RescheduleError, HTTPStatus.CONFLICT),
     (errors.TopologyFailedError, HTTPStatus.CONFLICT),
     (errors.BusyError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (errors.StoppedError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.FencedError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.StorageError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.WaitTimeoutError, HTTPStatus.GATEWAY_TIMEOUT),
@@ -141,12 +142,18 @@ def _on_invalid_request(_request: Request, error: Exception) -> Response:
         for item in error.errors()
     ]
     first = wrong[0] if wrong else {"at": "body", "problem": "cannot be read"}
+    hint = "look at /openapi.json for what the route takes"
+    for item in error.errors():
+        if item["loc"][0] == "path" and item["type"] == "string_pattern_mismatch":
+            first = {"at": str(item["loc"][-1]), "problem": "no such name can be"}
+            hint = "use 1 to 63 letters, digits, - and _, beginning with a letter or digit"
+            break
     return problem_response(
         problem_of(
             HTTPStatus.UNPROCESSABLE_ENTITY,
             "E-USAGE",
             f"{first['at']}: {first['problem']}",
-            "look at /openapi.json for what the route takes",
-            {"wrong": wrong},
+            hint,
+            {"wrong": [first] if first not in wrong else wrong},
         )
     )

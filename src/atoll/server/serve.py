@@ -7,10 +7,13 @@ service runs beside it.
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import ipaddress
+import logging
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -23,6 +26,7 @@ __all__ = ["ServingAddress", "bind", "serve"]
 
 _START_SECONDS_MAX = 30.0
 _STOP_SECONDS_MAX = 10
+_MOMENT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +76,17 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 @contextmanager
-def serve(application: FastAPI, listener: socket.socket) -> Iterator[ServingAddress]:
+def serve(
+    application: FastAPI, listener: socket.socket, tell: Callable[[str], None] = lambda _: None
+) -> Iterator[ServingAddress]:
     """Serve while the block runs; on leaving it, finish open requests and stop.
+
+    Requests that take longer are cut off.
+
+    Args:
+        application: What to serve.
+        listener: Where.
+        tell: Called with what the end waits for, when it takes longer than a moment.
 
     Raises:
         UsageError: When the service does not come up.
@@ -101,8 +114,19 @@ def serve(application: FastAPI, listener: socket.socket) -> Iterator[ServingAddr
     finally:
         server.should_exit = True
         _end_subscriptions(application)
-        thread.join(_STOP_SECONDS_MAX + 5)
+        _await_end(server, thread, tell)
         listener.close()
+
+
+def _await_end(server: _Server, thread: threading.Thread, tell: Callable[[str], None]) -> None:
+    """Wait until the service has ended, and say for what."""
+    thread.join(_MOMENT_SECONDS)
+    count = server.open_requests()
+    if thread.is_alive() and count:
+        tell(f"waiting for {count} open requests, {_STOP_SECONDS_MAX} s at most")
+    thread.join(_STOP_SECONDS_MAX + 5)
+    if server.cut_off:
+        tell(f"cut off {server.cut_off} requests that did not end")
 
 
 def _end_subscriptions(application: object) -> None:
@@ -118,6 +142,25 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.up = threading.Event()
+        self.cut_off = 0
+
+    def open_requests(self) -> int:
+        """How many requests are being answered."""
+        return len(self.server_state.tasks)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End; the requests that are cut off are counted, not logged with a stack trace each."""
+        # They stay: a request that was cut off says so when its thread ends, which may be later.
+        for name in ("uvicorn.error", "asyncio"):
+            logging.getLogger(name).addFilter(self._is_no_cut)
+        await super().shutdown(sockets)
+
+    def _is_no_cut(self, record: logging.LogRecord) -> bool:
+        if str(record.msg).startswith("Cancel %s running task"):
+            self.cut_off = self.open_requests()
+            return False
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, asyncio.CancelledError | concurrent.futures.CancelledError)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then tell."""

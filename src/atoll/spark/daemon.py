@@ -20,6 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atoll.spark.folders import claim_folder
+
 if TYPE_CHECKING:
     import socket
 
@@ -32,6 +34,7 @@ _MODULES = ("pandas", "pyspark.worker", "atoll.spark.tasks", "atoll.spark.dataso
 
 _KERNELS = "atoll.aggregates.kernels"
 _TASKS = Path("/proc/self/task")
+_SOCKETS = "PYTHON_WORKER_FACTORY_SOCK_DIR"
 
 
 def main() -> None:
@@ -44,6 +47,7 @@ def main() -> None:
         if len(list(_TASKS.iterdir())) == 1:
             from pyspark import daemon
 
+            _own_socket_folder()
             setattr(daemon, "worker", _ending_in_silence(daemon.worker))  # noqa: B010 - its name is fixed
             gc.freeze()  # else the first collection in a worker would copy all of its pages
             daemon.manager()
@@ -65,6 +69,16 @@ def _ending_in_silence(worker: _Worker) -> _Worker:
             return 1
 
     return run
+
+
+def _own_socket_folder() -> None:
+    """Let the socket that workers are asked for by lie in a folder of this process.
+
+    It stays behind when this process is killed. So the next one that starts on this machine removes
+    the folders whose processes are gone: each holds a lock for as long as it lives.
+    """
+    if _SOCKETS in os.environ and (folder := claim_folder("sockets")) is not None:
+        os.environ[_SOCKETS] = str(folder)
 
 
 def _kernels() -> list[str]:

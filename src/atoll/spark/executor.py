@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from atoll.dataflow import operators as op
+from atoll.errors import SparkLostError
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.options import Options
-from atoll.microbatch.outcome import JobOutcome, Manifest, Outcome
+from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome
+from atoll.spark.failures import is_broken
 from atoll.spark.frames import JobFrames
 from atoll.spark.handing import handing
 from atoll.spark.limit import JobLimit
+from atoll.spark.lives import lives
 from atoll.spark.seats import Seats
 from atoll.spark.shipping import ship
 from atoll.spark.tasks import WarmTask
 from atoll.spark.tracking import Tracking
-from atoll.tasks.attempt import BlockSource, JobSpecs, has_work, row_bytes_of, rows_of
+from atoll.tasks.attempt import BlockSource, JobSpecs, bytes_of, has_work, row_bytes_of, rows_of
 from atoll.tasks.program import JobProgram, JobSpec, Program
 
 if TYPE_CHECKING:
@@ -36,14 +39,18 @@ _PREPARE_SECONDS_MAX = 30.0
 _FRAMES_MAX = 32
 _TRANSFER_BYTES_MAX = 16 * 1024 * 1024
 """As depots store them, which may be a quarter of what they take in memory, or less."""
+_DIRECT_BYTES_MAX = 16 * 1024 * 1024
+"""Few records may be fat, and without an exchange each actor reads all of them."""
+
 _TRANSFER = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 class SparkExecutor:
-    """One topology on one Spark session.
+    """One topology on Spark, in whatever life of it.
 
     Args:
-        session: Whose jobs run the topology.
+        sessions: Gives the session whose jobs run the topology: another one when the JVM of the
+            one before has died.
         program: The topology, bound.
         graph: The topology, as declared.
         cut: Its jobs.
@@ -55,7 +62,7 @@ class SparkExecutor:
 
     def __init__(  # noqa: PLR0913  # injected once, by the deployment
         self,
-        session: SparkSession,
+        sessions: Callable[[], SparkSession],
         program: Program,
         graph: Graph,
         cut: Fragments,
@@ -66,18 +73,18 @@ class SparkExecutor:
         seated: bool = False,
     ) -> None:
         """Pickle the program once."""
-        self.session = session
+        self._sessions = sessions
         self.program = program
         self.graph = graph
         self.cut = cut
         self.depots = depots
         self.specs = JobSpecs(program, cut, depots, options)
         self.operators = self.specs.operators
-        tracked = {self.operators[number] for number in program.tracked}
-        self.columns = Tracking(session, tracked, schemas)
+        self.schemas = schemas
         self.shipped = ship(program, graph)
         self.frames: OrderedDict[tuple[int, int], JobFrames] = OrderedDict()
-        self.seats = Seats(session, fixed=seated)
+        self.seated = seated
+        self._live_on(sessions())
         self.limit: JobLimit | None = None
         self.preparing: JobLimit | None = None
         self.plain = {job.index: self._is_plain(job) for job in program.jobs}
@@ -90,6 +97,15 @@ class SparkExecutor:
         Raises:
             AttemptError: When a task failed, an executor was lost or the time was over.
         """
+        with self._noticing_death():
+            return self._run(plan, epoch, version, placement, timeout_seconds)
+
+    def _run(
+        self, plan: Plan, epoch: int, version: int, placement: Placement, timeout_seconds: float
+    ) -> Outcome:
+        session = self._sessions()
+        if session is not self.session:
+            self._live_on(session)
         self._place(placement)
         done: list[JobOutcome] = []
         with self._limited(timeout_seconds) as limit:
@@ -139,6 +155,34 @@ class SparkExecutor:
         self.specs.forget(microbatch)
 
     # Inside ---------------------------------------------------------------------------------------
+
+    def _live_on(self, session: SparkSession) -> None:
+        """Run on this session; what was built for the one before died with it."""
+        self.frames.clear()
+        tracked = {self.operators[number] for number in self.program.tracked}
+        self.columns = Tracking(session, tracked, self.schemas)
+        self.seats = Seats(session, fixed=self.seated)
+        self.session = session
+
+    @contextlib.contextmanager
+    def _noticing_death(self) -> Iterator[None]:
+        """Say of whatever fails when the JVM has died that this is why.
+
+        Raises:
+            AttemptError: Then; the next attempt runs on another session.
+        """
+        try:
+            yield
+        except SparkLostError:
+            raise
+        except Exception as error:
+            if not lives.is_dead(self.session, broken=is_broken(error)):
+                raise
+            hint = "it is started anew for the next attempt; look at the machine's memory"
+            failure = ActorFailure(
+                SparkLostError.code, "the JVM of Spark died while the attempt ran", hint
+            )
+            raise AttemptError(failure) from error
 
     def _place(self, placement: Placement) -> None:
         """Pickle the program anew when it runs elsewhere."""
@@ -209,7 +253,8 @@ class SparkExecutor:
         plain = self.plain[job.index]
         if rows == 0:
             return plain or not job.fires
-        return plain and rows <= self.specs.options.small_records_max
+        few = rows <= self.specs.options.small_records_max
+        return plain and few and bytes_of(spec) <= _DIRECT_BYTES_MAX
 
     @contextlib.contextmanager
     def _limited(self, timeout_seconds: float) -> Iterator[JobLimit]:

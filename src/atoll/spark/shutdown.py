@@ -27,10 +27,18 @@ def ending_spark() -> Iterator[None]:
     finally:
         from pyspark.sql import SparkSession
 
-        session = SparkSession.getActiveSession()
-        if session is not None:
-            _close_stderr(session)
-            session.stop()
+        with contextlib.suppress(*_gone()):  # Java has ended already
+            session = SparkSession.getActiveSession()
+            if session is not None:
+                _close_stderr(session)
+                session.stop()
+
+
+def _gone() -> tuple[type[Exception], ...]:
+    """What a call raises when there is no Java process any more."""
+    from py4j.protocol import Py4JError
+
+    return (Py4JError, OSError)
 
 
 def _close_stderr(session: SparkSession) -> None:

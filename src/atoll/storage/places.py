@@ -14,20 +14,22 @@ import os
 import socket
 import tempfile
 import uuid
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from atoll.errors import NotFoundError
+from atoll.errors import DamageError, NotFoundError
 from atoll.storage.local import LocalStore
 from atoll.storage.objects import ObjectExistsError
 
-__all__ = ["LOCAL_VARIABLE", "Places", "share"]
+__all__ = ["LOCAL_VARIABLE", "Places", "check_identity", "share"]
 
 LOCAL_VARIABLE = "ATOLL_LOCAL"
 """The environment variable for the folder below which a host keeps its caches of shared roots."""
 
 _IDENTITY = "meta/identity"
+_TOKEN_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,35 @@ class Places:
         return f"{socket.gethostname()}:{self.local}"
 
 
+def check_identity(store: LocalStore) -> None:
+    """Hold that the identity of a root is what was made.
+
+    Whoever opens the root does not ask: another identity costs the hosts their caches, no more.
+
+    Raises:
+        NotFoundError: When one host uses the root.
+        DamageError: When it is not what was made.
+    """
+    made = store.read(_IDENTITY)
+    token, checksum = made[:_TOKEN_BYTES], made[_TOKEN_BYTES:]
+    # identities of earlier versions have no checksum
+    if len(token) < _TOKEN_BYTES or (checksum and checksum != _checksum(token)):
+        raise DamageError(
+            "the identity of the root is damaged",
+            hint="restore the file from a backup, or leave it as it is",
+            file=_IDENTITY,
+        )
+
+
+def _checksum(token: bytes) -> bytes:
+    return zlib.crc32(token, zlib.crc32(_IDENTITY.encode())).to_bytes(4, "little")
+
+
 def share(store: LocalStore) -> Places:
     """The places of a root that several hosts share from now on."""
     try:
-        store.create(_IDENTITY, uuid.uuid4().bytes)
+        token = uuid.uuid4().bytes
+        store.create(_IDENTITY, token + _checksum(token))
     except ObjectExistsError:
         store.settle(_IDENTITY)
     return Places.of(store)

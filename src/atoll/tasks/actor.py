@@ -377,13 +377,10 @@ class _Actor:
         """Write the whole state of the vnodes that are due, as it will be after this job."""
         written = {}
         for name, due in self.spec.checkpoint_vnodes.items():
-            parts = []
-            for vnode in sorted(set(self.program.owned(name, self.unit)) & set(due)):
-                keys, values = sessions.get(name, vnode).dump()
-                parts.append((vnode, keys, values))
-            if parts:
+            vnodes = sorted(set(self.program.owned(name, self.unit)) & set(due))
+            if vnodes:  # one vnode's entries after the other's, not all in memory at once
+                parts = ((vnode, *sessions.get(name, vnode).dump()) for vnode in vnodes)
                 file = write_change_file(self.store, self._file("checkpoints", name), parts)
-                vnodes = [vnode for vnode, _, _ in parts]
                 written[name] = CheckpointFile(file, vnodes, [self.spec.id] * len(vnodes))
         return written
 

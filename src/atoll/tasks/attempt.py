@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BlockSource",
     "JobSpecs",
+    "bytes_of",
     "check_reads",
     "described",
     "has_work",
@@ -253,6 +254,14 @@ def rows_of(spec: JobSpec) -> int:
         for share in spec.splits
         for split in share
     )
+
+
+def bytes_of(spec: JobSpec) -> int:
+    """How many bytes a job reads, as they are stored: of a block in part as its rows in part."""
+    blocks = (ref for share in spec.splits for split in share for ref in split.blocks)
+    files = (file for share in spec.splits for split in share for file in split.files)
+    read = sum(ref.length * ref.take // max(1, ref.rows) for ref in blocks)
+    return read + sum(file.size for file in files)
 
 
 def row_bytes_of(spec: JobSpec) -> float:

@@ -15,6 +15,7 @@ from atoll.codec.arrow_types import value_type
 from atoll.codec.opaque import PACKING
 from atoll.codec.values import LeafCodec, leaf_codec
 from atoll.dataflow.usercode import placed
+from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError
 from atoll.schema import Node, Scalar
 from atoll.tasks.program import FoldedField, FoldTerminal, KeyElement
@@ -109,7 +110,7 @@ def typed_field(declared: AggregateField, rows: pa.Schema) -> TypedField:
         raise DeclarationError(
             f"{declared.name}=agg.{declared.aggregator} adds entries to a "
             f"{type(node).__name__}, and a row's column holds one value",
-            hint="aggregate into a PState, use agg.collect_list, or Spark SQL",
+            hint="make each entry a row: name its key as one more key, and aggregate its values",
         )
     return TypedField(declared, node, kinds)
 
@@ -128,7 +129,7 @@ def key_kind(key: pa.Field) -> Scalar:
         kind = None
     if not isinstance(kind, Scalar):
         raise DeclarationError(
-            f"the key {key.name!r} is of type {key.type}, which agg cannot group by",
+            f"the key {key.name!r} is of type {type_in_words(key.type)}, which agg cannot group by",
             hint='cast it to a simple type, or aggregate by Spark SQL: agg("sum(v) AS total")',
         )
     return kind

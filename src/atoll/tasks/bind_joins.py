@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from atoll.aggregates.kernels.types import node_of
 from atoll.codec.values import leaf_codec
 from atoll.dataflow.usercode import placed
+from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError
 from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.schema import Map, Node, Scalar, Struct
@@ -113,8 +114,9 @@ def _sides(step: op.IncrementalJoin, rows: tuple[pa.Schema, pa.Schema]) -> tuple
             if one.kind != other.kind:
                 raise DeclarationError(
                     f"incremental_join compares {one.column!r} of the left side, "
-                    f"{rows[0].field(str(one.column)).type}, with {other.column!r} of the right, "
-                    f"{rows[1].field(str(other.column)).type}",
+                    f"{type_in_words(rows[0].field(str(one.column)).type)}, with "
+                    f"{other.column!r} of the right, "
+                    f"{type_in_words(rows[1].field(str(other.column)).type)}",
                     hint="cast one of them before",
                 )
     return left, right
@@ -150,8 +152,8 @@ def _key_kind(rows: pa.Schema, name: str, side: Side) -> Scalar:
         kind = None
     if not isinstance(kind, Scalar):
         raise DeclarationError(
-            f"the key {name!r} is of type {rows.field(name).type}, which incremental_join cannot "
-            "compare",
+            f"the key {name!r} is of type {type_in_words(rows.field(name).type)}, which "
+            "incremental_join cannot compare",
             hint="cast it to a simple type before",
         )
     return Scalar(kind.kind)

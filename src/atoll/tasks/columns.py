@@ -59,8 +59,8 @@ def python_only(operator: op.ColumnOperator, inputs: list[pa.Schema]) -> pa.Sche
         return picked_schema(operator, inputs[0])
     if not isinstance(operator, op.Union):
         raise DeclarationError(
-            f"{operator.title} is a column step, which only Spark can run",
-            hint="run the module on engine='spark', or write the step in Python: map, flat_map",
+            f"{operator.title} {_needs(operator)}",
+            hint=f"run the module on engine='spark', or {_instead(operator)}",
             declared=operator.place,
         )
     first = inputs[0]
@@ -73,3 +73,19 @@ def python_only(operator: op.ColumnOperator, inputs: list[pa.Schema]) -> pa.Sche
                 declared=operator.place,
             )
     return first
+
+
+def _needs(operator: op.ColumnOperator) -> str:
+    """Why only Spark can run it."""
+    if isinstance(operator, op.WithColumns):
+        return f"computes {operator.expressions[0][1]!r}, which only Spark can"
+    return "is a column step, which only Spark can run"
+
+
+def _instead(operator: op.ColumnOperator) -> str:
+    """What Python can do in its place."""
+    if isinstance(operator, op.WithColumns) and operator.serves:
+        return "compute it as a column before: map(function, emits=...)"
+    if isinstance(operator, op.HashBy | op.Shuffle | op.ToGlobal | op.ToAll | op.PlaceBy):
+        return "leave the step out: state steps bring rows to their key by themselves"
+    return "write the step in Python: map, flat_map, where(function)"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow import types
 
-from atoll.ddl import to_ddl, type_to_ddl
+from atoll.ddl import to_ddl, type_in_words
 from atoll.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def check_columns(step: AppendTo, rows: pa.Schema) -> None:
             raise _misfit(step, f"has no column {column.name!r}", "leave it out with select(...)")
         wanted = depot.schema.field(column.name)
         if not widens(column.type, wanted.type):
-            found, kept = _named(column.type), type_to_ddl(wanted.type)
+            found, kept = type_in_words(column.type), type_in_words(wanted.type)
             raise _misfit(
                 step,
                 f"holds {kept} in column {column.name!r}, and the rows hold {found}",
@@ -98,13 +98,6 @@ def _struct_widens(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 def _is_list(arrow_type: pa.DataType) -> bool:
     return bool(types.is_list(arrow_type) or types.is_large_list(arrow_type))
-
-
-def _named(arrow_type: pa.DataType) -> str:
-    try:
-        return type_to_ddl(arrow_type)
-    except DeclarationError:
-        return str(arrow_type)
 
 
 def _misfit(step: AppendTo, problem: str, hint: str) -> DeclarationError:

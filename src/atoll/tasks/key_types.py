@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.types as pt
 
+from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError
 from atoll.schema import Scalar
 
@@ -38,8 +39,8 @@ def check_key_type(column_type: pa.DataType, key: Scalar, column: str, place: st
             check_key_type(column_type.field(index).type, item, f"{column}[{index}]", place)
     if not fits:
         raise DeclarationError(
-            f"column {column!r} is of type {column_type}, the PState's key is {key.kind}",
-            hint=f"cast the column, or declare the key as the column's type; {key.kind} keys take "
-            "columns of the same kind",
+            f"column {column!r} is of type {type_in_words(column_type)}, the PState's key is {key}",
+            hint=f"cast the column, or declare the key as the column's type; a key of type {key} "
+            "takes columns of the same kind",
             declared=place,
         )

@@ -40,6 +40,9 @@ __all__ = ["VNODE", "Packer", "encoded_keys", "key_arrays", "unpack"]
 
 VNODE = "__vnode"
 _FOLDING = AggregateTerminal | FoldTerminal | WindowTerminal
+_COMBINE_BYTES_MAX = 64 * 1024 * 1024
+"""Rows of so many bytes are folded, however few they are."""
+
 _VNODE_FIELD = pa.field(VNODE, pa.uint16())
 
 
@@ -64,7 +67,7 @@ class Packer:
     ) -> None:
         """An empty packer."""
         self.combine_rows_max = combine_rows_max
-        self._rows = 0
+        self._rows = self._bytes = 0
         self._folded: list[pa.Table] = []
         self.tracked = tracked
         kinds = _FOLDING | ProcessTerminal | LookupTerminal | JoinSideTerminal
@@ -80,8 +83,8 @@ class Packer:
             self.counts.taken += batch.num_rows
             self.batches.append(conformed(batch, tracked=self.tracked))
             self._rows += batch.num_rows
-            folds = isinstance(self.terminal, _FOLDING)
-            if folds and self.combine_rows_max is not None and self._rows >= self.combine_rows_max:
+            self._bytes += batch.nbytes
+            if isinstance(self.terminal, _FOLDING) and self._is_full():
                 self._fold()
 
     def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
@@ -106,6 +109,12 @@ class Packer:
             elif len(mine):
                 yield int(unit), _stream(table.take(pa.array(mine)))
 
+    def _is_full(self) -> bool:
+        """Whether so much was collected that folding may leave less of it."""
+        if self.combine_rows_max is None:
+            return False
+        return self._rows >= self.combine_rows_max or self._bytes >= _COMBINE_BYTES_MAX
+
     def _fold(self) -> None:
         """Fold what was collected; a key's partial aggregates stay in the order of its rows."""
         with self.terminal.blamed():
@@ -115,7 +124,7 @@ class Packer:
             if rows.num_rows:
                 self._folded.append(self._prepared(rows))
                 self.counts.made += self._folded[-1].num_rows
-        self.batches, self._rows = [], 0
+        self.batches, self._rows, self._bytes = [], 0, 0
 
     def _prepared(self, rows: pa.Table) -> pa.Table:
         match self.terminal:

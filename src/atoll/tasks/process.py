@@ -11,6 +11,7 @@ row wrote before it raised is taken back, and what it yielded is dropped.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,17 +23,19 @@ import pyarrow as pa
 from atoll.dataflow.rows import (
     ORIGIN,
     ORIGIN_FIELD,
+    Row,
     batch_from_rows,
     rows_of,
+    taken,
 )
 from atoll.dataflow.usercode import blame, is_rejectable
+from atoll.ddl import columns_in_words
 from atoll.errors import UserCodeError
 from atoll.pstate.handles import handle_for
 from atoll.tasks.packing import VNODE, key_arrays
 from atoll.tasks.timers import Firing, Timers
 
 if TYPE_CHECKING:
-    from atoll.dataflow.rows import Row
     from atoll.dataflow.usercode import Rejects
     from atoll.pstate.session import VnodeSession
     from atoll.tasks.program import ProcessTerminal, Program
@@ -61,8 +64,9 @@ def process(  # noqa: PLR0913  # what an actor knows of a step's surroundings
     limits = [(flush_entries_max or {}).get(name) for name in terminal.pstates]
     due = set() if firing is None else firing.due
     for vnode in sorted({*run.positions, *due}):
+        handed: set[int] = set()
         handles: list[Any] = [
-            handle_for(program.pstates[name], session_of(name, vnode), vnode)
+            handle_for(program.pstates[name], session_of(name, vnode), vnode, handed)
             for name in terminal.states
         ]
         if firing is not None and terminal.timers is not None:
@@ -76,10 +80,34 @@ def process(  # noqa: PLR0913  # what an actor knows of a step's surroundings
         else:
             run.rows_of_vnode(vnode, handles, limits)
         for handle in handles:
-            handle.flush()
+            handle.close()
     if called is not None:
         called[terminal.tag] += run.called
     return run.emitted_rows(tracked=terminal.tag in program.tracked)
+
+
+def _returned(terminal: ProcessTerminal) -> UserCodeError:
+    return UserCodeError(
+        f"the function of {terminal.title} returned a row, and rows are yielded",
+        hint="write yield in place of return, and declare the row's columns in emits=; where "
+        "nothing is to come out, return nothing",
+        operator=terminal.title,
+        declared=terminal.place,
+    )
+
+
+def _not_declared(terminal: ProcessTerminal, row: Any) -> UserCodeError:
+    values = row.asdict() if isinstance(row, Row) else row
+    emits = 'emits="id string, amount long"'
+    if isinstance(values, dict):
+        with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
+            emits = f'emits="{columns_in_words(pa.Table.from_pylist([values]).schema)}"'
+    return UserCodeError(
+        f"the function of {terminal.title} yielded a row, and the step declares no emits=",
+        hint=f"declare the columns that go on, such as {emits}; or yield nothing",
+        operator=terminal.title,
+        declared=terminal.place,
+    )
 
 
 _Order = tuple[int, int, bytes]
@@ -177,20 +205,30 @@ class _Run:
         return pa.Table.from_batches([batch])
 
     def _call(self, calling: _Calling, handles: list[Any]) -> None:
+        running = True
         try:
             self._collect(calling.function(calling.row, *handles), calling)
+            running = False
+            for handle in handles:
+                handle.end_call()
         except Exception as error:
             blamed = blame(self.terminal, calling.row, self._origin(calling.place), error)
+            if not running:
+                blamed.context.pop("line", None)
             if blamed is error:
                 raise
             raise blamed from error
 
     def _call_or_reject(self, calling: _Calling, handles: list[Any]) -> None:
         mark = len(self.emitted)
+        running = True
         for handle in handles:
             handle.savepoint()
         try:
             self._collect(calling.function(calling.row, *handles), calling)
+            running = False
+            for handle in handles:
+                handle.end_call()
             if len(self.emitted) > mark:
                 self._batch([each for _, _, each in self.emitted[mark:]])
         except Exception as error:
@@ -200,7 +238,7 @@ class _Run:
                 if blamed is error:
                     raise
                 raise blamed from error
-            if isinstance(error, UserCodeError):  # what it yielded does not fit
+            if not running:  # what it yielded, or changed in place, does not fit
                 blamed.context.pop("line", None)
             del self.emitted[mark:]
             for handle in handles:
@@ -211,11 +249,13 @@ class _Run:
     def _collect(self, out: Any, calling: _Calling) -> None:
         if out is None:
             return
+        if isinstance(out, dict | Row):
+            raise _returned(self.terminal)
         if self.terminal.emitted is not None:
-            self.emitted.extend((calling.order, calling.place, each) for each in out)
-        elif hasattr(out, "__next__"):  # a generator without ``emits`` still runs to its end
-            for _ in out:
-                pass
+            self.emitted.extend((calling.order, calling.place, taken(each)) for each in out)
+        elif hasattr(out, "__next__") or isinstance(out, list | tuple):
+            for each in out:  # a generator runs to its end also where it yields nothing
+                raise _not_declared(self.terminal, each)
 
     def _find_misfit(self) -> None:
         """Raise for the first row of which something yielded does not fit, with the row."""

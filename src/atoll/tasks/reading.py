@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["depot_folder", "read_split"]
 
 _ROWS_PER_BATCH_LEAST = 4_096
+_BYTES_PER_BATCH_MAX = 8 * 1024 * 1024
+"""Long rows are worth their overhead by themselves; only a single block may be larger."""
 
 
 def depot_folder(root: Path, module: str, depot: str) -> Path:
@@ -103,13 +105,17 @@ def _cut(batches: Iterator[pa.RecordBatch], rows_max: int) -> Iterator[pa.Record
 
 def _joined(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
+        if waiting and size + batch.nbytes > _BYTES_PER_BATCH_MAX:
+            yield _join(waiting, schema)
+            waiting, rows, size = [], 0, 0
         waiting.append(batch)
         rows += batch.num_rows
+        size += batch.nbytes
         if rows >= _ROWS_PER_BATCH_LEAST:
             yield _join(waiting, schema)
-            waiting, rows = [], 0
+            waiting, rows, size = [], 0, 0
     if waiting:
         yield _join(waiting, schema)
 

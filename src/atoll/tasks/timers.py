@@ -121,6 +121,13 @@ class Timers:
         """As a handle's."""
         self._writes.flush()
 
+    def end_call(self) -> None:
+        """As a handle's: payloads are copied when they are set."""
+
+    def close(self) -> None:
+        """As a handle's."""
+        self._writes.close()
+
     def waiting(self) -> int:
         """As a handle's."""
         return len(self._writes.unflushed)

@@ -77,7 +77,7 @@ class TopologyTestDriver:
         self.clock = clock or VirtualClock()
         self._loops: dict[str, HandLoop] = {}
         self.cluster: LocalCluster = _HandCluster(
-            Drive(self._make_loop, self.clock.now_ms, load_watched=False),
+            Drive(self._make_loop, self.clock.now_ms, watched=False),
             root,
             parallelism=parallelism,
             engine=engine,
@@ -223,7 +223,8 @@ class TopologyTestDriver:
             remove: What may go, as for ``cluster.deploy``.
 
         Raises:
-            DeployError: When it does not fit what is deployed; the one before goes on.
+            DeployError: When it does not fit what is deployed, or cannot be started; the one
+                before goes on.
             UsageError: When it is another module.
         """
         if module.name != self._module.name:
@@ -231,9 +232,12 @@ class TopologyTestDriver:
                 f"module {module.name!r} is no version of {self._module.name!r}",
                 hint="give it the same name, or make a driver of its own for it",
             )
-        self.app = self.cluster.update(module, remove=remove)
-        for gone in self._loops.keys() - set(self.app.topologies()):
-            del self._loops[gone]
+        try:
+            self.app = self.cluster.update(module, remove=remove)
+        finally:  # the version before may have been started again
+            self.app = self.cluster.apps.get(module.name, self.app)
+            for gone in self._loops.keys() - set(self.app.topologies()):
+                del self._loops[gone]
         self._module = module
 
     def close(self) -> None:

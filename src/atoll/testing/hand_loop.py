@@ -49,7 +49,7 @@ class HandLoop(Stepper):
 
     def start(self) -> None:
         """Deliver what the life before may owe; run nothing yet."""
-        self._command = self._decide(self._first or self.actions.look())
+        self._command = self._decide(self._first or self.actions.look(self.status.state.last))
         while isinstance(self._command, ev.Deliver):
             self.go()
 
@@ -147,7 +147,9 @@ class HandLoop(Stepper):
         if delay_ms is None:
             return None
         if state.step == ev.Step.IDLE:
-            return self.actions.look() if state.condition == ev.Condition.RUNNING else None
+            return (
+                self.actions.look(state.last) if state.condition == ev.Condition.RUNNING else None
+            )
         self._clock.advance(delay_ms / 1000.0)
         return ev.Retry()
 

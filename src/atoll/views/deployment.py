@@ -12,14 +12,15 @@ from typing import Any
 import msgspec
 
 from atoll.depot.migration import DepotMigration
-from atoll.errors import NotFoundError
 from atoll.pstate.spec import PStateSpec
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
+from atoll.views.names import is_hidden, not_found
 
 __all__ = [
     "Deployment",
     "DepotDeployment",
+    "HiddenDeployment",
     "MirrorDeployment",
     "TopologyDeployment",
     "deployment_number",
@@ -41,6 +42,20 @@ class DepotDeployment(msgspec.Struct, frozen=True):
     """The ids of all migrations that were ever declared for it."""
 
 
+class HiddenDeployment(msgspec.Struct, frozen=True):
+    """Hidden state as deployed, the fields of :class:`~atoll.dataflow.hidden.Hidden`."""
+
+    label: str
+    kind: str
+    belongs: tuple[str, ...]
+    means: tuple[tuple[str, str], ...]
+    way: str
+    text: str
+    owners: tuple[str, ...]
+    stored: tuple[str, ...]
+    name: str | None = None
+
+
 class TopologyDeployment(msgspec.Struct, frozen=True):
     """A topology as deployed."""
 
@@ -50,6 +65,11 @@ class TopologyDeployment(msgspec.Struct, frozen=True):
     """For each PState its :class:`PStateSpec` as plain data."""
     starts: dict[str, list[int]]
     """For each depot, by partition, the offset from which the topology reads it."""
+    hidden: tuple[HiddenDeployment, ...] | None = None
+    """What its steps keep that nobody declared; None: deployed by a release that named such state
+    by its position only."""
+    meanings: dict[str, dict[str, list[str]]] | None = None
+    """For each PState and place which aggregates are folded into it; None: as for ``hidden``."""
 
 
 class MirrorDeployment(msgspec.Struct, frozen=True):
@@ -84,13 +104,13 @@ class Deployment(msgspec.Struct, frozen=True):
             NotFoundError: When the module has no such PState.
         """
         for name, topology in self.topologies.items():
-            if pstate in topology.pstates:
+            if pstate in topology.pstates and not is_hidden(pstate):
                 return name, PStateSpec.from_json(topology.pstates[pstate])
-        known = sorted(n for t in self.topologies.values() for n in t.pstates)
-        raise NotFoundError(
-            f"module {self.module!r} has no PState {pstate!r}",
-            hint="it has " + (", ".join(known) or "none"),
-        )
+        stored = [
+            each for topology in self.topologies.values() for each in topology.pstates.items()
+        ]
+        known = [name for name, data in stored if not PStateSpec.from_json(data).private]
+        raise not_found("PState", pstate, known, self.module)
 
 
 def _deployments(store: LocalStore, module: str) -> NumberedObjects:

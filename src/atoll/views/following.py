@@ -247,7 +247,7 @@ class Following:
         present = [(key, value) for key, value in pairs if value is not None]
         if present:
             return value_of(self._spec, self._place, present)
-        return self._spec.initial if not self._place.prefix else None
+        return self._spec.initial_value() if not self._place.prefix else None
 
     def _read(self, history: CommitHistory) -> Any:
         """The one value at the end of the path as of a commit; None when there is none."""

@@ -60,6 +60,11 @@ class ReadablePState:
         self._leaves = _leaves(spec)
         self._current: tuple[CommitHistory, PStateView] | None = None
 
+    def __repr__(self) -> str:
+        """What it is, no values: ``<PState 'counts' of topology 'mb': Map(str, int)>``."""
+        spec = self.spec
+        return f"<PState {spec.name!r} of topology {spec.topology!r}: {spec.node!r}>"
+
     def get(self, *keys: object, default: Any = None) -> Any:
         """The value at the keys, one per map on the way; no keys: the whole of it.
 
@@ -97,7 +102,7 @@ class ReadablePState:
                 view = self._newer(view, error)
         if data is not None:
             return codec.decode(data)
-        return default if default is not None else self.spec.initial
+        return default if default is not None else self.spec.initial_value()
 
     def select(self, path: StatePath) -> list[Any]:
         """All values that the path leads to.

@@ -24,7 +24,7 @@ from atoll.errors import FencedError, NotFoundError
 from atoll.tasks import inline
 
 PLACES = (*STEPS, "inside", "append")
-FENCED_SECONDS_MAX = 5.0
+FENCED_SECONDS_MAX = 30.0
 COMMITS_MEANWHILE = 3
 INLINE = {"ATOLL_ENGINE": "inline"}
 

@@ -198,7 +198,7 @@ def _field_column(values: Sequence[Any], node: Node, packing: Packing, label: st
         return pa.array(rows, column_type(node), from_pandas=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError) as error:
         raise StateError(
-            f"agg.{label} gave a value that is no {node.kind}: {error}",
+            f"agg.{label} gave a value that is no {node}: {error}",
             hint="return values of the type that the PState declares",
             aggregate=label,
         ) from error

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError, StateError
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
@@ -92,7 +93,9 @@ def node_of(arrow_type: pa.DataType) -> Node:
     hint = "cast it to a type that a PState holds"
     if _is.is_timestamp(arrow_type):
         hint = "cast it to timestamp: a PState holds instants, in UTC"
-    raise DeclarationError(f"a PState holds no values of type {arrow_type}", hint=hint)
+    raise DeclarationError(
+        f"a PState holds no values of type {type_in_words(arrow_type)}", hint=hint
+    )
 
 
 def accepts(node: Node, arrow_type: pa.DataType) -> bool:
@@ -158,7 +161,7 @@ def fitted(array: pa.Array, node: Node, label: object, packing: Packing | None) 
         return array.cast(wanted, safe=node.kind != "float")
     except pa.ArrowInvalid as error:
         raise StateError(
-            f"agg.{label} met a value that {node.kind} cannot keep exactly: {error}",
+            f"agg.{label} met a value that {node} cannot keep exactly: {error}",
             hint="cast the expression to a type whose values fit",
         ) from error
 

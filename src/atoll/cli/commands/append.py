@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, UrlOption
-from atoll.cli.output import cell, note, print_json
+from atoll.cli.options import (
+    DEFAULT_URL,
+    EXIT_NOT_YET,
+    WAIT_SECONDS,
+    ModuleName,
+    Output,
+    OutputOption,
+    TimeoutOption,
+    UrlOption,
+)
+from atoll.cli.output import OutputError, cell, note, print_error, print_json
 from atoll.cli.sources import Format, Source, argument_source, file_source, stdin_source
-from atoll.errors import RecordsRefusedError, UsageError
+from atoll.errors import AtollError, RecordsRefusedError, UsageError, WaitTimeoutError
 
 if TYPE_CHECKING:
     from atoll.cli.client import Client
@@ -60,13 +69,22 @@ def append(
     producer_epoch: Annotated[
         int, typer.Option("--producer-epoch", min=0, help="A higher one counts anew.")
     ] = 0,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait", help="Return when the topologies that read the depot have committed them."
+        ),
+    ] = False,
+    timeout: TimeoutOption = WAIT_SECONDS,
     url: UrlOption = DEFAULT_URL,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Append records to a depot: from files, stdin or arguments.
 
-    They are on disk when the command ends. Refused records are listed with line and reason.
-    Exit code 0: all kept. 3: some refused, the good ones kept. 2: nothing kept.
+    They are on disk when the command ends, but a query shows the state before them until the next
+    microbatch has committed: --wait waits for that, --timeout seconds at most. Refused records are
+    listed with line and reason. Exit code 0: all kept. 3: some refused, the good ones kept. 2:
+    nothing kept. 5: kept, but not processed in time.
     """
     from atoll.cli.client import Client
 
@@ -87,10 +105,40 @@ def append(
             )
             for place, source in enumerate(sources)
         ]
-    _report(results, output)
     kept = sum(result["appended"] for result in results)
+    try:
+        _report(results, output)
+    except OutputError as error:
+        hint = f"{kept:,} records are stored: do not append them again"
+        raise OutputError(error.message, hint=hint if kept else error.hint) from None
+    if wait:
+        _wait(url, (module, depot), results, timeout)
     if any(result["refused"] for result in results):
         raise typer.Exit(EXIT_SOME_REFUSED if kept else EXIT_NOTHING_KEPT)
+
+
+def _wait(url: str, names: tuple[str, str], results: list[dict[str, Any]], timeout: float) -> None:
+    """Return when what was appended is processed; say so when it is not in time, or will not be."""
+    from atoll.cli.client import Client
+
+    module, depot = names
+    ends: dict[str, int] = {}
+    for result in results:
+        for partition, (_, end) in result.get("offsets", {}).items():
+            ends[partition] = max(end, ends.get(partition, 0))
+    known = all(result.get("offsets") for result in results if result["appended"])
+    kept = sum(result["appended"] for result in results)
+    # Of an append that was stored long before only that is known; then all there is is waited for.
+    data = {"ends": ends if known else None, "timeout_seconds": timeout}
+    try:
+        with Client(url) as client:
+            client.post("modules", module, "depots", depot, "wait", data=data)
+    except AtollError as error:
+        note(f"{kept:,} records are stored: do not append them again")
+        if not isinstance(error, WaitTimeoutError):
+            raise
+        print_error(error)
+        raise typer.Exit(EXIT_NOT_YET) from None
 
 
 def _sources(records: list[str], files: list[Path], kind: Format | None) -> list[Source]:

@@ -9,6 +9,7 @@ import typer
 
 from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, UrlOption
 from atoll.cli.output import note, print_json, print_table
+from atoll.cli.requests import say_paused
 
 __all__ = ["deploy"]
 
@@ -42,13 +43,15 @@ def deploy(
     refused = any(each["effect"] == "refused" for each in done["changes"])
     if output is Output.JSON:
         print_json(done)
-    elif done["changes"]:
-        rows = [[each["effect"], each["part"], each["detail"]] for each in done["changes"]]
-        print_table(["effect", "part", "detail"], rows)
     else:
-        sys.stdout.write("nothing changes but steps and functions\n")
+        if all(each["effect"] == "kept" for each in done["changes"]):
+            sys.stdout.write("nothing changes but steps and functions\n")
+        if done["changes"]:
+            rows = [[each["effect"], each["part"], each["detail"]] for each in done["changes"]]
+            print_table(["effect", "part", "detail"], rows)
     if refused:
         note("refused: it cannot be deployed like this")
         raise typer.Exit(1)
     if not dry_run and output is not Output.JSON:
         note(f"{module} runs the new version")
+        say_paused(module, done, url)

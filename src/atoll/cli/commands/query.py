@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
-from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, UrlOption
-from atoll.cli.output import cell, note, print_json, print_table
-from atoll.errors import UsageError
+from atoll.cli.options import (
+    DEFAULT_URL,
+    EXIT_NOT_YET,
+    WAIT_SECONDS,
+    ModuleName,
+    Output,
+    OutputOption,
+    TimeoutOption,
+    UrlOption,
+)
+from atoll.cli.output import cell, note, print_error, print_json, print_table
+from atoll.errors import UsageError, WaitTimeoutError
 from atoll.schema import Map, Node, Scalar, Set
 
 __all__ = ["query"]
@@ -42,17 +53,30 @@ def query(
             show_default=False,
         ),
     ] = None,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Wait first until all is processed that was appended before."),
+    ] = False,
+    timeout: TimeoutOption = WAIT_SECONDS,
     url: UrlOption = DEFAULT_URL,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Read a PState at its last commit or an earlier one: all, by keys, or by a path."""
+    """Read a PState at its last commit or an earlier one: all, by keys, or by a path.
+
+    Records that were just appended show when the next microbatch has committed. With --fresh it
+    waits, --timeout seconds at most, for all that the depots of the PState's topology hold now;
+    exit code 5 when that takes longer.
+    """
     from atoll.cli.client import Client
 
     if path is not None and (keys or limit is not None):
         raise UsageError("--path stands alone", hint="put keys and ranges into the path")
-    with Client(url) as client:
+    if fresh and as_of is not None:
+        raise UsageError("an earlier state is never fresh", hint="leave --as-of or --fresh out")
+    with Client(url) as client, _in_time():
         place = ("modules", module, "pstates", pstate)
-        params = {} if as_of is None else {"as_of": as_of}
+        params: dict[str, float] = {} if as_of is None else {"as_of": as_of}
+        params |= {"fresh_seconds": timeout} if fresh else {}
         if path is not None:
             values = client.post(*place, "select", data={"path": _path(path)}, params=params)[
                 "values"
@@ -68,8 +92,18 @@ def query(
         note(f"the first {shown}; more with --limit N, all with --limit 0")
 
 
+@contextmanager
+def _in_time() -> Iterator[None]:
+    """An exit code of its own for a wait that took too long."""
+    try:
+        yield
+    except WaitTimeoutError as error:
+        print_error(error)
+        raise typer.Exit(EXIT_NOT_YET) from None
+
+
 def _read(
-    client: Any, place: tuple[str, ...], keys: list[str], limit: int, params: dict[str, int]
+    client: Any, place: tuple[str, ...], keys: list[str], limit: int, params: dict[str, float]
 ) -> tuple[Node, Any]:
     from atoll import schema
     from atoll.cli.keys import typed_keys

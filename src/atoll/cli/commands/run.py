@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atoll.cli.options import DEFAULT_PORT, DEFAULT_URL
-from atoll.cli.output import note
-from atoll.errors import UsageError
+from atoll.cli.output import OutputClosedError, OutputError, note
+from atoll.cli.requests import say_paused
+from atoll.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     import threading
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from atoll.cluster.app import App
     from atoll.cluster.cluster import Cluster
+    from atoll.cluster.stopped import StoppedModule
     from atoll.module import Module
 
 __all__ = ["run"]
@@ -64,6 +66,10 @@ def run(
             show_default=False,
         ),
     ] = None,
+    uncordon: Annotated[
+        bool,
+        typer.Option("--uncordon", help="Let all workers get actors again before it starts."),
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every event.")] = False,
 ) -> None:
     """Deploy a module, run its topologies and serve its depots and PStates over HTTP.
@@ -73,7 +79,7 @@ def run(
     """
     from atoll.cli.logs import configure_logs
     from atoll.cli.redeploy import Redeployer
-    from atoll.cli.signals import stopping
+    from atoll.cli.signals import stopping, telling
     from atoll.cli.target import load_module
     from atoll.server.serve import bind
 
@@ -84,27 +90,58 @@ def run(
         from atoll.server import ServerSettings, create_app, serve
         from atoll.spark.shutdown import ending_spark
 
-        with ending_spark(), cluster:
+        with ending_spark(), telling(stop, _running(cluster)), cluster:
+            cluster.on_change(_ending(stop.event))
+            if uncordon:
+                _uncordon(cluster, module.name)
             app = cluster.deploy(module)
             names = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
             settings = ServerSettings(hosts=names)
-            redeployer = Redeployer(cluster, target, app, deployed=_ending(stop.event))
+            redeployer = Redeployer(cluster, target, app.name)
             service = create_app(app, settings=settings, deployers={app.name: redeployer})
-            with serve(service, listener) as address:
+            with serve(service, listener, note) as address:
                 stop.listen()
-                _ending(stop.event)(app)
                 if not stop.event.is_set():
                     _greet(module, root, address.url, loopback=address.loopback)
+                    say_paused(app.name, app.status(), address.url)
                 stop.event.wait()
-    if redeployer.app.fenced is not None:
-        note(f"stopped: {redeployer.app.fenced.message}")
+                fenced = redeployer.app.fenced
+    if fenced is not None:
+        note(f"stopped: {fenced.message}")
         raise typer.Exit(_FENCED)
     note("stopped")
 
 
-def _ending(event: threading.Event) -> Callable[[App], None]:
+def _running(cluster: Cluster) -> Callable[[], str]:
+    """Says which microbatches run, since a stop waits for them."""
+
+    def said() -> str:
+        found = [
+            f"microbatch {status['id']} of {name}/{topology}"
+            for name, app in list(cluster.apps.items())
+            for topology, status in app.status()["topologies"].items()
+            if status["step"] != "idle"
+        ]
+        return ", ".join(found)
+
+    return said
+
+
+def _ending(event: threading.Event) -> Callable[[App | StoppedModule], None]:
     """Lets a run end when the module is taken over, whichever version of it runs then."""
-    return lambda app: app.on_fenced(lambda _reason: event.set())
+    return lambda module: module.on_fenced(lambda _reason: event.set())
+
+
+def _uncordon(cluster: Cluster, module: str) -> None:
+    """While nothing runs, nobody can be asked to uncordon a worker."""
+    try:
+        workers = cluster.workers(module)
+    except NotFoundError:  # it was never deployed here, so nobody has cordoned anything
+        return
+    cordoned = [each.id for each in workers.info().workers if each.cordoned]
+    if cordoned:
+        workers.uncordon(cordoned)
+        note(f"uncordoned workers {', '.join(map(str, cordoned))}")
 
 
 def _cluster(root: Path, parallelism: int, master: str | None, settings: dict[str, str]) -> Cluster:
@@ -148,5 +185,8 @@ def _greet(module: Module, root: Path, url: str, *, loopback: bool) -> None:
         note(f"  atoll query {module.name} {pstates[0]}{where}")
     note(f"  atoll status{where}")
     note("Ctrl-C stops it; the next run goes on where this one ends")
-    sys.stdout.write(url + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(url + "\n")
+        sys.stdout.flush()
+    except (OutputError, OutputClosedError):
+        note("the address could not be written to stdout; the service runs all the same")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, UrlOption
-from atoll.cli.output import print_json, print_table
+from atoll.cli.output import note, print_json, print_table
 from atoll.errors import UsageError
 
 __all__ = ["scale"]
@@ -60,7 +60,9 @@ def scale(
 
     Either a topology and --parallelism: a policy, which answers to workers that come and go from
     then on. Or --plan and --revision: just these units, all of the plan or nothing. The topologies
-    go on meanwhile; the command ends when they have committed on the new units.
+    go on meanwhile; the command ends when they have committed on the new units. A policy that asks
+    for more units than there are is stored all the same, with exit code 0, and what is missing is
+    said.
     """
     from atoll.cli.client import Client
 
@@ -79,6 +81,8 @@ def scale(
         print_json(done)
         return
     _print_done(done)
+    if done["shortage"] is not None:
+        _say_shortage(topology, done["shortage"], dry_run=dry_run)
 
 
 def _by_policy(
@@ -128,6 +132,17 @@ def _print_done(done: dict[str, Any]) -> None:
         sys.stdout.write(f"revision {done['revision']}\n")
     sys.stdout.write("\n")
     print_table(_COLUMNS, [row for each in done["fragments"].items() for row in _rows(*each)])
+
+
+def _say_shortage(topology: str | None, missing: dict[str, Any], *, dry_run: bool) -> None:
+    """Tell that the policy is one for units that are not there, and how to add them."""
+    stored = "would be stored" if dry_run else "is stored"
+    there = f"{topology} has {missing['has']} of the {missing['asked']} units that it asks for"
+    note(
+        f"policy {missing['policy']} of {topology} {stored}, but {there}: "
+        f"{missing['missing']} missing; it takes them when they come\n"
+        f"to do: {missing['hint']}"
+    )
 
 
 def _rows(fragment: str, change: dict[str, Any]) -> list[list[Any]]:

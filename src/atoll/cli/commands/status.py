@@ -8,6 +8,7 @@ import typer
 
 from atoll.cli.options import DEFAULT_URL, Output, OutputOption, UrlOption
 from atoll.cli.output import cell, note, print_json, print_table
+from atoll.cli.requests import say_paused
 from atoll.errors import NotFoundError
 
 __all__ = ["status"]
@@ -52,13 +53,19 @@ def status(
         return
     print_table(_COLUMNS, [row for name, one in modules.items() for row in _rows(name, one)])
     for name, one in modules.items():
+        if one.get("error"):
+            note(_failure(name, one["error"]))
+        say_paused(name, one, url)
         for topology, details in one["topologies"].items():
-            if details["error"]:
-                note(_failure(f"{name}/{topology}", details["error"]))
+            for each in (details["error"], *details.get("warnings", ())):
+                if each:
+                    note(_failure(f"{name}/{topology}", each))
 
 
 def _rows(module: str, status: dict[str, Any]) -> list[list[Any]]:
     """One row per topology; its lag is over all depot partitions."""
+    if status.get("state") == "stopped":
+        return [[module, "", "stopped", *[""] * (len(_COLUMNS) - 3)]]
     return [
         [
             module,

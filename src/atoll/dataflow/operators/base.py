@@ -16,6 +16,7 @@ the same step written twice stays two nodes of the graph.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -42,6 +43,8 @@ Makes = Literal["one", "at most one", "any", "free"]
 """How many rows a step makes of each that it does not reject: as many as it likes (``any``); with
 ``free`` it may even leave rows that it was offered."""
 
+_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
+
 
 @dataclass(frozen=True, eq=False)
 class Operator(ABC):
@@ -54,7 +57,7 @@ class Operator(ABC):
     @property
     def title(self) -> str:
         """The operator's word, as users wrote it."""
-        return type(self).__name__.lower()
+        return _CAPITAL.sub("_", type(self).__name__).lower()
 
 
 @dataclass(frozen=True, eq=False)

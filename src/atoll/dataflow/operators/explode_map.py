@@ -38,10 +38,14 @@ class ExplodeMap(BatchOperator):
         """
         import pyarrow as pa
 
+        from atoll.ddl import type_in_words
+
         names = inputs[0].names
         kind = inputs[0].field(self.column).type if self.column in names else None
         if kind is None or not pa.types.is_map(kind):
-            problem = "is missing" if kind is None else f"is of type {kind}, not a map"
+            problem = (
+                "is missing" if kind is None else f"is of type {type_in_words(kind)}, not a map"
+            )
             raise DeclarationError(
                 f"agg.merge_map: the column {self.column!r} {problem}",
                 hint="name a map; agg.map_from(key, value) takes keys and values one by one",

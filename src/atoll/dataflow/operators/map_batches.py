@@ -106,13 +106,15 @@ class MapBatches(BatchOperator):
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa
 
+        from atoll.ddl import columns_in_words
+
         try:
             columns = [batch.column(field.name).cast(field.type) for field in self.emitted]
             return pa.RecordBatch.from_arrays(columns, schema=self.emitted)
         except (KeyError, AttributeError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UserCodeError(
                 f"a batch emitted by map_batches does not fit what it declares: {error}",
-                hint=f"emit pyarrow.RecordBatch with {self.emitted.to_string()}",
+                hint=f"emit pyarrow.RecordBatch with the columns {columns_in_words(self.emitted)}",
                 operator=self.title,
                 declared=self.place,
             ) from error

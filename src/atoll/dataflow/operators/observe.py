@@ -13,6 +13,7 @@ from atoll.dataflow.operators.base import StateOperator
 
 if TYPE_CHECKING:
     from atoll.dataflow.declared import PStateDeclaration
+    from atoll.dataflow.hidden import Hidden
 
 __all__ = ["Observe"]
 
@@ -25,6 +26,8 @@ class Observe(StateOperator):
     word: str
     column: str | None = None
     delay_ms: int = 0
+    hidden: Hidden | None = None
+    """What is kept of it, under that name."""
 
     @property
     def title(self) -> str:

@@ -46,6 +46,11 @@ class Process(StateOperator):
     """Where they are kept."""
 
     @property
+    def title(self) -> str:
+        """As users write it: ``update`` is a process step of one path."""
+        return str(getattr(self.function, "step_word", "process"))
+
+    @property
     def writes(self) -> tuple[PStateDeclaration, ...]:
         """The states of its own topology: it may write any of them."""
         return self.states if self.timers is None else (*self.states, self.timers)

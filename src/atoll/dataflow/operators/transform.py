@@ -24,6 +24,11 @@ class Transform(ColumnOperator):
 
     function: Callable[[Any], Any]
 
+    @property
+    def title(self) -> str:
+        """As users write it: the step that needs it, where they wrote no ``transform``."""
+        return str(getattr(self.function, "step_word", "transform"))
+
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """What the user's function builds."""
         return self.function(frames[0])

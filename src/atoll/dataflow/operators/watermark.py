@@ -11,6 +11,7 @@ from atoll.dataflow.operators.base import BatchOperator
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from atoll.dataflow.hidden import Hidden
     from atoll.dataflow.operators.base import Makes
     from atoll.dataflow.usercode import Rejects
 
@@ -29,6 +30,8 @@ class Watermark(BatchOperator):
 
     name: str
     column: str
+    hidden: Hidden
+    """What is kept of it."""
 
     @property
     def title(self) -> str:

@@ -45,6 +45,8 @@ class Window(BatchOperator):
     """Whether it passes the rows that lie in no open window."""
     closed_ms: int | None = None
     """Windows that end up to then are closed in this microbatch."""
+    label: str | None = None
+    """What the user called it."""
 
     @property
     def title(self) -> str:

@@ -19,6 +19,13 @@ class WithColumns(ColumnOperator):
     """All expressions see the columns as they were before the step."""
 
     expressions: tuple[tuple[str, str], ...]
+    serves: str | None = None
+    """The step whose expressions these are, where the user wrote no ``with_columns``."""
+
+    @property
+    def title(self) -> str:
+        """As users write it: the step that needs the columns."""
+        return self.serves or "with_columns"
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """One narrow projection."""

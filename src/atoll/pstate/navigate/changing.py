@@ -5,10 +5,11 @@ Nothing is changed in place, so what a change has not touched is the very same o
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from atoll.codec.detached import detached
+from atoll.errors import StateError
 from atoll.path import VOID, Path, Step
 from atoll.pstate.navigate.walker import (
     KINDS,
@@ -19,7 +20,7 @@ from atoll.pstate.navigate.walker import (
     passes,
 )
 
-__all__ = ["changed", "giving", "path_of_list", "transformed"]
+__all__ = ["changed", "checked_result", "giving", "path_of_list", "transformed"]
 
 _WALKER = Walker()
 
@@ -42,14 +43,25 @@ def changed(value: Any, steps: Sequence[Step], collected: Collected = ()) -> Any
 _Rest = Sequence[Step]
 
 
-_CONTAINERS = (dict, list, set, tuple)
-"""A function may change such a value in its hands; what was there must stay known."""
-
-
 def _term(value: Any, step: Step, rest: _Rest, collected: Collected) -> Any:  # noqa: ARG001
     function, *arguments = step.arguments
-    own = copy.deepcopy(value) if isinstance(value, _CONTAINERS) else value
-    return function(*collected, own, *arguments)
+    own = detached(value)
+    return checked_result(value, own, function(*collected, own, *arguments))
+
+
+def checked_result(before: Any, given: Any, result: Any) -> Any:
+    """What a function made of a value that it was given.
+
+    Raises:
+        StateError: When it changed the value in place and returned None, as ``list.append`` does.
+    """
+    if result is None and given is not before and given != before:
+        raise StateError(
+            f"a function changed the {type(given).__name__} that it was given and returned None",
+            hint="let it return the new value: lambda items: [*items, item]",
+            value=repr(given)[:100],
+        )
+    return result
 
 
 def _set(value: Any, step: Step, rest: _Rest, collected: Collected) -> Any:  # noqa: ARG001

@@ -146,7 +146,7 @@ class Places:
             data = self.leaf(place)
             if data is not None:
                 return self.spec.codec(place.position).decode(data)
-            return None if place.prefix else self.spec.initial
+            return None if place.prefix else self.spec.initial_value()
         built, found = self._build(place)
         return built if found or not place.by_key else None
 

@@ -93,6 +93,10 @@ class StateChange:
         self._walker = StoredWalker(self._places)
         self._start = Place(node, position, prefix, writes.vnode)
 
+    def read(self) -> Any:
+        """Everything at the place, as a value in memory."""
+        return self._places.read(self._start)
+
     def select(self, fitted: Path) -> list[Any]:
         """Every value that a path leads to."""
         return list(self._walker.results(self._start, fitted))

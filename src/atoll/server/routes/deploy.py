@@ -27,12 +27,20 @@ class Deploy(BaseModel):
 
 @router.post("")
 async def deploy(context: ContextOf, module: Name, wanted: Deploy) -> Response:
-    """Read the module's code again and deploy it; answers with the plan of what changes."""
+    """Read the module's code again and deploy it; answers with the plan of what changes.
+
+    Unless it was a dry run, each topology's state is told too: what was paused stays so.
+    """
     context.app(module)
     deployer = context.deployer(module)
-    plan, app = await context.in_waiting_thread(
+    plan = await context.in_waiting_thread(
         partial(deployer, remove=tuple(wanted.remove), dry_run=wanted.dry_run)
     )
-    if app is not None:
-        context.apps[module] = app
-    return answer({**plan, "dry_run": wanted.dry_run})
+    done = {**plan, "dry_run": wanted.dry_run}
+    if not wanted.dry_run:
+        status = await context.in_thread(context.app(module).status)
+        done["topologies"] = {
+            name: {"state": each["state"], "paused": each.get("paused")}
+            for name, each in status["topologies"].items()
+        }
+    return answer(done)

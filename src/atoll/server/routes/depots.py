@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import anyio.to_thread
 from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from atoll.codec.records import Checked, RecordCodec
 from atoll.ddl import to_ddl
 from atoll.server.body import BodyFile, drain
-from atoll.server.context import Context, ContextOf, Name, answer
+from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, answer
 from atoll.server.guard import ARROW_STREAM, CSV, JSON, NDJSON, media_type
 from atoll.server.intake import BATCHES_OF, batches_of_json, producer_of
 from atoll.server.ports import AppendedPort, DepotPort, OnInvalid
@@ -33,6 +34,19 @@ _BODY = {
         },
     }
 }
+
+
+Partition = Annotated[str, Field(pattern=r"^[0-9]{1,6}$")]
+"""A depot partition as the name of a JSON member."""
+
+
+class Wait(BaseModel):
+    """What to wait for: by depot partition the offset after the last record, or all there is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ends: dict[Partition, Annotated[int, Field(ge=0)]] | None = None
+    timeout_seconds: float = Field(default=60.0, gt=0, le=WAIT_SECONDS_MAX)
 
 
 @router.get("")
@@ -78,6 +92,20 @@ async def append_records(
     else:
         raise HTTPException(415, f"records cannot be read from {kind}")
     return answer(_appended(appended, context.settings.refusals_max))
+
+
+@router.post("/{depot}/wait")
+async def wait(context: ContextOf, module: Name, depot: Name, wanted: Wait) -> Response:
+    """Answer when all topologies of the module that read the depot have committed the records.
+
+    Then a query shows what they did: ``{"committed": {topology: microbatch}}``.
+    """
+    ends = None if wanted.ends is None else {int(part): at for part, at in wanted.ends.items()}
+    waiting = partial(
+        context.app(module).wait_committed, depot, ends, timeout_seconds=wanted.timeout_seconds
+    )
+    committed = await anyio.to_thread.run_sync(waiting, limiter=context.wait_limiter)
+    return answer({"committed": dict(committed)})
 
 
 async def _append_streamed(

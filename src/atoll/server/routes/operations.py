@@ -2,20 +2,61 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from atoll.server.context import ContextOf, answer
+from atoll.errors import DamageError
+from atoll.server.context import Context, ContextOf, answer
+from atoll.server.problems import problem_for
 
 __all__ = ["router"]
+
+_STOPPED = ("failed", "fenced")
 
 router = APIRouter(tags=["operations"])
 
 
 @router.get("/healthz")
-async def health() -> Response:
-    """Answers while the service is able to answer; asks no module, so it never waits."""
+async def health(context: ContextOf) -> Response:
+    """Whether the service is able to answer and its modules run; it never waits for one.
+
+    A module that should run and does not makes it a 503 that says why.
+    """
+    failures = {name: app.failure for name, app in context.apps.items()}
+    stopped = {name: problem_for(why) for name, why in failures.items() if why is not None}
+    if stopped:
+        return answer({"status": "stopped", "modules": stopped}, status=503)
     return answer({"status": "ok"})
+
+
+@router.get("/readyz")
+async def readiness(context: ContextOf) -> Response:
+    """Whether all topologies go on and nothing is lost: 200, or 503 with the reasons."""
+    reasons = await context.in_thread(_reasons, context)
+    return answer({"ready": not reasons, "reasons": reasons}, status=503 if reasons else 200)
+
+
+def _reasons(context: Context) -> list[dict[str, Any]]:
+    """What keeps the modules from being ready: what has stopped, and what is damaged."""
+    found = []
+    for name, app in context.apps.items():
+        if app.failure is not None:
+            found.append({"module": name, **problem_for(app.failure)})
+            continue
+        for topology in app.topologies():
+            status = app.topology(topology).status()
+            stopped = [status["error"]] if status["state"] in _STOPPED else []
+            damaged = [
+                each for each in status.get("warnings", ()) if each["code"] == DamageError.code
+            ]
+            found += [
+                {"module": name, "topology": topology, **each}
+                for each in (*stopped, *damaged)
+                if each
+            ]
+    return found
 
 
 @router.get("/metrics")

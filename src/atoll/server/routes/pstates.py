@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
+import anyio.to_thread
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict
 
 from atoll import path as paths
 from atoll import schema
-from atoll.errors import PathError
-from atoll.server.context import ContextOf, Name, answer
+from atoll.errors import PathError, UsageError
+from atoll.server.context import WAIT_SECONDS_MAX, ContextOf, Name, answer
 from atoll.server.ports import PStatePort
 
 __all__ = ["router"]
@@ -20,6 +22,10 @@ router = APIRouter(prefix="/v1/modules/{module}/pstates", tags=["pstates"])
 
 AsOf = Annotated[int | None, Query(ge=0)]
 """The microbatch after which the state is wanted; the last one when absent."""
+
+
+FreshSeconds = Annotated[float | None, Query(gt=0, le=WAIT_SECONDS_MAX)]
+"""How long to wait for what was appended before; not at all when absent."""
 
 
 class Selection(BaseModel):
@@ -53,13 +59,27 @@ async def get_pstate(context: ContextOf, module: Name, pstate: Name) -> Response
 
 @router.post("/{pstate}/select")
 async def select(
-    context: ContextOf, module: Name, pstate: Name, wanted: Selection, as_of: AsOf = None
+    context: ContextOf,
+    module: Name,
+    pstate: Name,
+    wanted: Selection,
+    as_of: AsOf = None,
+    fresh_seconds: FreshSeconds = None,
 ) -> Response:
     """Values at the last commit: ``{"values": [...]}``, or ``{"value": ...}`` with ``one``.
 
-    With ``as_of`` they are those after an earlier microbatch.
+    With ``as_of`` they are those after an earlier microbatch. With ``fresh_seconds`` it waits, at
+    most so long, until all is processed that the depots of the PState's topology hold now.
     """
-    found = context.app(module).pstate(pstate)
+    app = context.app(module)
+    found = app.pstate(pstate)
+    if fresh_seconds is not None:
+        if as_of is not None:
+            raise UsageError(
+                "an earlier state is never fresh", hint="leave as_of or fresh_seconds out"
+            )
+        waiting = partial(app.wait_fresh, pstate, timeout_seconds=fresh_seconds)
+        await anyio.to_thread.run_sync(waiting, limiter=context.wait_limiter)
     return answer(await context.in_thread(_select, found, wanted, as_of))
 
 

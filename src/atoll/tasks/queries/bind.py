@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,12 +10,15 @@ import pyarrow as pa
 from atoll.dataflow import operators as op
 from atoll.dataflow.queries import asked_by
 from atoll.dataflow.usercode import check_columns, placed
+from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError
 from atoll.tasks.bind import emitted_schema, lookup_terminal
 from atoll.tasks.bind_fold import fold_terminal
 from atoll.tasks.columns import python_only
 from atoll.tasks.program import AskTerminal
 from atoll.tasks.queries import columns
+from atoll.tasks.queries.answers import answered_columns, check_answer
+from atoll.tasks.queries.bare import is_bare, known_columns, shown
 from atoll.tasks.queries.reads import asking, folding, looking_up, selecting
 from atoll.tasks.queries.run import BoundQuery, BoundStep, Reading, Run
 
@@ -37,7 +40,9 @@ def bind_queries(
     Raises:
         DeclarationError: When a column is missing, a type does not fit, or a query is unknown.
     """
-    return {name: _Binding(graph, graphs, specs).bound() for name, graph in graphs.items()}
+    bound = {name: _Binding(graph, graphs, specs).bound() for name, graph in graphs.items()}
+    _check_answers((step for graph in graphs.values() for step in graph.operators), bound)
+    return bound
 
 
 def ask_terminal(
@@ -64,6 +69,8 @@ def ask_terminal(
     check_asked(step, rows, graph.queries)
     asked = asked_by(graph)
     queries = {name: _Binding(query, graph.queries, specs).bound() for name, query in asked.items()}
+    steps = (each for query in asked.values() for each in query.operators)
+    _check_answers((step, *steps), queries)
     return AskTerminal(*common, rows, emitted, step.query, step.arguments, step.added, queries)
 
 
@@ -89,24 +96,19 @@ class _Binding:
         needed = _needed(returned.operator)
         steps = []
         for operator in graph.operators:
-            schema, run = self._step(operator)
+            schema, run = _without_stand_in(*self._step(operator))
             self.schemas[operator] = schema
             with placed(operator.place):
-                check_columns(schema.names)
+                check_columns(known_columns(schema).names)
             _check_names(schema, operator)
             if operator in needed:
                 steps.append(BoundStep(operator, schema, run))
-        end = self.schemas[returned.operator]
-        if returned.column is not None and returned.column not in end.names:
-            raise DeclarationError(
-                f"query {graph.name!r} returns the column {returned.column!r}, which its rows do "
-                "not have",
-                hint=f"they have {', '.join(end.names) or 'none'}",
-                declared=returned.place,
-            )
+        answer = answered_columns(graph, returned, self.schemas[returned.operator])
         arguments = graph.operators[0]
         assert isinstance(arguments, op.Arguments)
-        return BoundQuery(graph.name, graph.parameters, arguments.schema, tuple(steps), returned)
+        return BoundQuery(
+            graph.name, graph.parameters, arguments.schema, tuple(steps), returned, answer
+        )
 
     def _step(self, operator: op.Operator) -> tuple[pa.Schema, Run]:
         inputs = [self.schemas[each] for each in operator.inputs]
@@ -163,21 +165,23 @@ def check_asked(step: op.Ask, rows: pa.Schema, queries: Mapping[str, QueryGraph]
     assert isinstance(first, op.Arguments)
     for name, column in given.items():
         if column not in rows.names or rows.field(column).type != first.schema.field(name).type:
-            found = rows.field(column).type if column in rows.names else "missing"
+            found = type_in_words(rows.field(column).type) if column in rows.names else "missing"
             raise DeclarationError(
-                f"query {step.query!r} takes {name!r} as {first.schema.field(name).type}, and "
-                f"the column {column!r} is {found}",
-                hint=f"the rows before have {', '.join(rows.names)}",
+                f"query {step.query!r} takes {name!r} as "
+                f"{type_in_words(first.schema.field(name).type)}, and the column {column!r} is "
+                f"{found}",
+                hint=f"the rows before have {shown(rows)}",
                 declared=step.place,
             )
     asked.check()
-    returned = asked.returned
-    if returned is not None and returned.column is not None and len(step.added) != 1:
-        raise DeclarationError(
-            f"query {step.query!r} returns one column, and emits= names {len(step.added)}",
-            hint='name one: emits="total long"',
-            declared=step.place,
-        )
+
+
+def _check_answers(steps: Iterable[op.Operator], queries: Mapping[str, BoundQuery]) -> None:
+    """Hold that each step that asks declares columns which the answer fills."""
+    for step in steps:
+        if isinstance(step, op.Ask):
+            asked = queries[step.query]
+            check_answer(step, asked.returned, asked.answers)
 
 
 def _check_names(schema: pa.Schema, step: op.Operator) -> None:
@@ -206,9 +210,21 @@ def _same(tables: list[pa.Table], _reading: Reading) -> pa.Table:
     return tables[0]
 
 
+def _without_stand_in(schema: pa.Schema, run: Run) -> tuple[pa.Schema, Run]:
+    """A step whose rows have columns of their own, so that nothing has to stand in for them."""
+    known = known_columns(schema)
+    if is_bare(schema) or len(known) == len(schema):
+        return schema, run
+    return known, lambda tables, reading: run(tables, reading).select(known.names)
+
+
 def _batches(operator: op.BatchOperator) -> Run:
+    seen_whole = isinstance(operator, op.MapBatches)
+
     def run(tables: list[pa.Table], _reading: Reading) -> pa.Table:
         (rows,) = tables
+        if seen_whole and is_bare(rows.schema):
+            rows = rows.select([])
         batches = operator.run(iter(rows.to_batches()), rows.schema)
         return pa.Table.from_batches(list(batches), operator.schema([rows.schema]))
 

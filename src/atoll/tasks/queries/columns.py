@@ -16,7 +16,10 @@ import pyarrow.compute as pc
 from atoll.dataflow import operators as op
 from atoll.dataflow.grouping import group
 from atoll.dataflow.operators.columns import bare_column, named
+from atoll.dataflow.usercode import NO_COLUMN
+from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError
+from atoll.tasks.queries.bare import shown
 
 __all__ = ["distinct", "explode", "exploded_schema", "join", "joined_schema", "project"]
 __all__ += ["projected_schema", "projections", "taken", "union"]
@@ -54,10 +57,10 @@ def _operand(expression: str, rows: pa.Schema, step: op.Operator) -> str | pa.Sc
 
 
 def _column(rows: pa.Schema, name: str, step: op.Operator) -> pa.DataType:
-    if name not in rows.names:
+    if name not in rows.names or name == NO_COLUMN:
         raise DeclarationError(
             f"{step.title} uses the column {name!r}, which the rows before it do not have",
-            hint=f"they have {', '.join(rows.names) or 'none'}",
+            hint=f"they have {shown(rows)}",
             declared=step.place,
         )
     return rows.field(name).type
@@ -119,7 +122,7 @@ def exploded_schema(step: op.Explode, rows: pa.Schema) -> pa.Schema:
     else:
         raise DeclarationError(
             f"explode of {step.expression} needs a column of arrays, or of maps and two names",
-            hint=f"the columns are {rows.names}; other values come apart with flat_map",
+            hint=f"the columns are {shown(rows)}; other values come apart with flat_map",
             declared=step.place,
         )
     return pa.schema([*(field for field in rows if field.name not in step.names), *added])
@@ -175,8 +178,8 @@ def joined_schema(step: op.Join, left: pa.Schema, right: pa.Schema) -> pa.Schema
     for name in step.names:
         if _column(left, name, step) != _column(right, name, step):
             raise DeclarationError(
-                f"join compares {name!r} of type {left.field(name).type} with one of type "
-                f"{right.field(name).type}",
+                f"join compares {name!r} of type {type_in_words(left.field(name).type)} with one "
+                f"of type {type_in_words(right.field(name).type)}",
                 hint="bring both to one type with map",
                 declared=step.place,
             )

@@ -123,6 +123,8 @@ class BoundQuery:
     steps: tuple[BoundStep, ...]
     """Those that the answer needs, each after its inputs."""
     returned: Returned
+    answers: pa.Schema
+    """The columns of the rows that it answers with."""
 
     def rows(self, arguments: Mapping[str, Any], reading: Reading) -> list[dict[str, Any]]:
         """The rows that are returned, of the columns that are.
@@ -138,9 +140,7 @@ class BoundQuery:
             reading.check()
             inputs = [done[each] for each in step.operator.inputs]
             done[step.operator] = step.run(inputs or [pa.Table.from_batches([first])], reading)
-        table = done[self.returned.operator]
-        if self.returned.column is not None:
-            table = table.select([self.returned.column])
+        table = done[self.returned.operator].select(self.answers.names)
         if self.returned.rows == "one" and table.num_rows > 1:
             raise QueryError(
                 f"query {self.name!r} came to {table.num_rows} rows, and it returns one",

@@ -1,0 +1,190 @@
+"""Every file of a root that holds all that a root can hold: a flipped byte is never passed over.
+
+The kinds of files are enumerated: one that is not known here fails the test, so that whoever adds
+a kind has to say who checks it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+
+import atoll
+from atoll import Map, agg, start
+from atoll.depot import Producer
+from atoll.errors import DamageError
+from atoll.fsck.root import check_root
+from atoll.storage.local import LocalStore
+from atoll.storage.places import Places, check_identity, share
+
+FIRST = start.beginning()
+NUMBER = r"\d{20}"
+CHECKED = {
+    "identity": "meta/identity",
+    "epoch": rf"\w+/epochs/{NUMBER}",
+    "deployment": rf"\w+/deployments/{NUMBER}",
+    "cluster revision": rf"\w+/cluster/{NUMBER}",
+    "options": rf"\w+/options/{NUMBER}",
+    "segment": rf"\w+/depots/\w+/segments/{NUMBER}\.seg",
+    "claim": rf"\w+/depots/\w+/writers/{NUMBER}",
+    "retained": rf"\w+/depots/\w+/retained/{NUMBER}",
+    "commit": rf"\w+/\w+/commits/{NUMBER}",
+    "commit of a later timeline": rf"\w+/\w+/commits-\d+/{NUMBER}",
+    "plan": rf"\w+/\w+/plans/{NUMBER}",
+    "plan of a later timeline": rf"\w+/\w+/plans-\d+/{NUMBER}",
+    "timeline": rf"\w+/\w+/timelines/{NUMBER}",
+    "log": rf"\w+/\w+/logs/[\w-]+/{NUMBER}.*",
+    "checkpoint": rf"\w+/\w+/checkpoints/[\w-]+/{NUMBER}.*",
+    "appended rows": rf"\w+/\w+/appends/.*{NUMBER}.*",
+    "staged rows": rf"\w+/\w+/staged/{NUMBER}.*",
+}
+"""Each kind of file that holds something, by its place below the root."""
+
+EMPTY = {"pin": r"\w+/\w+/pins/.*"}
+"""Kinds whose name says everything."""
+
+
+def shop(columns="item string, price long"):
+    """Two depots, one with retention, one appended to by the topology; steps that stage rows."""
+    module = atoll.Module("shop")
+    sales = module.depot("sales", columns, partition_by="item", partitions=2, retain_records=5)
+    dear = module.depot("dear", "item string, price long", partition_by="item", partitions=1)
+    options = {"pstate.checkpoint.interval.commits": 2, "pstate.history.microbatches": 3}
+    mb = module.microbatch("mb", vnode_count=2, options=options)
+    totals = mb.pstate("totals", Map(str, int))
+    seen = mb.pstate("seen", Map(str, int))
+
+    def note(row, seen):
+        seen[row.item] = seen.get(row.item, 0) + 1
+        yield {"item": row.item, "price": row.price}
+
+    rows = mb.source(sales, start_from=FIRST)
+    rows = rows.process(note, key="item", states=[seen], emits="item string, price long")
+    rows.aggregate(totals["item"], agg.sum("price"))
+    rows.append_to(dear)
+    return module
+
+
+def till():
+    """Reads the other module's depot and PState."""
+    module = atoll.Module("till")
+    dear = module.mirror_depot("shop", "dear", "item string, price long")
+    totals = module.mirror_pstate("shop", "totals", Map(str, int))
+    mb = module.microbatch("mb", vnode_count=1)
+    highest = mb.pstate("highest", Map(str, int))
+    rows = mb.source(dear, start_from=FIRST).lookup(totals["item"], "total")
+    rows.aggregate(highest["item"], agg.max("total"))
+    return module
+
+
+def life(root, number, *, last=False):
+    """One start of both modules: some appends and microbatches, and whatever leaves a file."""
+    with atoll.LocalCluster(root, engine="inline") as cluster:
+        app, other = cluster.deploy(shop()), cluster.deploy(till())
+        topology = app.topology("mb")
+        for part in range(2):
+            before = topology.status()["processed"]
+            rows = [{"item": f"i{n}", "price": n} for n in range(6)]
+            app.depot("sales").append(rows, producer=Producer("p", 2 * number + part))
+            topology.wait_processed(before + 6)
+        app.options.set("depot.max.fetch", 10 + number)
+        other.topology("mb").wait_processed(topology.status()["processed"])
+        other.topology("mb").pause()  # it reads nothing of what is taken back
+        if last:  # rows that were appended to a depot stay named until they are delivered
+            topology.rollback(topology.status()["committed"] - 2, keep_appended=True)
+            topology.resume()
+            topology.wait_processed(12 * (number + 1))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A root after three lives and a rollback."""
+    root = tmp_path_factory.mktemp("rich") / "root"
+    for number in range(3):
+        life(root, number, last=number == 2)
+    share(LocalStore(root))
+    return root
+
+
+def files_of(root):
+    """What lasts: the vnode stores in ``local`` are a cache, and compared by ``--stores``."""
+    found = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+    return sorted(name for name in found if not name.startswith("local/"))
+
+
+def kind_of(name):
+    """Which kind of file it is."""
+    return [kind for kind, form in {**CHECKED, **EMPTY}.items() if re.fullmatch(form, name)]
+
+
+def named(report):
+    """The files that a report names, without positions in them."""
+    return {each.file.partition(" at byte ")[0] for each in report.findings}
+
+
+def test_the_root_is_rich_and_every_file_in_it_is_of_a_known_kind(built):
+    """It holds every kind that stays after a clean stop, and is sound."""
+    kinds = {name: kind_of(name) for name in files_of(built)}
+    assert {name: found for name, found in kinds.items() if len(found) != 1} == {}
+    stays = {kind for kind in CHECKED if kind != "staged rows"}
+    assert {found[0] for found in kinds.values()} - set(EMPTY) == stays
+    report = check_root(built)
+    assert report.is_sound, report.findings
+
+
+def test_a_flipped_byte_in_any_file_is_named(built, tmp_path):
+    """In a middle byte, and in the first and last of the newest of a kind in its folder.
+
+    What nobody needs is named as left over.
+    A damage shows as the file's own, or as what follows from it: a depot that ends too early.
+    """
+    root = shutil.copytree(built, tmp_path / "root")
+    missed = []
+    names = files_of(root)
+    newest = {name.rpartition("/")[0]: name for name in names}.values()
+    for name in names:
+        path = root / name
+        whole = path.read_bytes()
+        ends = {0, len(whole) - 1} if name in newest else set()
+        for at in sorted({len(whole) // 2, *ends}) if whole else ():
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :])
+            found = named(check_root(root))
+            depot = name.partition("/segments/")[0]
+            if name not in found and depot not in found:
+                missed.append((name, at))
+        path.write_bytes(whole)
+    assert missed == []
+
+
+@pytest.mark.parametrize("depot", ["sales", "dear"])
+def test_a_start_with_a_damaged_claim_says_which_depot_and_file(built, tmp_path, depot):
+    """And what to do about it, which works."""
+    root = shutil.copytree(built, tmp_path / "root")
+    (root / "meta/identity").unlink()  # so that what the test caches lies in its own folder
+    claim = max((root / f"shop/depots/{depot}/writers").iterdir())
+    claim.write_bytes(claim.read_bytes()[:-1] + b"\xff")
+    with atoll.LocalCluster(root, engine="inline") as cluster:
+        with pytest.raises(DamageError, match=f"who writes depot '{depot}'") as raised:
+            cluster.deploy(shop())
+        assert raised.value.context == {"depot": depot, "file": str(claim)}
+    claim.unlink()
+    with atoll.LocalCluster(root, engine="inline") as cluster:
+        app = cluster.deploy(shop())
+        before = app.topology("mb").status()["processed"]
+        app.depot("sales").append([{"item": "i1", "price": 1}])
+        app.topology("mb").wait_processed(before + 1)
+    assert check_root(root).is_sound
+
+
+def test_an_identity_of_an_earlier_version_is_as_good(tmp_path):
+    """It had no checksum; one that is too short is damaged."""
+    store = LocalStore(tmp_path)
+    store.create("meta/identity", bytes(range(16)))
+    check_identity(store)
+    assert Places.of(store).identity == share(store).identity is not None
+    (tmp_path / "meta/identity").write_bytes(bytes(15))
+    with pytest.raises(DamageError) as raised:
+        check_identity(store)
+    assert raised.value.context["file"] == "meta/identity"
