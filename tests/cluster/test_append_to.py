@@ -423,3 +423,22 @@ def test_a_depot_of_a_module_of_the_same_name_is_refused(inline):
     with pytest.raises(DeclarationError, match="not of this module") as caught:
         inline.deploy(module)
     assert caught.value.context["declared"].startswith("test_append_to.py:")
+
+
+def test_rows_of_two_column_steps_keep_apart(tmp_path):
+    """Spark may run the tasks behind both as one; each writes files of its own all the same."""
+    module = atoll.Module("two-ways")
+    orders, big = module.depot("orders", ORDERS), module.depot("big", ORDERS)
+    mb = module.microbatch("mb")
+    totals = mb.pstate("totals", Map(str, int))
+    source = mb.source(orders)
+    both = source.select("k", "n + 1 AS n").union(source.where("n > 1").select("k", "n * 10 AS n"))
+    both.append_to(big)
+    both.materialize().aggregate(totals["k"], agg.sum("n"))
+    with LocalCluster(tmp_path / "root", engine="spark", parallelism=2) as cluster:
+        app = cluster.deploy(module)
+        app.depot("orders").append([{"k": "a", "n": n} for n in range(6)])
+        app.topology("mb").wait_processed(6, timeout_seconds=180)
+        expected = [*range(1, 7), 20, 30, 40, 50]
+        assert sorted(row["n"] for row in _rows(app.depot("big"))) == expected
+        assert app.pstate("totals").get("a") == sum(expected)

@@ -64,9 +64,9 @@ def _job_faults(
         return
     ran = sorted(manifest.unit for manifest in job.manifests)
     if ran != sorted(units):
-        yield Fault(
-            f"actors of the units {ran} reported, not of {sorted(units)}", len(units), len(ran)
-        )
+        odd = next(unit for unit in (*units, *ran) if ran.count(unit) != units.count(unit))
+        what = f"actors of the units {ran} reported, not of {sorted(units)}"
+        yield Fault(what, units.count(odd), ran.count(odd), unit=odd)
         return
     if len(set(job.tokens)) != len(ran):
         yield Fault("actors reported under tokens of their own", len(ran), len(set(job.tokens)))

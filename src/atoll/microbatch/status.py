@@ -140,6 +140,7 @@ class Status:
             "epoch": state.epoch,
             "step": state.step.name.lower(),
             "processed": published.processed,
+            "rows": [msgspec.structs.asdict(each) for each in published.rows],
             "lag": {
                 depot: [
                     end - at

@@ -25,7 +25,7 @@ from atoll.spark.shipping import Shipped
 from atoll.tasks.actor import run_actor
 from atoll.tasks.attempt import check_reads, described
 from atoll.tasks.careful import Refusing
-from atoll.tasks.chain import feed, feed_splits, packers_of, run_steps
+from atoll.tasks.chain import feed, feed_splits, packed_alone, packers_of, run_steps
 from atoll.tasks.charts import step_charts
 from atoll.tasks.exchange import INLINE_BYTES_MAX, Blob, failure_file, park, unwrap, wrap
 from atoll.tasks.handing_over import RECEIPTS, receipt_of_rejects
@@ -279,12 +279,8 @@ class DirectTask(_Task):
         """The actor's number is this task's number."""
         for actor in _indices(batches):
             try:
-                program, spec, job = self.parts()
-                unit = program.units[actor]
-                packers = packers_of(program, spec)
-                for index in range(len(spec.splits)):
-                    feed_splits(program, spec, job.chains, index, packers)
-                blobs: list[Blob] = [(tag, 0, rows) for _, tag, rows in packers.parcels(only=unit)]
+                program, spec, _ = self.parts()
+                blobs = packed_alone(program, spec, program.units[actor])
             except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
                 blobs = [(_FAILED, 0, pa.py_buffer(_failure(error)))]
             yield _manifest(_acted(self.shipped, actor, blobs))

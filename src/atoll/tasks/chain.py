@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from atoll.tasks.appending import AppendPacker
 from atoll.tasks.careful import FIRST
+from atoll.tasks.exchange import Blob
 from atoll.tasks.fold import group_mapping
 from atoll.tasks.handing_over import Packers
 from atoll.tasks.observing import ObservePacker
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from atoll.placement.mapping import Mapping as OwnerMapping
     from atoll.tasks.program import JobSpec, Program, TaskChain, Terminal
 
-__all__ = ["feed", "feed_splits", "mapping_of", "packers_of", "run_steps"]
+__all__ = ["feed", "feed_splits", "mapping_of", "packed_alone", "packers_of", "run_steps"]
 
 
 AnyPacker = Packer | AppendPacker | SpreadPacker | RejectPacker | ObservePacker
@@ -98,6 +99,14 @@ def feed_splits(
         fed = [chain for chain in chains if chain.origin == split.origin]
         if fed:
             feed(program, spec, list(read_split(program, split, packers.read)), fed, packers)
+
+
+def packed_alone(program: Program, spec: JobSpec, unit: int) -> list[Blob]:
+    """What an actor packs for itself that reads all splits, and keeps the rows of its unit."""
+    packers = packers_of(program, spec)
+    for index in range(len(spec.splits)):
+        feed_splits(program, spec, program.jobs[spec.job].chains, index, packers)
+    return [(tag, 0, rows) for _, tag, rows in packers.parcels(only=unit)]
 
 
 def feed(

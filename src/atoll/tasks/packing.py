@@ -132,8 +132,9 @@ class Packer:
     def _fold(self) -> None:
         """Fold what was collected; a key's partial aggregates stay in the order of its rows."""
         with self.terminal.blamed():
-            rows = _with_keys(self.terminal, pa.Table.from_batches(self.batches).combine_chunks())
-            self.counts.left_out += self._rows - rows.num_rows
+            rows = pa.Table.from_batches(self.batches).combine_chunks()
+            rows, left_out = _with_keys(self.terminal, rows)
+            self.counts.left_out += left_out
             if self.refusing is not None:
                 self._sift(rows, self.refusing)
                 self.counts.aside = self.refusing.count
@@ -267,12 +268,17 @@ def _elements_of(terminal: Terminal) -> tuple[KeyElement, ...]:
     return ()
 
 
-def _with_keys(terminal: Terminal, rows: pa.Table) -> pa.Table:
-    """The rows without those that add nothing, because a key is null that none can be."""
+def _with_keys(terminal: Terminal, rows: pa.Table) -> tuple[pa.Table, int]:
+    """The rows without those that add nothing, because a key is null that none can be.
+
+    And how many these are.
+    """
+    left_out = 0
     for element in _elements_of(terminal):
         if element.skips_null and rows.column(element.column).null_count:
+            left_out += rows.column(element.column).null_count
             rows = rows.filter(rows.column(element.column).is_valid()).combine_chunks()
-    return rows
+    return rows, left_out
 
 
 def _without_null_keys(terminal: Terminal, rows: pa.Table, refusing: Refusing) -> pa.Table:

@@ -12,6 +12,7 @@ row wrote before it raised is taken back, and what it yielded is dropped.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,8 +53,11 @@ def process(  # noqa: PLR0913  # what an actor knows of a step's surroundings
     rejects: Rejects | None = None,
     flush_entries_max: Mapping[str, int] | None = None,
     firing: Firing | None = None,
+    called: Counter[int] | None = None,
 ) -> pa.Table | None:
     """Run the timers that are due and the rows; the rows emitted, or None when it emits none.
+
+    ``called`` is told by the step's tag with how many rows the function was called.
 
     Raises:
         AtollError: When a function raises and there is nowhere to set the row aside.
@@ -79,6 +83,8 @@ def process(  # noqa: PLR0913  # what an actor knows of a step's surroundings
             run.rows_of_vnode(vnode, handles, limits)
         for handle in handles:
             handle.close()
+    if called is not None:
+        called[terminal.tag] += run.called
     return run.emitted_rows(tracked=terminal.tag in program.tracked)
 
 
@@ -131,6 +137,7 @@ class _Run:
         self.terminal = terminal
         self.rejects = rejects
         self.emitted: list[tuple[_Order, int | None, Any]] = []
+        self.called = 0
         self.positions: dict[int, np.ndarray] = {}
         """The rows of each vnode."""
         self.origins = self.keys = None
@@ -177,6 +184,7 @@ class _Run:
                 if keys is not None:
                     handles[-1].belong_to(next(keys))
                 place = next(places)
+                self.called += 1
                 call(_Calling(self.terminal.function, row, (_ROWS, place, b""), place), handles)
                 for handle, limit in zip(handles, limits, strict=True):
                     if limit is not None and handle.waiting() >= limit:
