@@ -91,17 +91,17 @@ class Service:
         for each in self.hung:
             each.sendall(head.encode())
         for each in self.hung:
-            each.settimeout(20)
+            each.settimeout(120)
             assert b" 100 " in each.recv(100)
 
-    def said(self, text, seconds=30):
+    def said(self, text, seconds=120):
         """Until it has said so."""
         end = time.monotonic() + seconds
         while not any(text in line for line in self.lines):
             assert time.monotonic() < end, self.lines
             time.sleep(0.02)
 
-    def ended(self, seconds=30):
+    def ended(self, seconds=120):
         """Its exit code and all that it said."""
         code = self.process.wait(timeout=seconds)
         self._reader.join()
@@ -155,7 +155,7 @@ def test_a_stop_waits_for_the_microbatch_and_a_second_signal_does_not(service, t
     service.process.send_signal(signal.SIGINT)
     service.said("waiting for microbatch 1 of slow/mb; Ctrl-C again ends at once")
     service.process.send_signal(signal.SIGINT)
-    code, said = service.ended(5)
+    code, said = service.ended()
     assert code == -signal.SIGINT
     assert "stopped" not in said
 

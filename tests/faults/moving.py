@@ -13,10 +13,12 @@ import threading
 from typing import Any
 
 from interpose import Interposer
+from reading import let_read
 from scenario import build, drive, say, state_of, tuned
 
 from atoll import LocalCluster
 from atoll.errors import RescheduleError, UsageError
+from atoll.microbatch.events import Step
 from atoll.placement.change import Change
 
 __all__ = ["live_moving"]
@@ -25,18 +27,29 @@ UNITS = 12
 """Of the worker that stays; the one that comes and goes has four more."""
 
 
-def live_moving(root: str, rounds: int, seed: int, moves: int, number: int = 0) -> None:
+def live_moving(
+    root: str, rounds: int, seed: int, moves: int, number: int = 0, reads: str = ""
+) -> None:
     """Live while so many reschedules are made, or until the storage layer's n-th call.
 
-    Says ``moved`` with the revision after every change that stands.
+    Says ``moved`` with the revision after every change that stands. With a reader's file every
+    attempt of the bank waits until it was read meanwhile, so that each commit is seen.
     """
+
+    def observe(step: Step, _microbatch: int) -> None:
+        bank = threading.current_thread().name.endswith("-bank")
+        if reads and bank and step == Step.PROCESS:
+            let_read(reads)
+
     with contextlib.ExitStack() as stack:
         calls = stack.enter_context(Interposer(root))
         if number:
             calls.on_call = lambda call: call.number == number and say("dying", [call.kind])
             calls.kill_at(number)
         stack.enter_context(tuned())
-        cluster = stack.enter_context(LocalCluster(root, engine="inline", parallelism=UNITS))
+        cluster = stack.enter_context(
+            LocalCluster(root, engine="inline", parallelism=UNITS, observer=observe)
+        )
         app = cluster.deploy(build())
         mover = _Mover(cluster, app, random.Random(seed), moves)
         mover.start()

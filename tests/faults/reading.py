@@ -28,10 +28,10 @@ from atoll.pstate import view as views
 from atoll.pstate.select import select
 from atoll.tasks.inline import InlineExecutor
 
-__all__ = ["Reader", "fail_and_die", "read_until"]
+__all__ = ["Reader", "fail_and_die", "let_read", "read_until"]
 
 READS_PER_ATTEMPT = 4
-_CAP_SECONDS = 60.0
+_CAP_SECONDS = 120.0
 _UNREAD = 7
 
 
@@ -157,7 +157,7 @@ def fail_and_die(root: str, rounds: int, reads: str, die_at: int) -> None:
         outcome = known(executor, plan, *arguments)
         if executor.program.topology != "bank":
             return outcome
-        _let_read(reads)
+        let_read(reads)
         attempt = next(attempts)
         if attempt == die_at:
             say("dying", [plan.id, attempt])
@@ -171,7 +171,7 @@ def fail_and_die(root: str, rounds: int, reads: str, die_at: int) -> None:
     live(root, rounds)
 
 
-def _let_read(reads: str) -> None:
+def let_read(reads: str) -> None:
     """Wait until the reader has read some more."""
     wanted = Path(reads).stat().st_size + READS_PER_ATTEMPT
     end = time.monotonic() + _CAP_SECONDS

@@ -236,7 +236,7 @@ def step(app: Any, rounds: int) -> None:
     for name, depots in (("bank", DEPOTS), ("watch", ALERTS)):
         topology = app.topology(name)
         topology.resume()
-        topology.wait_processed(sum(sum(app.depot(each).end_offsets()) for each in depots), 30)
+        topology.wait_processed(sum(sum(app.depot(each).end_offsets()) for each in depots), 120)
         topology.pause()
     say("done", rounds)
 

@@ -155,7 +155,7 @@ def _runs_again(life: Deploying, *, by_deploying: bool) -> None:
     """By itself, or because it is deployed again."""
     if by_deploying:
         life.cluster.deploy(version(1))
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while life.cluster.stopped:
         assert time.monotonic() < until, life.cluster.stopped[NAME].failure
         time.sleep(0.02)

@@ -24,6 +24,9 @@ THREADS = 8
 RECORDS_MAX = 5
 LOST_SHARE = 0.2
 OLDER_SHARE = 0.05
+LATE = (0, 0)
+"""Which sender's which append finds its depot gone when it comes to it."""
+
 WAIT_SECONDS_MAX = 120
 
 Sent = tuple[int, int]
@@ -43,7 +46,11 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 class World:
-    """A depot that is opened again and again, and what has been read of it."""
+    """A depot that is opened again and again, and what has been read of it.
+
+    Attributes:
+        appended_max: From this count on the senders wait, so that restarts come often enough.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Open it the first time."""
@@ -53,9 +60,10 @@ class World:
             "depot", schema, 3, retention=Retention(records_max=0), segment_bytes_max=64 * 1024
         )
         self.epoch = 1
-        self.depot = Depot(folder, self.spec, 1)
+        self.depot = self.first = Depot(folder, self.spec, 1)
         self.changed = threading.Condition()
         self.appended = 0
+        self.appended_max = 0
         self.counts: Counter[str] = Counter()
         self.errors: list[BaseException] = []
         self.read_to = [0] * 3
@@ -103,6 +111,8 @@ class Sender:
         """Send all, then tell what happened."""
         try:
             for _ in range(self.appends):
+                with self.world.changed:
+                    assert self.world.changed.wait_for(self._may_go_on, WAIT_SECONDS_MAX)
                 self._one()
                 with self.world.changed:
                     self.world.appended += 1
@@ -113,6 +123,9 @@ class Sender:
                 self.world.changed.notify_all()
         with self.world.changed:
             self.world.counts.update(self.counts)
+
+    def _may_go_on(self) -> bool:
+        return self.world.appended < self.world.appended_max or bool(self.world.errors)
 
     def _one(self) -> None:
         """The next append; perhaps its reply is lost; perhaps an older one comes again."""
@@ -132,12 +145,18 @@ class Sender:
             assert self._send(self.random.randrange(len(self.sent))).duplicate
             self.counts["older"] += 1
 
+    def _is_late(self) -> bool:
+        return self.world.depot is not self.world.first or bool(self.world.errors)
+
     def _send(self, sequence: int) -> Any:
         """Send until there is an answer."""
         first, count = self.sent[sequence]
         rows = [{"producer": self.number, "v": first + n} for n in range(count)]
         for _ in range(1000):
             depot = self.world.depot
+            if (self.number, sequence) == LATE and depot is self.world.first:
+                with self.world.changed:  # so that one at least comes to a depot of before
+                    self.world.changed.wait_for(self._is_late, WAIT_SECONDS_MAX)
             try:
                 answer = depot.append(rows, producer=Producer(f"p{self.number}", sequence))
             except (FencedError, DepotError) as error:
@@ -164,6 +183,8 @@ def drive(world: World, seed: int, total: int) -> None:
     while world.appended < expected and not world.errors:
         goal = min(expected, world.appended + random_.randint(step // 2, step))
         with world.changed:
+            world.appended_max = goal + step
+            world.changed.notify_all()
             assert world.changed.wait_for(
                 lambda goal=goal: world.appended >= goal or world.errors, WAIT_SECONDS_MAX
             )

@@ -364,7 +364,7 @@ def test_18_a_source_that_fails_is_waited_for(cluster):
     _check(app, RECORDS)
 
 
-def wait_until(condition, seconds=20.0):
+def wait_until(condition, seconds=120.0):
     """Wait for a condition, with a cap."""
     gate = threading.Event()
     for _ in range(int(seconds / 0.01)):

@@ -51,6 +51,7 @@ def test_under_random_reschedules_and_kills_it_ends_in_the_same_state() -> None:
                     seed=rng.randrange(10**9),
                     moves=MOVES_PER_LIFE,
                     number=0 if last else rng.randrange(calls // 10, calls * 2 // 3),
+                    reads=str(reads),
                 )
                 ended.expect(killed=not last, about=f"life {life + 1}; {about}")
                 told.hear(ended.output)
@@ -66,6 +67,7 @@ def test_under_random_reschedules_and_kills_it_ends_in_the_same_state() -> None:
                 ended = lives.run(
                     "moving:live_moving",
                     root=str(root), rounds=ROUNDS, seed=rng.randrange(10**9), moves=MOVES_PER_LIFE,
+                    reads=str(reads),
                 ).expect(killed=False, about=about)  # fmt: skip
                 moved += len(ended.said("moved"))
         except AssertionError as error:  # what the reader says explains more

@@ -19,7 +19,14 @@ RECORDS = "/v1/modules/key-pairs/depots/numbers/records"
 
 @pytest.fixture
 def address(app):
-    """A running service with short patience."""
+    """A running service."""
+    with serve(create_app(app), bind("127.0.0.1", 0)) as found:
+        yield found
+
+
+@pytest.fixture
+def impatient(app):
+    """A running service with short patience: no sender of this machine is always as fast."""
     application = create_app(app, settings=ServerSettings(chunk_timeout_seconds=0.3))
     with serve(application, bind("127.0.0.1", 0)) as found:
         yield found
@@ -74,9 +81,9 @@ def test_a_sender_that_goes_away_leaves_nothing(address, app):
     assert app.depot("numbers").rows == []
 
 
-def test_a_crawling_sender_is_told_so(address, app):
+def test_a_crawling_sender_is_told_so(impatient, app):
     """408 after the time given; the thread is free again."""
-    with socket.create_connection((address.host, address.port), timeout=60) as connection:
+    with socket.create_connection((impatient.host, impatient.port), timeout=60) as connection:
         connection.sendall(
             f"POST {RECORDS} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n"
             'Connection: close\r\nContent-Type: application/x-ndjson\r\n\r\n{"v": 1}\n'.encode()

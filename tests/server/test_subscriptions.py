@@ -175,8 +175,9 @@ def test_one_who_does_not_read_is_cut_off(app):
         deaf = socket.create_connection((client.base_url.host, client.base_url.port))
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         request = f"GET {ROUTE}?page_entries=100 HTTP/1.1\r\nHost: {client.base_url.host}\r\n\r\n"
+        deaf.settimeout(60)
         deaf.sendall(request.encode())
-        _until(lambda: context.subscriptions)
+        assert deaf.recv(12) == b"HTTP/1.1 200"  # it subscribed, and reads nothing from here on
         _until(lambda: not context.subscriptions)
         deaf.close()
         with client.stream("GET", ROUTE, params={"path": '[["key","bob"]]'}) as response:

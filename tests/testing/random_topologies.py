@@ -120,7 +120,9 @@ def build(case, name="random"):
     streams = []
     for index, node in enumerate(case.nodes):
         inputs = [streams[each] for each in node.inputs]
-        streams.append(_stream(mb, depots, f"running_{index}", node, inputs))
+        before = [each.kind for each in case.nodes[:index]]
+        step_name = f"{node.kind}_{index}" if node.kind != "join" or "join" in before else None
+        streams.append(_stream(mb, depots, step_name, node, inputs))
     for kind, index in case.ends:
         _end(mb, streams[index], kind, f"{kind}_{index}")
     return module
@@ -150,7 +152,8 @@ def _stream(mb, depots, name, node, inputs):
         case "join":
             unique = "right" if node.numbers[0] else None
             right = inputs[1].map(lambda row: {"k": row.k, "m": row.n}, emits="k string, m long")
-            pairs = inputs[0].incremental_join(right, on="k", unique=unique)
+            # of two joins of the same streams nothing but a name tells the state apart
+            pairs = inputs[0].incremental_join(right, on="k", unique=unique, name=name)
             return pairs.map(lambda row: {"k": row.k, "n": row.n * 3 + row.m}, emits=KN)
     return inputs[0].union(inputs[1])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import random_topologies as topologies
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 
 import atoll
 from atoll.testing import TopologyTestDriver
@@ -43,7 +43,21 @@ def _by_itself(case, cluster, name):
     return _read(case, app)
 
 
+_ONE_JOIN = topologies.Node("join", (0, 0), (0,), ordered=False, joined=True)
+_SAME_JOIN_TWICE = topologies.Case(
+    nodes=(topologies.Node("source", numbers=(0,)), _ONE_JOIN, _ONE_JOIN),
+    ends=(("count", 1), ("count", 2)),
+    records=((0, "a", 1), (0, "b", 2), (0, "a", 3)),
+    cuts=(1,),
+    vnodes=1,
+    partitions=1,
+    parallelism=1,
+    limit=1,
+)
+
+
 @given(case=topologies.cases())
+@example(case=_SAME_JOIN_TWICE)
 @settings(max_examples=40, **_SETTINGS)
 def test_the_driver_is_plain_python(case):
     """Equal for every PState of an end."""
