@@ -75,7 +75,12 @@ def _is_unsound(kind: pa.DataType) -> bool:
 
 
 def _is_checked(kind: pa.DataType) -> bool:
-    return bool(pt.is_decimal(kind) or pt.is_integer(kind))
+    return bool(pt.is_decimal(kind) or _is_counted(kind))
+
+
+def _is_counted(kind: pa.DataType) -> bool:
+    """Whether Arrow makes an integer of what it is given: of days and instants, too."""
+    return bool(pt.is_integer(kind) or pt.is_temporal(kind))
 
 
 @lru_cache(maxsize=1024)
@@ -93,8 +98,8 @@ def _is_plain(values: Sequence[Any], kind: pa.DataType) -> bool:
     if pt.is_decimal(kind):
         return _adds_up(values, kind)
     kinds = set(map(type, values)) - {NoneType}
-    if pt.is_integer(kind):
-        return kinds <= {int}
+    if _is_counted(kind):
+        return not any(issubclass(each, float | Decimal) for each in kinds)
     if not _holds(kind, _is_checked):
         return True
     found = [value for value in values if value is not None]
@@ -127,7 +132,7 @@ def _exact(values: Sequence[Any], kind: pa.DataType) -> Sequence[Any]:
     """The values with their decimals at the column's scale; what is of no use is Arrow's to say."""
     if pt.is_decimal(kind):
         return _decimals(values, kind)
-    if pt.is_integer(kind):
+    if _is_counted(kind):
         return _whole(values)
     if pt.is_dictionary(kind) or not _holds(kind, _is_checked):
         return values

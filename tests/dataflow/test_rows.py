@@ -130,6 +130,8 @@ def test_what_does_not_fit_is_the_users_error(emitted, words):
         ("a long", decimal.Decimal("1.5")),
         ("a array<long>", [1, decimal.Decimal("1E999999999")]),
         ("a array<long>", [1.5]),
+        ("a date", decimal.Decimal("1E999999999")),
+        ("a timestamp", decimal.Decimal("1E999999999")),
     ],
 )
 def test_numbers_that_do_not_fit_are_refused(ddl, value):
