@@ -205,6 +205,20 @@ def test_other_keys_are_refused_not_misread(table: tuple, junk: bytes, place: in
     assert all(len(column) == len(damaged) for column in columns)
 
 
+@pytest.mark.parametrize(
+    "exponent", [0, 1, (1 << 31) - 10_000_000, (1 << 31) + 10_000_000, 2**32 - 1]
+)
+@pytest.mark.parametrize("sign", [False, True])
+def test_a_damaged_exponent_is_refused(exponent: int, sign: bool) -> None:
+    """Bytes that say ``1E-10000000`` ended the process where they became a column."""
+    kinds = [Scalar("decimal")]
+    key = encode_key((Decimal("-1.5") if sign else Decimal("1.5"),), kinds)
+    damaged = key[:2] + exponent.to_bytes(4, "big") + key[6:]
+    assert damaged != key
+    with pytest.raises(StateError, match="fit their columns"):
+        decode_columns([key, damaged], kinds)
+
+
 def test_wide_ints_cannot_be_read_as_columns() -> None:
     """A key may hold an int of any size; a column of int64 refuses it by name."""
     with pytest.raises(StateError, match="int"):

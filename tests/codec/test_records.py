@@ -336,3 +336,59 @@ def test_a_decimal_of_another_scale_is_refused_where_it_does_not_fit():
     checked = codec("n decimal(38, 18)").from_arrow(table)
     assert checked.batch.column("n").to_pylist() == [Decimal(1)]
     assert [refusal.line for refusal in checked.refusals] == [1]
+
+
+EXTREMES = ["1E-10000000", "1E-1000", "1E-77", "0E-99999999", "1E10000000", "Infinity", "1.5"]
+"""Of these, zero and 1.5 are decimals that a column can hold."""
+
+
+@pytest.mark.parametrize("shape", ["plain", "list", "map", "struct"])
+def test_decimals_of_any_exponent(shape: str) -> None:
+    """Over every way in, at any depth: the good ones stay, the others are refused by their line."""
+    ddl = (
+        "k string, n "
+        + {
+            "plain": "decimal(38, 18)",
+            "list": "array<decimal(38, 18)>",
+            "map": "map<string, decimal(38, 18)>",
+            "struct": "struct<x: int, d: decimal(38, 18)>",
+        }[shape]
+    )
+    wrapped = {
+        "plain": lambda value: value,
+        "list": lambda value: [Decimal(1), value],
+        "map": lambda value: {"x": value},
+        "struct": lambda value: {"x": 1, "d": value},
+    }[shape]
+    rows = [{"k": text, "n": wrapped(Decimal(text))} for text in EXTREMES]
+    texts = [json.dumps({"k": text, "n": wrapped(text)}, default=str) for text in EXTREMES]
+    cells = [
+        [text, text if shape == "plain" else json.dumps(wrapped(text), default=str)]
+        for text in EXTREMES
+    ]
+    this = codec(ddl)
+    ways = [
+        this.from_rows(rows),
+        this.from_json_lines("\n".join(texts).encode()),
+        this.from_cells(["k", "n"], cells, range(1, len(cells) + 1)),
+        this.from_pandas(pd.DataFrame(rows)),
+    ]
+    good = [rows[3] | {"n": wrapped(Decimal(0))}, rows[6]]
+    for checked in ways:
+        assert good == this.to_rows(checked.batch)
+        expected = f"column n: the value does not fit {ddl.split(' n ')[1]}".replace(", ", ",")
+        found = {line: reason.replace(", ", ",") for line, reason in reasons(checked).items()}
+        assert {1: expected, 2: expected, 3: expected, 5: expected, 6: expected} == found
+
+
+@pytest.mark.parametrize("scale", [-10_000_000, 10_000_000])
+@pytest.mark.parametrize("ddl", ["n decimal(38, 18)", "n double", "n array<decimal(38, 18)>"])
+def test_arrow_decimals_of_a_scale_that_cannot_be(scale: int, ddl: str) -> None:
+    """An Arrow stream may declare any scale; its column is refused before a value is moved."""
+    kind = pa.decimal128(38, scale)
+    column = pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes(16))])
+    if "array" in ddl:
+        column = pa.ListArray.from_arrays([0, 1], column)
+    checked = codec(ddl).from_arrow(pa.table({"n": column}))
+    assert (checked.refused_count, checked.batch.num_rows) == (1, 0)
+    assert "column n: no decimals of the scale" in reasons(checked)[1]

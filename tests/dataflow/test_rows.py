@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll.dataflow.rows import Row, batch_from_rows, row_type, rows_of
+from atoll.ddl import parse_ddl
 from atoll.errors import UserCodeError
 
 
@@ -116,3 +117,24 @@ def test_what_does_not_fit_is_the_users_error(emitted, words):
     assert error.context["operator"] == "flat_map"
     assert error.context["declared"] == "x.py:7"
     assert error.hint
+
+
+@pytest.mark.parametrize(
+    ("ddl", "value"),
+    [
+        ("a decimal(38,18)", decimal.Decimal("1E-10000000")),
+        ("a decimal(38,18)", decimal.Decimal("1E-77")),
+        ("a array<decimal(38,18)>", [decimal.Decimal("1E-10000000")]),
+        ("a map<string, decimal(38,18)>", {"x": decimal.Decimal("1E-10000000")}),
+        ("a struct<x: decimal(38,18)>", {"x": decimal.Decimal("1E-10000000")}),
+        ("a long", decimal.Decimal("1.5")),
+        ("a array<long>", [1, decimal.Decimal("1E999999999")]),
+        ("a array<long>", [1.5]),
+        ("a date", decimal.Decimal("1E999999999")),
+        ("a timestamp", decimal.Decimal("1E999999999")),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(ddl, value):
+    """Arrow cut them, or ended the process; the message names the value."""
+    with pytest.raises(UserCodeError, match=r"E|1\.5"):
+        batch_from_rows([{"a": value}], parse_ddl(ddl), "map", "here")

@@ -13,6 +13,7 @@ from pyarrow import types
 
 from atoll.aggregates.kernels.types import exact_cast
 from atoll.ddl import type_to_ddl
+from atoll.exact_values import sound_decimals
 
 __all__ = ["column_misfit", "fit_rows", "needs_rows"]
 
@@ -28,6 +29,8 @@ def needs_rows(found: pa.DataType, field: pa.Field) -> bool:
 
 def column_misfit(found: pa.DataType, field: pa.Field) -> str | None:
     """Why no value of a column of this type can fit the field, or None."""
+    if not sound_decimals(found):
+        return f"column {field.name}: no decimals of the scale of {found} can be read"
     if found == field.type or types.is_null(found) or types.is_nested(field.type):
         return None
     if types.is_dictionary(found):

@@ -41,6 +41,7 @@ from atoll.codec.keys import (
     decode_element,
 )
 from atoll.errors import StateError
+from atoll.exact_values import exact_array
 from atoll.schema import Scalar
 
 __all__ = ["decode_columns"]
@@ -130,7 +131,7 @@ class _Reader:
     def _decimal(self, scalar: Scalar, cursors: Positions) -> tuple[pa.Array, Positions]:
         buffer = self.data.tobytes()
         pairs = [decode_element(buffer, cursor) for cursor in cursors.tolist()]
-        values = pa.array([value for value, _ in pairs], arrow_type(scalar))
+        values = exact_array([value for value, _ in pairs], arrow_type(scalar))
         return values, np.array([after for _, after in pairs], np.int64)
 
     def _text(

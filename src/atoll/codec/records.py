@@ -27,6 +27,7 @@ from atoll.codec.record_types import converter, record_type
 from atoll.codec.refusals import REFUSALS_KEPT_MAX, Checked, Refusal, Refusals
 from atoll.ddl import type_to_ddl
 from atoll.errors import UsageError
+from atoll.exact_values import exact_array, holds_decimals
 from atoll.python_values import python_rows
 
 __all__ = ["Checked", "RecordCodec", "Refusal"]
@@ -282,7 +283,8 @@ class RecordCodec:
     ) -> pa.Array:
         if convert is not None:
             values = list(map(convert, values))
-        return pa.array(values, arrow_type)
+        make = exact_array if holds_decimals(arrow_type) else pa.array
+        return make(values, arrow_type)
 
     def _late_reason(self, record: Any) -> str:
         for (get, convert, arrow_type), field in zip(self._columns, self.schema, strict=True):

@@ -50,6 +50,8 @@ DAYS_MAX = dt.date.max.toordinal() - _EPOCH_ORDINAL
 
 _DECIMAL_SCALE = 18
 _DECIMAL_DIGITS_MAX = 38
+_DIGITS_READ_MAX = 4_000
+"""Of more, Python makes no int, not even where all but a few are zeros."""
 
 
 def misfit(value: object, scalar: Scalar, *, hint: str | None = None) -> StateError:
@@ -206,6 +208,8 @@ def datetime_of(microseconds: int) -> dt.datetime:
 def _units_of(value: Decimal, scalar: Scalar) -> int:
     """The decimal as its number of 10**-18 units, which must be whole and of 38 digits."""
     sign, digits, exponent = value.as_tuple()
+    if len(digits) > _DIGITS_READ_MAX:
+        raise _too_wide(value, scalar)
     number = int("".join(map(str, digits)) or "0")
     shift = int(exponent) + _DECIMAL_SCALE
     if number and shift > _DECIMAL_DIGITS_MAX:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from atoll.codec.detached import detached
 from atoll.dataflow.usercode import HIDDEN_COLUMN, NO_COLUMN
 from atoll.errors import UserCodeError
+from atoll.exact_values import exact_array
 from atoll.python_values import python_values
 
 __all__ = [
@@ -189,14 +190,10 @@ def batch_from_rows(
 
 
 def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Arrow's array of these values, without its silent cutting of floats to integers."""
-    if pa.types.is_integer(kind) and float in set(map(type, values)):
-        cut = [value for value in values if isinstance(value, float) and not value.is_integer()]
-        if cut:
-            raise ValueError(f"{cut[0]!r} is no whole number")
+    """Arrow's array of these values, each kept exactly; a set is a list there."""
     if _may_hold_sets(kind):
         values = [_ordered(value, kind) for value in values]
-    return pa.array(values, kind)
+    return exact_array(values, kind)
 
 
 @functools.lru_cache(maxsize=256)

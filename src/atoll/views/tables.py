@@ -15,6 +15,7 @@ from atoll.codec.arrow_types import arrow_type
 from atoll.codec.key_decode import decode_columns
 from atoll.codec.keys import decode_key
 from atoll.errors import PathError
+from atoll.exact_values import exact_array
 from atoll.pstate.spec import Position, PStateSpec
 from atoll.pstate.view import PStateView
 from atoll.schema import Map, Node, Scalar, Set, Struct
@@ -86,7 +87,8 @@ def _columns_between_fields(
     """The key columns without the constant names of struct fields."""
     rows = [_map_keys(decode_key(key), spec.node) for key in keys]
     return [
-        pa.array([row[index] for row in rows], arrow_type(kind)) for index, kind in enumerate(kinds)
+        exact_array([row[index] for row in rows], arrow_type(kind))
+        for index, kind in enumerate(kinds)
     ]
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from atoll.aggregates.kernels.types import OPAQUE, column_type, conform, fitted
 from atoll.errors import AtollError, StateError, UserCodeError
+from atoll.exact_values import exact_array
 from atoll.python_values import python_values
 from atoll.schema import Node, Scalar, Struct
 
@@ -196,7 +197,7 @@ def _field_column(values: Sequence[Any], node: Node, packing: Packing, label: st
         return pa.array(packed, OPAQUE)
     try:
         rows = [_arrow_ready(value, node) for value in values] if node.kind == "tuple" else values
-        return pa.array(rows, column_type(node), from_pandas=False)
+        return exact_array(rows, column_type(node), from_pandas=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError) as error:
         raise StateError(
             f"agg.{label} gave a value that is no {node}: {error}",

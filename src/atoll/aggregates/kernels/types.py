@@ -6,13 +6,17 @@ two in step.
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from atoll.ddl import type_in_words
 from atoll.errors import DataError, DeclarationError
+from atoll.exact_values import exact_array, holds_decimals, sound_decimals
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
 if TYPE_CHECKING:
@@ -47,6 +51,11 @@ _COLUMN_TYPES: dict[str, pa.DataType] = {
 }
 
 _is = pa.types
+
+_DIGITS_MAX = 76
+"""Of Arrow's widest decimals."""
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 _KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
     ("bool", _is.is_boolean),
@@ -176,16 +185,39 @@ def fitted(array: pa.Array, node: Node, label: object, packing: Packing | None) 
 
 
 def exact_cast(array: pa.Array, wanted: pa.DataType, *, safe: bool = True) -> pa.Array:
-    """Arrow's cast, which loses the high digits of decimals of more than 38 at another scale.
+    """Arrow's cast, but for decimals of another scale, and for what becomes decimals.
 
-    So their scale is changed with room for 76, and the cast back says which do not fit.
+    Arrow loses the high digits of decimals of more than 38 at another scale, so their scale is
+    changed with room for 76, and the cast back says which do not fit. What needs still more room,
+    is nested or is text goes by way of Python's numbers.
 
     Raises:
         pa.ArrowInvalid: When a value does not fit.
+        pa.ArrowTypeError: When a value that lies in a list, map or struct is of another type.
     """
-    if _is.is_decimal(array.type) and _is.is_decimal(wanted) and array.type.scale != wanted.scale:
-        array = array.cast(pa.decimal256(76, wanted.scale))
+    found = array.type
+    if found == wanted or not (holds_decimals(found) or holds_decimals(wanted)):
+        return array.cast(wanted, safe=safe)
+    if not sound_decimals(found):
+        raise pa.ArrowInvalid(f"no decimals of the scale of {found} can be read")
+    if _is.is_decimal(wanted) and _is.is_decimal(found) and found.scale != wanted.scale:
+        if found.precision + wanted.scale - found.scale > _DIGITS_MAX:
+            return exact_array(array.to_pylist(), wanted)
+        array = array.cast(pa.decimal256(_DIGITS_MAX, wanted.scale))
+    elif _is.is_decimal(wanted) and kind_of(found) == "str":
+        return exact_array([_number(text) for text in array.to_pylist()], wanted)
+    elif _is.is_nested(wanted):
+        return exact_array(array.to_pylist(), wanted)
     return array.cast(wanted, safe=safe)
+
+
+def _number(text: str | None) -> Decimal | None:
+    if text is None:
+        return None
+    with contextlib.suppress(InvalidOperation):  # an exponent that not even Python takes
+        if _NUMBER.fullmatch(text):
+            return Decimal(text)
+    raise pa.ArrowInvalid(f"{text[:80]!r} is no decimal number")
 
 
 def _packed(array: pa.Array, node: Node, packing: Packing | None) -> pa.Array:

@@ -106,12 +106,13 @@ class MapBatches(BatchOperator):
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa
 
+        from atoll.aggregates.kernels.types import exact_cast
         from atoll.ddl import columns_in_words
 
         try:
-            columns = [batch.column(field.name).cast(field.type) for field in self.emitted]
+            columns = [exact_cast(batch.column(f.name), f.type) for f in self.emitted]
             return pa.RecordBatch.from_arrays(columns, schema=self.emitted)
-        except (KeyError, AttributeError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except (KeyError, AttributeError, pa.ArrowException) as error:
             raise UserCodeError(
                 f"a batch emitted by map_batches does not fit what it declares: {error}",
                 hint=f"emit pyarrow.RecordBatch with the columns {columns_in_words(self.emitted)}",
