@@ -90,7 +90,7 @@ def test_a_module_is_drawn():
             "loud",
             "totals",
             """aggregate totals["concat(user, '<b>')"]""",
-            "withcolumns",
+            "columns of aggregate",
             "changes",
             "map",
             "append_to",
@@ -105,7 +105,7 @@ def test_a_module_is_drawn():
     for group in tree.iter("{http://www.w3.org/2000/svg}g"):
         box = group.find("{http://www.w3.org/2000/svg}rect")
         x.setdefault("".join(group[-1].itertext()).split()[0], int(box.get("x")))
-    way = ["sales", "withcolumns", "aggregate", "totals", "changes", "map", "append_to", "loud"]
+    way = ["sales", "columns", "aggregate", "totals", "changes", "map", "append_to", "loud"]
     assert [x[label] for label in way] == sorted({x[label] for label in way})
     assert len(texts(parsed(_module().topologies["again"]._repr_html_()), "text")) == 2
     assert parsed(atoll.Module("empty")._repr_html_()) is not None

@@ -392,7 +392,7 @@ def _line():
 @pytest.mark.parametrize(
     ("emits", "words"),
     [
-        ("k string, n string", "holds BIGINT in column 'n', and the rows hold STRING"),
+        ("k string, n string", "holds long in column 'n', and the rows hold string"),
         ("k string, n long, z int", "has no column 'z'"),
         ("n long", "needs a value in column 'k'"),
     ],

@@ -91,8 +91,8 @@ def test_sql_that_does_not_parse_or_type(cluster):
 def test_types_that_do_not_fit(cluster):
     """Keys, set elements, aggregates and columns that would be there twice."""
     cases = [
-        (lambda m: m.source.aggregate(m.sums["v"], agg.count()), "int64", "key is str"),
-        (lambda m: m.source.lookup(m.sums["v"], "x"), "int64", "key is str"),
+        (lambda m: m.source.aggregate(m.sums["v"], agg.count()), "long", "key is str"),
+        (lambda m: m.source.lookup(m.sums["v"], "x"), "long", "key is str"),
         (lambda m: m.source.process(lambda r, s: None, key="f", states=[m.sums]), "double", "str"),
         (lambda m: m.source.aggregate(m.sums["k"], agg.sum("k")), "needs numbers", "sums"),
         (lambda m: m.source.aggregate(m.sums["k"], agg.sum("f")), "does not fit", "sums"),

@@ -126,7 +126,8 @@ def _label(step: op.Operator) -> str:
     target = getattr(step, "target", None)
     function = getattr(getattr(step, "function", None), "__name__", "")
     detail = target.text if target is not None else function if function != "<lambda>" else ""
-    label = f"{step.title} {detail}".strip()
+    serves = getattr(step, "serves", None)
+    label = f"columns of {serves}" if serves else f"{step.title} {detail}".strip()
     return label if len(label) <= _LABEL_MAX else label[: _LABEL_MAX - 1] + "…"
 
 
