@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from harness import kept_seeds, replay, report, seed, volume
 from sim_process import simulate
+from trial import scratch
 
 FIRST = seed()
 SEEDS = volume(100, 20_000)
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """In memory where there is such a file system: fsync is not what is tested here."""
-    memory = Path("/dev/shm")
-    return memory / f"atoll-simulation-{os.getpid()}" if memory.is_dir() else tmp_path / "world"
+def folder():
+    """A folder that is dropped afterwards, in memory where that is possible."""
+    made = scratch()
+    yield made / "world"
+    shutil.rmtree(made)
 
 
 def test_the_same_seed_gives_the_same_trace(folder):
@@ -29,6 +34,29 @@ def test_the_same_seed_gives_the_same_trace(folder):
         assert one == simulate(each, folder).trace.hexdigest(), f"seed {each}"
         traces.append(one)
     assert len(set(traces)) == len(traces)
+
+
+def test_the_trace_does_not_depend_on_the_hash_seed(folder):
+    """Whatever order sets have in another process: a seed that failed there fails here too."""
+    program = (
+        "import sys, pathlib, sim_process as sim\n"
+        "first, folder = int(sys.argv[1]), pathlib.Path(sys.argv[2])\n"
+        "for seed in range(first, first + 12):\n"
+        "    print(sim.simulate(seed, folder).trace.hexdigest())\n"
+    )
+    traces = [
+        subprocess.run(
+            [sys.executable, "-c", program, str(FIRST), f"{folder}-{hash_seed}"],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for hash_seed in ("1", "2", "3")
+    ]
+    assert len(traces[0]) == 12
+    assert traces[0] == traces[1] == traces[2]
 
 
 def test_no_seed_breaks_what_must_hold(folder):

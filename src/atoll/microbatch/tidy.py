@@ -53,7 +53,7 @@ def drop_below(
             found = read_commit(store, module, topology, commit_id, timelines)
         except NotFoundError:
             continue  # dropped by an earlier life that died before it could say so
-        names = set(files_of(found)) - kept
+        names = _only_of(found, kept)
         for name in names:
             store.delete(name)
         timeline = timelines.of(commit_id)
@@ -128,12 +128,21 @@ def _drop_abandoned_objects(
         commits = commit_objects(store, module, topology, timeline)
         for number in commits.numbers(branch + 1):
             with contextlib.suppress(DamageError, NotFoundError):  # then its files stay
-                for name in set(files_of(decode_commit(commits.read(number)))) - kept:
+                for name in _only_of(decode_commit(commits.read(number)), kept):
                     store.delete(name)
                     dropped += 1
             store.delete(commits.name(number))
         delete_plans_above(store, module, topology, timeline, branch)
     return dropped
+
+
+def _only_of(commit: Commit, kept: set[str]) -> list[str]:
+    """The files that a commit names and no kept one, each once.
+
+    In the commit's order, which a set would not keep: a life that is killed in between leaves the
+    same files whatever Python's hash seed is, so that a failure can be replayed.
+    """
+    return [name for name in dict.fromkeys(files_of(commit)) if name not in kept]
 
 
 def _kept(
