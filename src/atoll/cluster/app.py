@@ -366,6 +366,8 @@ class App:
         last = latest_commit(self.store, self.name, graph.topology)
         settle_commit(self.store, self.name, graph.topology, last)
         executor = self.engine.executor(bound, depots)
+        placement = placement_of(self.cluster.info(), graph.topology)
+        executor.stand_by(placement)
         if last.id:
             drop_orphans(self.store, self.name, graph.topology, last)
         # Nobody commits before the rows of the commit before are delivered: the last owes at most.
@@ -384,7 +386,7 @@ class App:
                 for name, spec in bound.program.pstates.items()
                 if spec.migrations
             },
-            placement=placement_of(self.cluster.info(), graph.topology),
+            placement=placement,
             clocks=bound.program.clocks(),
             ticks=ticks,
         )

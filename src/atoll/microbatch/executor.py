@@ -59,6 +59,9 @@ class Executor(Protocol):
             commit: The last one.
         """
 
+    def stand_by(self, placement: Placement) -> None:
+        """Attempts will run on a placement from now on; returns at once."""
+
     def tune(self, options: Options) -> None:
         """Run the following attempts with these options; called before each."""
 

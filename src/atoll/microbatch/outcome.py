@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from enum import StrEnum
 
 import msgspec
 import pyarrow as pa
@@ -23,6 +24,7 @@ __all__ = [
     "Manifest",
     "Outcome",
     "StagedFile",
+    "Way",
     "failure_of",
     "too_large",
 ]
@@ -101,11 +103,26 @@ class Manifest(msgspec.Struct, frozen=True):
     """What it counted; None where nothing was run."""
 
 
+class Way(StrEnum):
+    """What ran a job's tasks."""
+
+    INLINE = "inline"
+    """The calling process."""
+    SPARK = "spark"
+    """An ordinary Spark job."""
+    STANDING = "standing"
+    """Standing tasks."""
+    MIXED = "mixed"
+    """Spark its column steps, standing tasks its actors."""
+
+
 class JobOutcome(msgspec.Struct, frozen=True):
     """The manifests of one Spark job, one per actor."""
 
     index: int
     manifests: list[Manifest]
+    way: Way | None = None
+    """None for a job that had nothing to do."""
 
     @property
     def failure(self) -> ActorFailure | None:

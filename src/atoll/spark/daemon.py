@@ -29,7 +29,13 @@ __all__ = ["main"]
 
 _Worker = Callable[["socket.socket", bool], int]
 
-_MODULES = ("pandas", "pyspark.worker", "atoll.spark.tasks", "atoll.spark.datasource")
+_MODULES = (
+    "pandas",
+    "pyspark.worker",
+    "atoll.spark.tasks",
+    "atoll.spark.standing.task",
+    "atoll.spark.datasource",
+)
 """Pandas because pyarrow imports it, where it is there, for its first array."""
 
 _KERNELS = "atoll.aggregates.kernels"

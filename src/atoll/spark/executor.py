@@ -12,7 +12,7 @@ from atoll.errors import SparkLostError
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.options import Options
-from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome
+from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome, Way
 from atoll.spark.careful_frames import CarefulFrames, Looking
 from atoll.spark.failures import is_broken
 from atoll.spark.frames import JobFrames
@@ -21,9 +21,12 @@ from atoll.spark.limit import JobLimit
 from atoll.spark.lives import lives
 from atoll.spark.seats import Seats
 from atoll.spark.shipping import ship
+from atoll.spark.standing.jobs import NotReadyError, StandingJob, warm
+from atoll.spark.standing.tasks import standing_tasks
 from atoll.spark.tasks import WarmTask
 from atoll.spark.tracking import Tracking
 from atoll.tasks.attempt import BlockSource, JobSpecs, bytes_of, has_work, row_bytes_of, rows_of
+from atoll.tasks.handing_over import column_origins
 from atoll.tasks.program import JobProgram, JobSpec, Program
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["SparkExecutor"]
 
 _PREPARE_SECONDS_MAX = 30.0
+_MANNED_SECONDS_MAX = 5.0
 _FRAMES_MAX = 32
 _TRANSFER_BYTES_MAX = 16 * 1024 * 1024
 """As depots store them, which may be a quarter of what they take in memory, or less."""
@@ -113,6 +117,7 @@ class SparkExecutor:
         if session is not self.session:
             self._live_on(session)
         self._place(placement)
+        self.standing.want(self, placement)
         self._told.clear()
         done: list[JobOutcome] = []
         with self._limited(timeout_seconds) as limit:
@@ -121,7 +126,7 @@ class SparkExecutor:
                 if not has_work(job, spec):
                     done.append(JobOutcome(job.index, []))
                     continue
-                outcome = JobOutcome(job.index, self._collected(limit, job, spec))
+                outcome = self._ran(limit, job, spec)
                 if outcome.failure is not None:
                     raise AttemptError(outcome.failure)
                 done.append(outcome)
@@ -157,14 +162,25 @@ class SparkExecutor:
             AttemptError: When a task failed or it took long.
         """
         program = self.program.placed(placement)
-        task = WarmTask(ship(program, self.graph), commit.id, commit.timeline)
-        frame = self.seats.tasks(program.units, placement.hosts).mapInArrow(task, "unit int")
+        shipped = ship(program, self.graph)
+        self.standing.want(self, placement)
         limit = self.preparing = JobLimit(self.session, _PREPARE_SECONDS_MAX)
         try:
-            limit.collect(frame)
+            with contextlib.suppress(NotReadyError):
+                posts = self.standing.await_posts(placement, _MANNED_SECONDS_MAX)
+                if posts is not None:
+                    warm(posts, shipped, commit.id, commit.timeline, limit)
+                    return
+            task = WarmTask(shipped, commit.id, commit.timeline)
+            tasks = self.seats.tasks(program.units, placement.hosts)
+            limit.collect(tasks.mapInArrow(task, "unit int"))
         finally:
             self.preparing = None
             limit.end()
+
+    def stand_by(self, placement: Placement) -> None:
+        """Have tasks stand where the first attempt will run; returns at once."""
+        self.standing.want(self, placement)
 
     def tune(self, options: Options) -> None:
         """Run with these options; the program is pickled anew when it depends on what differs."""
@@ -194,6 +210,7 @@ class SparkExecutor:
         tracked = {self.operators[number] for number in self.program.tracked}
         self.columns = Tracking(session, tracked, self.schemas)
         self.seats = Seats(session, fixed=self.seated)
+        self.standing = standing_tasks(session, seated=self.seated)
         self.session = session
 
     @contextlib.contextmanager
@@ -225,19 +242,51 @@ class SparkExecutor:
             )
             self._ship()
 
+    def _ran(self, limit: JobLimit, job: JobProgram, spec: JobSpec) -> JobOutcome:
+        """Run a job on standing tasks if they are ready, else as an ordinary Spark job.
+
+        Column steps are Spark's; what they packed goes to actors of either kind.
+        """
+        posts = self.standing.posts(self.program.placement)
+        if posts is not None:
+            standing = StandingJob(posts, self.program, self.shipped, spec, limit)
+            with contextlib.suppress(NotReadyError):
+                if column_origins(job):
+                    blobs = self._packed(limit, job, spec)
+                    return JobOutcome(job.index, standing.handed(blobs), Way.MIXED)
+                direct = self._is_direct(job, spec)
+                manifests = standing.direct() if direct else standing.packed()
+                return JobOutcome(job.index, manifests, Way.STANDING)
+        return JobOutcome(job.index, self._collected(limit, job, spec), Way.SPARK)
+
+    def _packed(self, limit: JobLimit, job: JobProgram, spec: JobSpec) -> dict[int, list[bytes]]:
+        """What Spark packed for each unit."""
+        blobs: dict[int, list[bytes]] = {}
+        with self._framed(limit, job, spec) as frames:
+            for actor, blob in limit.collect(frames.packed()):
+                blobs.setdefault(self.program.units[actor], []).append(bytes(blob))
+        return blobs
+
     def _collected(self, limit: JobLimit, job: JobProgram, spec: JobSpec) -> list[Manifest]:
+        with self._framed(limit, job, spec) as frames:
+            if self._is_direct(job, spec):
+                return limit.manifests(frames.direct())
+            if not self.seats.fixed:
+                return limit.manifests(frames.exchanged())
+            blobs = limit.collect(frames.packed())
+            return limit.manifests(frames.handed([(row[0], bytes(row[1])) for row in blobs]))
+
+    @contextlib.contextmanager
+    def _framed(self, limit: JobLimit, job: JobProgram, spec: JobSpec) -> Iterator[JobFrames]:
+        """The job's frames, which find the spec beside them."""
+        self.standing.ordinary_job()
         frames = self._frames_of(job, len(spec.splits))
         if isinstance(frames, CarefulFrames):
             frames.looking = Looking(self.program, spec, limit.collect, self._told)
         self.session.conf.set(_TRANSFER, str(self._transfer_rows(spec)))
         try:
             with handing(self.session, self.program, spec):
-                if self._is_direct(job, spec):
-                    return limit.manifests(frames.direct())
-                if not self.seats.fixed:
-                    return limit.manifests(frames.exchanged())
-                blobs = limit.collect(frames.packed())
-                return limit.manifests(frames.handed([(row[0], bytes(row[1])) for row in blobs]))
+                yield frames
         finally:
             if not frames.lasting:
                 frames.release()

@@ -45,14 +45,15 @@ class JobLimit:
         """The time runs from now on."""
         self.context = session.sparkContext
         self.timeout_seconds = timeout_seconds
+        self.until = time.monotonic() + timeout_seconds
+        """When the time is over, by ``time.monotonic()``."""
         self.expired = False
         self.cancelled = False
         self.tag = f"atoll-{uuid.uuid4().hex}"
         self._stages: set[int] = set()
         self._called = threading.Event()
         self._ended = threading.Event()
-        self.context.addJobTag(self.tag)  # a session's own tags end no job here
-        threading.Thread(target=self._guard, name="atoll-job-limit", daemon=True).start()
+        self._guarded = False
 
     def manifests(self, frame: DataFrame) -> list[Manifest]:
         """The manifests that the job's actors return, by unit.
@@ -72,14 +73,25 @@ class JobLimit:
         Raises:
             AttemptError: When Spark gave up, the time was over or :meth:`cancel` was called.
         """
-        if self.expired or self.cancelled:
-            raise AttemptError(self._failure(None))
+        self.check()
+        self._begin()
         try:
             return frame.collect()
         except Exception as error:
             with contextlib.suppress(Exception):  # Spark is gone, and says why in the first error
                 self._await_tasks()
             raise AttemptError(self._failure(error)) from error
+
+    def check(self) -> None:
+        """Raise when the attempt is over.
+
+        Raises:
+            AttemptError: When its time is, or :meth:`cancel` was called.
+        """
+        if time.monotonic() >= self.until:
+            self.expired = True
+        if self.expired or self.cancelled:
+            raise AttemptError(self._failure(None))
 
     def cancel(self) -> None:
         """End the running job, and begin no other. For other threads."""
@@ -90,11 +102,19 @@ class JobLimit:
         """Stop the clock."""
         self._ended.set()
         self._called.set()
-        with contextlib.suppress(Exception):  # Spark is gone, and its tags with it
-            self.context.removeJobTag(self.tag)
+        if self._guarded:
+            with contextlib.suppress(Exception):  # Spark is gone, and its tags with it
+                self.context.removeJobTag(self.tag)
+
+    def _begin(self) -> None:
+        """Before the first Spark job: an attempt that needs none costs Spark nothing."""
+        if not self._guarded:
+            self._guarded = True
+            self.context.addJobTag(self.tag)  # a session's own tags end no job here
+            threading.Thread(target=self._guard, name="atoll-job-limit", daemon=True).start()
 
     def _guard(self) -> None:
-        if not self._called.wait(self.timeout_seconds):
+        if not self._called.wait(max(0.0, self.until - time.monotonic())):
             self.expired = True
         while not self._ended.is_set():
             try:

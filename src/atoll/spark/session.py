@@ -64,8 +64,10 @@ _CLUSTER_SETTINGS = {
 def local_session(parallelism: int) -> SparkSession:
     """The process's Spark session in local mode, started when there is none.
 
+    It has twice as many slots: one for each standing task, and as many for ordinary jobs.
+
     Args:
-        parallelism: How many tasks run at once. A session that runs already keeps its own.
+        parallelism: How many units there are. A session that runs already keeps its slots.
 
     Raises:
         UsageError: When no Java can be found or made.
@@ -77,7 +79,7 @@ def local_session(parallelism: int) -> SparkSession:
         "spark.default.parallelism": str(parallelism),
     }
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    return _session(f"local[{parallelism},4]", settings)
+    return _session(f"local[{2 * parallelism},4]", settings)
 
 
 def cluster_session(master: str, settings: Mapping[str, str]) -> SparkSession:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from atoll.dataflow.graph import Graph
     from atoll.tasks.program import Program
 
-__all__ = ["Shipped", "ship", "ship_function"]
+__all__ = ["Shipped", "is_loaded", "ship", "ship_function"]
 
 _PROGRAMS_KEPT = 32
 
@@ -67,6 +67,11 @@ def ship(program: Program, graph: Graph) -> Shipped:
         for module in modules.values():
             cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
     return Shipped(hashlib.blake2b(data, digest_size=16).hexdigest(), data)
+
+
+def is_loaded(digest: str) -> bool:
+    """Whether this process keeps the program of that digest unpacked."""
+    return digest in _loaded
 
 
 _loaded: OrderedDict[str, Program] = OrderedDict()

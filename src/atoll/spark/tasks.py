@@ -17,7 +17,7 @@ from atoll.dataflow.rows import ORIGIN_FIELD, conformed, rows_of
 from atoll.dataflow.usercode import Rejects
 from atoll.microbatch.accounts import PART_TASKS, STEP_TASKS, RowsRead
 from atoll.microbatch.faults import chain_faults, refuse
-from atoll.microbatch.outcome import ActorFailure, Manifest
+from atoll.microbatch.outcome import Manifest
 from atoll.spark.failures import telling
 from atoll.spark.guarding import GUARD, Guarded
 from atoll.spark.handing import handed_spec
@@ -27,7 +27,14 @@ from atoll.tasks.attempt import check_reads, described
 from atoll.tasks.careful import Refusing
 from atoll.tasks.chain import feed, feed_splits, packed_alone, packers_of, run_steps
 from atoll.tasks.charts import step_charts
-from atoll.tasks.exchange import INLINE_BYTES_MAX, Blob, failure_file, park, unwrap, wrap
+from atoll.tasks.exchange import (
+    Blob,
+    failure_file,
+    failure_in,
+    unwrap,
+    wrapped,
+    wrapped_failure,
+)
 from atoll.tasks.handing_over import RECEIPTS, receipt_of_rejects
 from atoll.tasks.program import JobProgram, JobSpec, Program, TaskChain
 from atoll.tasks.provenance import locating
@@ -61,9 +68,6 @@ TOLD = "__atoll_told"
 TOLD_FIELD = pa.field(TOLD, pa.binary())
 
 MANIFEST_SCHEMA = pa.schema([("manifest", pa.binary())])
-
-_FAILED = -1
-"""The tag of a blob that carries a failure instead of rows."""
 
 _NO_UNIT = -1
 """The unit of a manifest that carries nothing but a failure."""
@@ -160,9 +164,9 @@ class StepTask(_Task):
             task = _beside(*self.chain.numbers)
             blobs = [rows for _, rows in packer.finish()]
             for rows in blobs:
-                yield _told(columns, _wrapped(program, spec, (REJECTS, task), rows))
+                yield _told(columns, wrapped(program, spec, (REJECTS, task), rows))
             receipt = receipt_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
-            yield _told(columns, _wrapped(program, spec, (RECEIPTS, task), receipt))
+            yield _told(columns, wrapped(program, spec, (RECEIPTS, task), receipt))
 
     def _ran(
         self, batches: Iterator[pa.RecordBatch], rejects: Rejects | None, spec: JobSpec
@@ -199,9 +203,9 @@ class RefuseTask(_Task):
             task = _beside(self.step) + self.at * (STEP_TASKS // 2)
             blobs = [rows for _, rows in packer.finish()]
             for rows in blobs:
-                yield _placed(0, _wrapped(program, spec, (REJECTS, task), rows))
+                yield _placed(0, wrapped(program, spec, (REJECTS, task), rows))
             receipt = receipt_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
-            yield _placed(0, _wrapped(program, spec, (RECEIPTS, task), receipt))
+            yield _placed(0, wrapped(program, spec, (RECEIPTS, task), receipt))
 
 
 def _beside(step: int) -> int:
@@ -236,10 +240,10 @@ class PackTask(_Task):
             else:
                 feed(program, spec, list(batches), chains, packers)
             for unit, tag, rows in packers.parcels():
-                blob = _wrapped(program, spec, (tag, sequence), rows)
+                blob = wrapped(program, spec, (tag, sequence), rows)
                 yield _placed(actors[unit], blob)
         except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
-            yield _placed(0, wrap(_FAILED, sequence, pa.py_buffer(_failure(error))))
+            yield _placed(0, wrapped_failure(sequence, described(error)))
 
 
 @dataclass(frozen=True)
@@ -282,8 +286,9 @@ class DirectTask(_Task):
                 program, spec, _ = self.parts()
                 blobs = packed_alone(program, spec, program.units[actor])
             except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
-                blobs = [(_FAILED, 0, pa.py_buffer(_failure(error)))]
-            yield _manifest(_acted(self.shipped, actor, blobs))
+                yield _manifest(Manifest("", _NO_UNIT, failure=described(error)))
+            else:
+                yield _manifest(_acted(self.shipped, actor, blobs))
 
 
 @dataclass(frozen=True)
@@ -303,10 +308,9 @@ class WarmTask:
 
 
 def _acted(shipped: Shipped, actor: int, blobs: list[Blob]) -> Manifest:
-    for tag, _, payload in blobs:
-        if tag == _FAILED and not isinstance(payload, str):
-            failure = msgspec.msgpack.decode(payload, type=ActorFailure)
-            return Manifest("", _NO_UNIT, failure=failure)
+    failure = failure_in(blobs)
+    if failure is not None:
+        return Manifest("", _NO_UNIT, failure=failure)
     try:
         program = shipped.load()
         return run_actor(program, handed_spec(), program.units[actor], blobs)
@@ -322,12 +326,6 @@ def _indices(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
 def _placed(actor: int, blob: bytes) -> pa.RecordBatch:
     columns = [pa.array([actor], pa.int32()), pa.array([blob], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=BLOB_SCHEMA)
-
-
-def _wrapped(program: Program, spec: JobSpec, place: tuple[int, int], rows: pa.Buffer) -> bytes:
-    """A blob of a tag and a sequence number, its rows parked when they are many."""
-    parked = rows.size > INLINE_BYTES_MAX
-    return wrap(*place, park(program, spec.id, rows) if parked else rows)
 
 
 def reader_name(origin: int) -> str:
@@ -350,7 +348,3 @@ def _told(schema: pa.Schema, blob: bytes) -> pa.RecordBatch:
 def _manifest(manifest: Manifest) -> pa.RecordBatch:
     data = pa.array([msgspec.msgpack.encode(manifest)], pa.binary())
     return pa.RecordBatch.from_arrays([data], schema=MANIFEST_SCHEMA)
-
-
-def _failure(error: Exception) -> bytes:
-    return msgspec.msgpack.encode(described(error))

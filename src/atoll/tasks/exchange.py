@@ -11,23 +11,41 @@ from __future__ import annotations
 import shutil
 import struct
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 
 from atoll.errors import StorageError
+from atoll.microbatch.outcome import ActorFailure
 from atoll.storage.local import storage_errors
 from atoll.tasks.staging import staging_folder
 
 if TYPE_CHECKING:
     from atoll.tasks.program import JobSpec, Program
 
-__all__ = ["INLINE_BYTES_MAX", "Blob", "clear", "failure_file", "fetch", "park", "unwrap", "wrap"]
+__all__ = [
+    "INLINE_BYTES_MAX",
+    "Blob",
+    "clear",
+    "failure_file",
+    "failure_in",
+    "fetch",
+    "park",
+    "unwrap",
+    "wrap",
+    "wrapped",
+    "wrapped_failure",
+]
 
 Blob = tuple[int, int, pa.Buffer | str]
 """A terminal's tag, the sequence number of the task that packed it, the rows or their file."""
 
+
+FAILED = -1
+"""The tag of a blob that carries a failure instead of rows."""
 
 INLINE_BYTES_MAX = 64 * 1024
 """Blobs up to this size travel inside the exchange."""
@@ -49,6 +67,25 @@ def unwrap(data: pa.Buffer) -> Blob:
     tag, sequence, named = _HEADER.unpack_from(data)
     body = data.slice(_HEADER.size)
     return tag, sequence, body.to_pybytes().decode() if named else body
+
+
+def wrapped(program: Program, spec: JobSpec, place: tuple[int, int], rows: pa.Buffer) -> bytes:
+    """As :func:`wrap` a blob of a tag and a sequence number, its rows parked when they are many."""
+    parked = rows.size > INLINE_BYTES_MAX
+    return wrap(*place, park(program, spec.id, rows) if parked else rows)
+
+
+def wrapped_failure(sequence: int, failure: ActorFailure) -> bytes:
+    """What a task has for an actor that failed before it had rows."""
+    return wrap(FAILED, sequence, pa.py_buffer(msgspec.msgpack.encode(failure)))
+
+
+def failure_in(blobs: Iterable[Blob]) -> ActorFailure | None:
+    """The first failure among what came for an actor."""
+    for tag, _, payload in blobs:
+        if tag == FAILED and not isinstance(payload, str):
+            return msgspec.msgpack.decode(payload, type=ActorFailure)
+    return None
 
 
 def park(program: Program, microbatch: int, rows: pa.Buffer) -> str:

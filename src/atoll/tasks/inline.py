@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome
+from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome, Way
 from atoll.tasks.actor import run_actor
 from atoll.tasks.attempt import BlockSource, JobSpecs, described, has_work
 from atoll.tasks.chain import feed_splits, packers_of
@@ -78,6 +78,9 @@ class InlineExecutor:
     def prepare(self, placement: Placement, commit: Commit) -> None:
         """Nothing: there is one process, which has run the program."""
 
+    def stand_by(self, placement: Placement) -> None:
+        """Nothing."""
+
     def tune(self, options: Options) -> None:
         """Run with these options."""
         self.specs.options = options
@@ -101,7 +104,7 @@ class InlineExecutor:
             spec = specs.spec(*attempt, job, done)
             work = has_work(job, spec)
             manifests = self._run_job(program, job, spec, limit) if work else []
-            done.append(JobOutcome(job.index, manifests))
+            done.append(JobOutcome(job.index, manifests, Way.INLINE if work else None))
         return Outcome(done)
 
     def _place(self, placement: Placement) -> None:

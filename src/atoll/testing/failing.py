@@ -77,6 +77,10 @@ class FailingExecutor:
         """As the executor does."""
         self.executor.prepare(placement, commit)
 
+    def stand_by(self, placement: Placement) -> None:
+        """As the executor does."""
+        self.executor.stand_by(placement)
+
     def tune(self, options: Options) -> None:
         """As the executor does."""
         self.executor.tune(options)

@@ -1,0 +1,310 @@
+"""Runs a job of an attempt on standing tasks.
+
+As an ordinary Spark job would: reading tasks pack rows for the actors, then each actor takes what
+was packed for it; or, where the rows are few, each actor reads them all and there is one round.
+A job has the posts of all its units to itself while it runs. It ends in one of three ways: with
+the manifests of all actors; with the failure that a task answered, when all tasks have answered;
+or because a task was lost, the time was over or somebody cancelled it, and then the tasks that
+are still at work get a moment to answer before Spark kills them. So nothing of an attempt runs
+any more when it is over, unless it was cancelled.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import select
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from atoll.errors import AccountsError
+from atoll.microbatch.executor import AttemptError
+from atoll.microbatch.outcome import ActorFailure, Manifest
+from atoll.spark.standing.messages import Reply, Request, Work
+from atoll.tasks.handing_over import attempt_of
+
+if TYPE_CHECKING:
+    from atoll.spark.limit import JobLimit
+    from atoll.spark.shipping import Shipped
+    from atoll.spark.standing.messages import Attempt
+    from atoll.spark.standing.post import Post
+    from atoll.spark.standing.wire import Wire
+    from atoll.tasks.program import JobSpec, Program
+
+__all__ = ["NotReadyError", "StandingJob", "warm"]
+
+_TURN_SECONDS_MAX = 1.0
+"""So long a job waits for others; then it is run as an ordinary Spark job beside them."""
+
+_GRACE_SECONDS = 0.5
+"""So long tasks of a failed attempt may go on, as long as Spark gives those of its own jobs."""
+
+_LOOK_SECONDS = 0.1
+_MESSAGE_SECONDS_MAX = 30.0
+_numbers = itertools.count(1)
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Reply)
+
+
+class NotReadyError(Exception):
+    """Not all posts are manned, or others are using them; nothing was begun."""
+
+
+class StandingJob:
+    """One job of one attempt on the posts of its units.
+
+    Args:
+        posts: The post of each unit; several units may share one.
+        program: The topology.
+        shipped: The same, pickled.
+        spec: What the job is to do.
+        limit: How long the attempt may take.
+    """
+
+    def __init__(
+        self,
+        posts: Mapping[int, Post],
+        program: Program,
+        shipped: Shipped,
+        spec: JobSpec,
+        limit: JobLimit,
+    ) -> None:
+        """Nothing is begun."""
+        self.posts = posts
+        self.program = program
+        self.shipped = shipped
+        self.limit = limit
+        self.spec = spec
+        self.attempt = attempt_of(spec)
+        self.pickled = pickle.dumps(spec, pickle.HIGHEST_PROTOCOL)
+
+    def direct(self) -> list[Manifest]:
+        """Actors that read for themselves.
+
+        Raises:
+            NotReadyError: When nothing could be begun.
+            AttemptError: When a task was lost, the time was over or it was cancelled.
+        """
+        with self._turns() as round_:
+            return self._manifests(round_, {unit: [] for unit in self.program.units}, Work.DIRECT)
+
+    def packed(self) -> list[Manifest]:
+        """Rows packed where they are read, then the actors.
+
+        Raises:
+            NotReadyError: As :meth:`direct`.
+            AttemptError: As :meth:`direct`, or when a task could not read or pack.
+        """
+        source = self.program.placement.source
+        with self._turns() as round_:
+            asked = [
+                (self.posts[source[index % len(source)]], self._request(Work.PACK, index))
+                for index in range(len(self.spec.splits))
+            ]
+            blobs: dict[int, list[bytes]] = {unit: [] for unit in self.program.units}
+            for reply in round_.replies(asked):
+                if reply.failure is not None:
+                    raise AttemptError(reply.failure)
+                for unit, blob in reply.blobs:
+                    blobs[unit].append(blob)
+            return self._manifests(round_, blobs, Work.ACT)
+
+    def handed(self, blobs: Mapping[int, list[bytes]]) -> list[Manifest]:
+        """The actors, given blobs that others packed, by unit.
+
+        Raises:
+            NotReadyError: As :meth:`direct`.
+            AttemptError: As :meth:`direct`.
+        """
+        with self._turns() as round_:
+            return self._manifests(round_, blobs, Work.ACT)
+
+    # Inside ---------------------------------------------------------------------------------------
+
+    def _manifests(
+        self, round_: _Round, blobs: Mapping[int, list[bytes]], work: Work
+    ) -> list[Manifest]:
+        units = sorted(self.program.units)
+        asked = [
+            (self.posts[unit], self._request(work, unit, blobs.get(unit, []))) for unit in units
+        ]
+        manifests = []
+        for unit, reply in zip(units, round_.replies(asked), strict=True):
+            manifest = reply.manifest or Manifest("", unit, failure=reply.failure)
+            if manifest.unit != unit:
+                raise AttemptError(_mistaken(f"unit {manifest.unit} answered for unit {unit}"))
+            manifests.append(manifest)
+        return manifests
+
+    def _request(self, work: Work, part: int, blobs: Sequence[bytes] = ()) -> Request:
+        return Request(
+            next(_numbers),
+            work,
+            self.shipped.digest,
+            self.shipped.data,
+            self.pickled,
+            part,
+            list(blobs),
+        )
+
+    @contextmanager
+    def _turns(self) -> Iterator[_Round]:
+        """The posts of all units, for this job alone."""
+        posts = sorted(set(self.posts.values()), key=lambda each: each.key)
+        until = time.monotonic() + _TURN_SECONDS_MAX
+        with ExitStack() as turns:
+            for post in posts:  # all take them in the same order, so nobody waits in a circle
+                self.limit.check()
+                if not post.turn.take(until - time.monotonic()):
+                    raise NotReadyError
+                turns.callback(post.turn.give_back)
+            if not all(post.is_ready() for post in posts):
+                raise NotReadyError
+            yield _Round(self.attempt, self.limit)
+
+
+class _Round:
+    """Requests to posts that one job has the turns of."""
+
+    def __init__(self, attempt: Attempt | None, limit: JobLimit) -> None:
+        self.attempt = attempt
+        self.limit = limit
+
+    def replies(self, asked: Sequence[tuple[Post, Request]]) -> list[Reply]:
+        """Ask all at once, each post one thing after the other; the replies in the same order."""
+        found: list[Reply | None] = [None] * len(asked)
+        waiting: dict[Post, deque[int]] = {}
+        for index, (post, _) in enumerate(asked):
+            waiting.setdefault(post, deque()).append(index)
+        at_work: dict[int, tuple[Post, Wire, int]] = {}
+        poll = select.poll()
+        try:
+            for post, queue in waiting.items():
+                wire = self._ask(post, asked[queue[0]][1])
+                at_work[wire.fileno()] = post, wire, queue.popleft()
+                poll.register(wire.fileno(), select.POLLIN)
+            while at_work:
+                self.limit.check()
+                for descriptor, _ in poll.poll(_LOOK_SECONDS * 1000):
+                    post, wire, index = at_work[descriptor]
+                    reply = self._reply(post, wire, asked[index][1])
+                    if reply is None:  # asked again
+                        continue
+                    found[index] = reply
+                    queue = waiting[post]
+                    if queue:
+                        at_work[descriptor] = post, wire, queue.popleft()
+                        self._ask(post, asked[at_work[descriptor][2]][1])
+                    else:
+                        poll.unregister(descriptor)
+                        del at_work[descriptor]
+        except BaseException:
+            self._end(at_work.values())
+            raise
+        return [each for each in found if each is not None]
+
+    def _ask(self, post: Post, request: Request) -> Wire:
+        """Send a request, with the program if the task has not been given it."""
+        wire = post.wire
+        if wire is None:
+            raise AttemptError(_lost(post))
+        if request.digest in post.programs:
+            request = msgspec.structs.replace(request, program=None)
+        try:
+            wire.send(_encoder.encode(request), self._until())
+        except OSError as error:
+            raise self._broken(post, wire) from error
+        post.programs.add(request.digest)
+        return wire
+
+    def _reply(self, post: Post, wire: Wire, request: Request) -> Reply | None:
+        """What came; None when it wants the program and the request was sent once more."""
+        try:
+            reply = _decoder.decode(wire.receive(self._until()))
+        except (EOFError, OSError, msgspec.DecodeError) as error:
+            raise self._broken(post, wire) from error
+        if reply.number != request.number:
+            post.drop(wire)
+            said = f"request {request.number} was answered as {reply.number}"
+            raise AttemptError(_mistaken(said))
+        if reply.unknown:
+            post.programs.discard(request.digest)
+            self._ask(post, request)
+            return None
+        if reply.failure is None and reply.attempt != self.attempt:
+            post.drop(wire)
+            said = f"attempt {self.attempt} was answered as {reply.attempt}"
+            raise AttemptError(_mistaken(said))
+        return reply
+
+    def _until(self) -> float:
+        """When a message must be through: its end may hang as well as its work."""
+        return min(self.limit.until, time.monotonic() + _MESSAGE_SECONDS_MAX)
+
+    def _broken(self, post: Post, wire: Wire) -> AttemptError:
+        """The failure of an attempt of which a connection broke."""
+        self.limit.check()
+        post.drop(wire)
+        return AttemptError(_lost(post))
+
+    def _end(self, at_work: Iterable[tuple[Post, Wire, int]]) -> None:
+        """Let tasks answer that are still at work, whatever it is; Spark kills those that do not.
+
+        One that is asked for more after it would answer the earlier request first.
+        """
+        until = time.monotonic() + _GRACE_SECONDS
+        for post, wire, _ in at_work:
+            if post.wire is not wire:
+                continue
+            try:
+                wire.receive(until)
+            except TimeoutError:
+                post.kill(wire, wait=not self.limit.cancelled)
+            except (EOFError, OSError):
+                post.drop(wire)
+
+
+def warm(
+    posts: Mapping[int, Post], shipped: Shipped, commit: int, timeline: int, limit: JobLimit
+) -> None:
+    """Let each unit's post bring the stores of the unit up to date.
+
+    Raises:
+        NotReadyError: When nothing could be begun.
+        AttemptError: When a task failed or was lost, or the time was over.
+    """
+    about = msgspec.msgpack.encode((commit, timeline))
+    for unit, post in posts.items():
+        if not post.turn.take(_TURN_SECONDS_MAX):
+            raise NotReadyError
+        try:
+            if not post.is_ready():
+                raise NotReadyError
+            request = Request(next(_numbers), Work.WARM, shipped.digest, shipped.data, about, unit)
+            (reply,) = _Round(None, limit).replies([(post, request)])
+        finally:
+            post.turn.give_back()
+        if reply.failure is not None:
+            raise AttemptError(reply.failure)
+
+
+def _lost(post: Post) -> ActorFailure:
+    return ActorFailure(
+        "E-WORKER-LOST",
+        f"a worker of Spark's died: the standing task of {post} (process {post.pid})",
+        "look at the machine's memory: with less at once a worker needs less, see "
+        "depot.microbatch.max.bytes",
+    )
+
+
+def _mistaken(said: str) -> ActorFailure:
+    return ActorFailure(
+        AccountsError.code,
+        f"what a standing task answered is not what it was asked: {said}",
+        "the attempt is made again; report it with the log if it comes back",
+    )

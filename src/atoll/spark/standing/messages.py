@@ -1,0 +1,73 @@
+"""What the driver asks of a standing task, and what it answers."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+
+from atoll.microbatch.outcome import ActorFailure, Manifest
+
+__all__ = ["Attempt", "Hello", "Reply", "Request", "Work"]
+
+Attempt = tuple[int, int, int, int]
+"""Which job of which attempt: epoch, microbatch, version of the attempt, job."""
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """What a task says of itself when it comes."""
+
+    host: str
+    """The host of its post."""
+    number: int
+    """Which of that host's posts it is."""
+    generation: int
+    """Which Spark job of the post it belongs to: the post was manned so often before."""
+    trial: int
+    """Which time Spark tried it."""
+    pid: int
+
+
+class Work(IntEnum):
+    """What a request asks for."""
+
+    PACK = 1
+    """Read one share of the splits and pack the rows for the actors: blobs."""
+    ACT = 2
+    """Run one actor on blobs: a manifest."""
+    DIRECT = 3
+    """Run one actor that reads all splits for itself: a manifest."""
+    WARM = 4
+    """Bring the stores of a unit up to date."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One piece of work."""
+
+    number: int
+    """Higher than those of all requests before, of whatever attempt."""
+    work: Work
+    digest: str
+    """Of the pickled program."""
+    program: bytes | None
+    """The pickled program; None when the task was given it before."""
+    spec: bytes
+    """The pickled job spec; of ``WARM`` the commit and the timeline."""
+    part: int
+    """Of ``PACK`` which share of the splits, else which unit."""
+    blobs: list[bytes] = []
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    number: int
+    """The request's."""
+    attempt: Attempt | None
+    """What was worked on; None of what belongs to no attempt."""
+    unknown: bool = False
+    """The task has forgotten the program: ask again, with it."""
+    blobs: list[tuple[int, bytes]] = []
+    """The unit of each."""
+    manifest: Manifest | None = None
+    failure: ActorFailure | None = None

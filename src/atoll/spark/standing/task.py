@@ -1,0 +1,136 @@
+"""What a standing task runs: connect, prove itself, then do one piece of work after the other.
+
+It ends when the driver lets go, which is also how it notices that the driver is gone. What goes
+wrong in a piece of work is answered as data; only what breaks the connection ends the task.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+from pyspark import TaskContext
+
+from atoll.microbatch.outcome import Manifest
+from atoll.spark.shipping import Shipped, is_loaded
+from atoll.spark.standing.messages import Hello, Reply, Request, Work
+from atoll.spark.standing.wire import Wire, prove
+from atoll.tasks.actor import run_actor
+from atoll.tasks.attempt import described
+from atoll.tasks.chain import feed_splits, packed_alone, packers_of
+from atoll.tasks.exchange import Blob, failure_in, unwrap, wrapped
+from atoll.tasks.handing_over import attempt_of
+from atoll.tasks.program import JobSpec, Program
+from atoll.tasks.warming import warm_up
+
+__all__ = ["Address", "StandingTask", "answer"]
+
+Address = str | tuple[str, int]
+"""Of a Unix socket its path; else host and port."""
+
+_CONNECT_SECONDS_MAX = 10.0
+
+
+@dataclass(frozen=True)
+class StandingTask:
+    """The function of a Spark task that stays.
+
+    Attributes:
+        address: Where the driver listens.
+        secret: What it takes to be let in.
+        host: The host of the post.
+        number: Which of that host's posts it is.
+        generation: How often the post was manned before.
+    """
+
+    address: Address
+    secret: bytes
+    host: str
+    number: int
+    generation: int
+
+    def __repr__(self) -> str:
+        """Without the secret: Spark writes its tasks into logs and plans."""
+        return f"StandingTask({self.host!r}, {self.number}, generation={self.generation})"
+
+    @property
+    def __name__(self) -> str:
+        """How Spark's plans call it."""
+        return "standing task"
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - as Spark calls it
+        """Work until the driver lets go; no rows."""
+        wire = Wire(_connected(self.address))
+        try:
+            self._work(wire)
+        finally:
+            wire.close()
+        yield from ()
+
+    def _work(self, wire: Wire) -> None:
+        context = TaskContext.get()
+        assert context is not None, "called in a task"
+        trial = context.attemptNumber()
+        hello = Hello(self.host, self.number, self.generation, trial, os.getpid())
+        prove(wire, self.secret, msgspec.msgpack.encode(hello))
+        decoder = msgspec.msgpack.Decoder(Request)
+        while True:
+            try:
+                message = wire.receive()
+            except (EOFError, ConnectionError):
+                return
+            wire.send(msgspec.msgpack.encode(answer(decoder.decode(message))))
+
+
+def answer(request: Request) -> Reply:
+    """Do a piece of work."""
+    if request.program is None and not is_loaded(request.digest):
+        return Reply(request.number, None, unknown=True)
+    attempt = None
+    try:
+        program = Shipped(request.digest, request.program or b"").load()
+        if request.work == Work.WARM:
+            commit, timeline = msgspec.msgpack.decode(request.spec, type=tuple[int, int])
+            warm_up(program, request.part, commit, timeline)
+            return Reply(request.number, None)
+        spec: JobSpec = pickle.loads(request.spec)  # noqa: S301 - the driver proved itself
+        attempt = attempt_of(spec)
+        if request.work == Work.PACK:
+            return Reply(request.number, attempt, blobs=_packed(program, spec, request.part))
+        return Reply(request.number, attempt, manifest=_acted(program, spec, request))
+    except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
+        return Reply(request.number, attempt, failure=described(error))
+
+
+def _packed(program: Program, spec: JobSpec, index: int) -> list[tuple[int, bytes]]:
+    packers = packers_of(program, spec, index)
+    feed_splits(program, spec, program.jobs[spec.job].chains, index, packers)
+    return [
+        (unit, wrapped(program, spec, (tag, index), rows)) for unit, tag, rows in packers.parcels()
+    ]
+
+
+def _acted(program: Program, spec: JobSpec, request: Request) -> Manifest:
+    unit = request.part
+    blobs: list[Blob]
+    if request.work == Work.DIRECT:
+        blobs = packed_alone(program, spec, unit)
+    else:
+        blobs = [unwrap(pa.py_buffer(blob)) for blob in request.blobs]
+        failure = failure_in(blobs)
+        if failure is not None:
+            return Manifest("", unit, failure=failure)
+    return run_actor(program, spec, unit, blobs)
+
+
+def _connected(address: Address) -> socket.socket:
+    if isinstance(address, str):
+        connected = socket.socket(socket.AF_UNIX)
+        connected.connect(address)
+        return connected
+    return socket.create_connection(address, _CONNECT_SECONDS_MAX)

@@ -1,0 +1,52 @@
+"""Whose turn it is: a lock that is given to those who wait for it in the order in which they came.
+
+A plain lock would let whoever has just given it back take it again, and a busy topology would
+keep the others from their work.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+
+__all__ = ["Turn"]
+
+
+class Turn:
+    """Taken by one thread at a time, first come, first served."""
+
+    def __init__(self) -> None:
+        """Nobody has it."""
+        self._changed = threading.Condition()
+        self._queue: deque[object] = deque()
+        self._taken = False
+
+    def take(self, seconds_max: float) -> bool:
+        """Wait for the turn; False when it did not come in time."""
+        until = time.monotonic() + seconds_max
+        ticket = object()
+        with self._changed:
+            self._queue.append(ticket)
+            try:
+                return (
+                    self._changed.wait_for(
+                        lambda: not self._taken and self._queue[0] is ticket,
+                        max(0.0, until - time.monotonic()),
+                    )
+                    and self._begin()
+                )
+            finally:
+                self._queue.remove(ticket)
+                self._changed.notify_all()
+
+    def give_back(self) -> None:
+        """Let the next one take it."""
+        with self._changed:
+            assert self._taken
+            self._taken = False
+            self._changed.notify_all()
+
+    def _begin(self) -> bool:
+        self._taken = True
+        return True

@@ -1,0 +1,184 @@
+"""Whole messages over a stream socket, and how both ends prove that they know a secret.
+
+A message is its length and its bytes. Before the first one the driver sends a random challenge,
+and the task answers with what it says of itself, a challenge of its own and a digest of all that
+under the secret; then the driver proves the same. Nothing of a message is looked at, and nothing
+is unpickled, before the other end has proved itself. Digests are compared in constant time.
+
+The scheme is challenge and response with HMAC (RFC 2104) over SHA-256; the two directions carry
+different labels, so that no answer can be sent back as one's own.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import select
+import socket
+import struct
+import time
+
+__all__ = ["HANDSHAKE_SECONDS_MAX", "ImpostorError", "Wire", "prove", "verify"]
+
+HANDSHAKE_SECONDS_MAX = 10.0
+_LENGTH = struct.Struct("!Q")
+_CHALLENGE_BYTES = 32
+_DIGEST_BYTES = 32
+_HELLO_BYTES_MAX = 1024
+_COPIED_BYTES_MAX = 64 * 1024
+"""Up to this size it is cheaper to copy a message behind its length than to send twice."""
+_KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}
+"""A host that vanished without a word is noticed after so many seconds and tries."""
+
+
+class ImpostorError(Exception):
+    """The other end does not know the secret, or does not speak this protocol."""
+
+
+class Wire:
+    """One connected socket. Used by one thread at a time, except for :meth:`sever`.
+
+    Args:
+        connected: A stream socket; the wire closes it.
+    """
+
+    def __init__(self, connected: socket.socket) -> None:
+        """Small messages leave at once, and a silent end is noticed."""
+        self._socket = connected
+        connected.settimeout(None)
+        if connected.family != socket.AF_UNIX:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in _KEEPALIVE.items():
+                if hasattr(socket, name):
+                    connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+    def fileno(self) -> int:
+        """The descriptor, to wait for messages on several wires at once."""
+        return self._socket.fileno()
+
+    def send(self, message: bytes, until: float | None = None) -> None:
+        """Send a message.
+
+        Args:
+            message: The bytes.
+            until: When to give up, by ``time.monotonic()``.
+
+        Raises:
+            OSError: When the other end is gone; TimeoutError when it takes nothing.
+        """
+        self._socket.settimeout(_left(until))
+        if len(message) <= _COPIED_BYTES_MAX:
+            self._socket.sendall(_LENGTH.pack(len(message)) + message)
+        else:
+            self._socket.sendall(_LENGTH.pack(len(message)))
+            self._socket.sendall(message)
+
+    def receive(self, until: float | None = None, bytes_max: int | None = None) -> bytearray:
+        """The next message.
+
+        Args:
+            until: When to give up, by ``time.monotonic()``.
+            bytes_max: The most that the other end may send.
+
+        Raises:
+            EOFError: When the other end is gone.
+            OSError: When the connection broke; TimeoutError when no whole message came.
+            ImpostorError: When the message is longer than it may be.
+        """
+        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size, until))
+        if bytes_max is not None and length > bytes_max:
+            raise ImpostorError(f"a message of {length} bytes where {bytes_max} are the most")
+        return self._exactly(length, until)
+
+    def _exactly(self, length: int, until: float | None) -> bytearray:
+        data = bytearray(length)
+        rest = memoryview(data)
+        while rest:
+            self._socket.settimeout(_left(until))
+            count = self._socket.recv_into(rest)
+            if not count:
+                raise EOFError("the other end is gone")
+            rest = rest[count:]
+        return data
+
+    def is_quiet(self) -> bool:
+        """Whether the other end is there and has said nothing that was not asked for."""
+        return not self.waits_for_message(0)
+
+    def waits_for_message(self, seconds: float) -> bool:
+        """Whether something came, if only the end; waits for it so long."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        try:
+            return bool(poll.poll(max(0.0, seconds) * 1000))
+        except (OSError, ValueError):
+            return True
+
+    def sever(self) -> None:
+        """Let whoever sends or receives on either end fail at once. For other threads too."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:  # it is gone already
+            return
+
+    def close(self) -> None:
+        """Give the socket back."""
+        self._socket.close()
+
+
+def prove(wire: Wire, secret: bytes, hello: bytes) -> None:
+    """The task's part: prove that it knows the secret, say what it is, and hold the driver to it.
+
+    Args:
+        wire: To whom.
+        secret: What both ends know.
+        hello: What the task says of itself.
+
+    Raises:
+        ImpostorError: When the driver does not prove itself.
+        OSError: When the connection broke.
+        EOFError: When the driver let go.
+    """
+    until = time.monotonic() + HANDSHAKE_SECONDS_MAX
+    challenge = wire.receive(until, _CHALLENGE_BYTES)
+    own = secrets.token_bytes(_CHALLENGE_BYTES)
+    wire.send(_digest(secret, b"task", challenge, own, hello) + own + hello, until)
+    answer = wire.receive(until, _DIGEST_BYTES)
+    if not hmac.compare_digest(answer, _digest(secret, b"driver", own, challenge, hello)):
+        raise ImpostorError("the driver does not know the secret")
+
+
+def verify(wire: Wire, secret: bytes) -> bytes:
+    """The driver's part; what the task says of itself, once it has proved that it may.
+
+    Raises:
+        ImpostorError: When it does not know the secret.
+        OSError: When the connection broke or nothing came.
+        EOFError: When it let go.
+    """
+    until = time.monotonic() + HANDSHAKE_SECONDS_MAX
+    challenge = secrets.token_bytes(_CHALLENGE_BYTES)
+    wire.send(challenge, until)
+    answer = wire.receive(until, _DIGEST_BYTES + _CHALLENGE_BYTES + _HELLO_BYTES_MAX)
+    digest, rest = answer[:_DIGEST_BYTES], answer[_DIGEST_BYTES:]
+    theirs, hello = rest[:_CHALLENGE_BYTES], rest[_CHALLENGE_BYTES:]
+    if not hmac.compare_digest(digest, _digest(secret, b"task", challenge, theirs, hello)):
+        raise ImpostorError("a connection did not prove that it knows the secret")
+    wire.send(_digest(secret, b"driver", theirs, challenge, hello), until)
+    return bytes(hello)
+
+
+def _digest(secret: bytes, label: bytes, *parts: bytes | bytearray) -> bytes:
+    """Of all parts, each with its length, so that no two lists of parts are alike."""
+    whole = b"".join(len(part).to_bytes(8, "big") + part for part in (label, *parts))
+    return hmac.digest(secret, whole, "sha256")
+
+
+def _left(until: float | None) -> float | None:
+    if until is None:
+        return None
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("the time is over")
+    return left
