@@ -423,14 +423,14 @@ def test_64_000_rows_cross_as_a_partial_per_task(cluster, monkeypatch):
     from atoll.spark.executor import SparkExecutor
 
     received = []
-    real = SparkExecutor._collected
+    real = SparkExecutor._ran
 
     def counting(self, limit, job, spec):
-        manifests = real(self, limit, job, spec)
-        received.append((len(spec.splits), sum(each.rows for each in manifests)))
-        return manifests
+        outcome = real(self, limit, job, spec)
+        received.append((len(spec.splits), sum(each.rows for each in outcome.manifests)))
+        return outcome
 
-    monkeypatch.setattr(SparkExecutor, "_collected", counting)
+    monkeypatch.setattr(SparkExecutor, "_ran", counting)
     module, mb = topology("phases", 16, EXCHANGED)
     rows = mb.source(module.depot("rows", "v long", partitions=DEPOT_PARTITIONS))
     total, again = mb.pstate("total", int), mb.pstate("again", int)

@@ -38,6 +38,10 @@ class Status:
     actor_runs_total: Counter[str] = field(default_factory=Counter)
     """Actors run in this life: on the worker where they last ran, on another, or for the first
     time."""
+    ways: list[str | None] = field(default_factory=list)
+    """Of the last attempt that succeeded what ran each job; None for one without work."""
+    jobs_total: Counter[str] = field(default_factory=Counter)
+    """Jobs run in this life, by what ran them."""
     failed_total: Counter[str] = field(default_factory=Counter)
     """Attempts that failed in this life, by the code of their error."""
     cuts_total: int = 0
@@ -63,7 +67,9 @@ class Status:
         """Remember how an attempt that succeeded went."""
         self.opened = outcome.opened()
         self.task_timings_ms = outcome.slowest_ms()
+        self.ways = [None if job.way is None else str(job.way) for job in outcome.jobs]
         with self._lock:
+            self.jobs_total.update(way for way in self.ways if way is not None)
             self.opened_total.update(self.opened)
             self.logs_applied_total += outcome.logs_applied()
             self._vnode_bytes.update(outcome.vnode_bytes())
@@ -160,6 +166,8 @@ class Status:
             "opened_total": dict(self.opened_total),
             "logs_applied_total": self.logs_applied_total,
             "actor_runs_total": dict(self.actor_runs_total),
+            "jobs": list(self.ways),
+            "jobs_total": dict(self.jobs_total),
             "migrations": left(published, state.migrations),
             "paused": None if state.paused is None else msgspec.structs.asdict(state.paused),
             "attempts_failed": state.failures,

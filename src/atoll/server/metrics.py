@@ -18,6 +18,7 @@ atoll_step_duration_seconds              gauge      module, topology, step (the 
 atoll_vnode_openings_total               counter    module, topology, found
 atoll_logs_applied_total                 counter    module, topology
 atoll_actor_runs_total                   counter    module, topology, worker
+atoll_jobs_total                         counter    module, topology, way
 atoll_attempts_failed_total              counter    module, topology, code
 atoll_plans_cut_total                    counter    module, topology
 atoll_cluster_revision                   gauge      module
@@ -206,6 +207,11 @@ class _Families:
             "Actors run, on the same worker as the last time or on an other one.",
             labels=(*topology, "worker"),
         )
+        self.jobs = CounterMetricFamily(
+            "atoll_jobs",
+            "Jobs of attempts that succeeded, by what ran them.",
+            labels=(*topology, "way"),
+        )
         self.failed = CounterMetricFamily(
             "atoll_attempts_failed",
             "Attempts that failed, by the code of the error: E-SPARK-LOST when the JVM died.",
@@ -253,10 +259,10 @@ class _Families:
         for found, count in (status.get("opened_total") or {}).items():
             self.openings.add_metric((*labels, found), count)
         self.logs.add_metric(labels, status.get("logs_applied_total") or 0)
-        for worker, count in (status.get("actor_runs_total") or {}).items():
-            self.runs.add_metric((*labels, worker), count)
-        for code, count in (status.get("attempts_failed_total") or {}).items():
-            self.failed.add_metric((*labels, code), count)
+        counted = (("actor_runs", self.runs), ("jobs", self.jobs), ("attempts_failed", self.failed))
+        for name, family in counted:
+            for kind, count in (status.get(f"{name}_total") or {}).items():
+                family.add_metric((*labels, kind), count)
         self.cuts.add_metric(labels, status.get("cuts_total") or 0)
         for depot, lags in (status.get("lag") or {}).items():
             for partition, lag in enumerate(lags):
@@ -295,6 +301,7 @@ class _Families:
             self.openings,
             self.logs,
             self.runs,
+            self.jobs,
             self.failed,
             self.cuts,
             self.revision,

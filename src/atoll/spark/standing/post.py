@@ -113,8 +113,13 @@ class Post:
             before.sever()
         return True
 
+    @property
+    def manned(self) -> bool:
+        """Whether a task stands there, as far as is known without looking."""
+        return self.wire is not None
+
     def is_ready(self) -> bool:
-        """Whether a task stands there and waits for work, as far as can be told."""
+        """Whether a task stands there and waits for work; for whoever has the turn."""
         wire = self.wire
         if wire is None:
             return False
@@ -142,10 +147,16 @@ class Post:
             wire: The connection to it.
             wait: Whether to return only when its process is gone, and with it what it held.
         """
-        self._cancel(self._tag(self._generation))
+        with self._changed:
+            pid, tag = self.pid, self._tag(self._generation)
+            if self.wire is not wire:  # another task is there already: this one is ended
+                wire.sever()
+                return
+            self.wire = None  # or the next one to come would let it go before it is dead
+        self._cancel(tag)
         if wait and not _is_cut(wire, _KILLED_SECONDS_MAX):
-            _log.warning("a standing task outlives its job", post=str(self), pid=self.pid)
-        self.drop(wire)
+            _log.warning("a standing task outlives its job", post=str(self), pid=pid)
+        wire.sever()
 
     def end(self) -> None:
         """Let the task go; nobody follows it. Returns at once."""

@@ -61,6 +61,7 @@ _AWAY_SECONDS = 30.0
 
 _END_SECONDS_MAX = 10.0
 _SLOTS_SECONDS = 1.0
+_BEGUN_SECONDS = 0.01
 _HELLOS_MAX = 64
 """So many connections may be proving themselves at once."""
 
@@ -112,27 +113,30 @@ class StandingTasks:
         found: dict[int, Post] = {}
         for unit, key in self._keys(placement).items():
             post = self._posts.get(key)
-            if post is None or not post.is_ready():
+            if post is None or not post.manned:
                 return None
             found[unit] = post
         return found or None
 
     def await_posts(self, placement: Placement, seconds_max: float) -> dict[int, Post] | None:
-        """The post of each unit, as soon as all are manned; None when that takes longer."""
+        """The post of each unit, as soon as all are manned.
+
+        None when that takes longer, and when a task has ended without a word: another one follows,
+        but may do no better.
+        """
         until = time.monotonic() + seconds_max
         while (found := self.posts(placement)) is None:
             left = until - time.monotonic()
             if left <= 0 or self._ended.is_set() or self._away_until > time.monotonic():
                 return None
-            missing = [
-                post
-                for key in self._keys(placement).values()
-                if (post := self._posts.get(key)) is not None and not post.is_ready()
-            ]
+            posts = [self._posts.get(key) for key in self._keys(placement).values()]
+            missing = [each for each in posts if each is not None and not each.manned]
+            if any(each.lost for each in missing):
+                return None
             if missing:
                 missing[0].await_ready(min(left, _LOOK_SECONDS))
             else:
-                self._ended.wait(min(left, 0.01))
+                self._ended.wait(min(left, _BEGUN_SECONDS))
         return found
 
     def ordinary_job(self) -> None:
@@ -142,7 +146,7 @@ class StandingTasks:
 
     def processes(self) -> dict[str, int]:
         """The processes of the tasks that stand, by post."""
-        return {str(each): each.pid for each in list(self._posts.values()) if each.wire is not None}
+        return {str(each): each.pid for each in list(self._posts.values()) if each.manned}
 
     def close(self) -> None:
         """Let all tasks go, and wait until they are gone."""
@@ -306,7 +310,7 @@ class StandingTasks:
             and not each.numActiveTasks
             and each.numCompletedTasks < each.numTasks
         ]
-        own = sum(post.wire is None for post in list(self._posts.values()))
+        own = sum(not post.manned for post in list(self._posts.values()))
         self._starving = self._starving + 1 if len(waiting) > own else 0
         return self._starving > 1
 

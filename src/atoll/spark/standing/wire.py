@@ -126,6 +126,10 @@ class Wire:
         """Give the socket back."""
         self._socket.close()
 
+    def __del__(self) -> None:
+        """The last one who uses it closes it: nobody else knows when that is."""
+        self._socket.close()
+
 
 def prove(wire: Wire, secret: bytes, hello: bytes) -> None:
     """The task's part: prove that it knows the secret, say what it is, and hold the driver to it.
