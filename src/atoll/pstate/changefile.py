@@ -23,7 +23,6 @@ import pyarrow as pa
 
 from atoll.errors import DamageError, TooLargeError
 from atoll.pstate.history import FileRef, History
-from atoll.pstate.reverse_log import lengths_of
 
 __all__ = ["ChangeFile", "FileSink", "Part", "read_vnode", "rebuilt", "write_change_file"]
 
@@ -117,20 +116,8 @@ def _batch(group: list[Part]) -> pa.RecordBatch:
     vnodes = np.repeat(np.array([vnode for vnode, _, _ in group], np.uint16), counts)
     # From a buffer: pa.array(ndarray) imports pandas, which costs the first call a second.
     column = pa.Array.from_buffers(pa.uint16(), len(vnodes), [None, pa.py_buffer(vnodes)])
-    return pa.RecordBatch.from_arrays([column, _binary(keys), _binary(values)], schema=SCHEMA)
-
-
-def _binary(items: list[Any]) -> pa.Array:
-    """An Arrow binary array of bytes (or None), from joined buffers."""
-    present = None
-    if None in items:
-        mask = np.fromiter((item is not None for item in items), np.bool_, len(items))
-        present = pa.py_buffer(np.packbits(mask, bitorder="little"))
-        items = [item or b"" for item in items]
-    offsets = np.zeros(len(items) + 1, np.int32)
-    np.cumsum(lengths_of(items), out=offsets[1:])
-    buffers = [present, pa.py_buffer(offsets), pa.py_buffer(b"".join(items))]
-    return pa.Array.from_buffers(pa.binary(), len(items), buffers)
+    columns = [column, pa.array(keys, pa.binary()), pa.array(values, pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
 class ChangeFile:

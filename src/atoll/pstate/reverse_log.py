@@ -3,7 +3,7 @@
 A reverse log holds sorted keys and the value that each had before (or that it had none). It is
 written in the transaction that overwrote them, and read for three purposes: to undo, to show the
 state before it to readers (an *overlay*), and to say what changed. Most are never read at all, so
-building one must cost next to nothing: the offsets are a cumulative sum and the bytes are joined.
+building one must cost next to nothing: it is what Arrow makes of the two lists, in their order.
 
 Layout, little-endian: magic (4 bytes), count n (u32), key offsets (u32 * (n+1)), value offsets
 (u32 * (n+1)), absent bitmap ((n+7)//8 bytes), the keys, the values. Offsets count from the start
@@ -18,20 +18,16 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
+from atoll.codec.binary import binary_from_list, binary_parts
 from atoll.errors import DamageError, TooLargeError
 
-__all__ = ["ReverseLog", "encode_reverse_log", "lengths_of"]
+__all__ = ["ReverseLog", "encode_reverse_log"]
 
 _MAGIC = b"ARL1"
 _HEAD = struct.Struct("<4sI")
 _BYTES_MAX = 2**32 - 1
-
-
-def lengths_of(items: Sequence[bytes]) -> npt.NDArray[np.int64]:
-    """The length of each item."""
-    return np.fromiter(map(len, items), np.int64, len(items))
 
 
 def encode_reverse_log(keys: Sequence[bytes], olds: Sequence[bytes | None]) -> bytes:
@@ -44,28 +40,36 @@ def encode_reverse_log(keys: Sequence[bytes], olds: Sequence[bytes | None]) -> b
     Raises:
         TooLargeError: When the log would pass 4 GiB, which is what one stored value can hold.
     """
-    count = len(keys)
-    values, absent = _fill_absent(olds)
-    key_bytes, value_bytes = b"".join(keys), b"".join(values)
-    head = _HEAD.pack(_MAGIC, count)
-    if len(key_bytes) + len(value_bytes) + 9 * count + 64 > _BYTES_MAX:
+    key_column, old_column = binary_from_list(keys), binary_from_list(olds)
+    (key_bytes, key_at), (old_bytes, old_at) = binary_parts(key_column), binary_parts(old_column)
+    key_bytes, old_bytes = key_bytes[: key_at[-1]], old_bytes[: old_at[-1]]
+    if len(key_bytes) + len(old_bytes) + 9 * len(keys) + 64 > _BYTES_MAX:
         raise TooLargeError(
             "one microbatch overwrote more than 4 GiB in one vnode",
             hint="declare more vnodes for the PState, or lower depot.microbatch.max.bytes",
         )
-    offsets = np.zeros(2 * (count + 1), np.uint32)
-    np.cumsum(lengths_of(keys), out=offsets[1 : count + 1])
-    np.cumsum(lengths_of(values), out=offsets[count + 2 :])
     return b"".join(
-        (head, offsets.astype("<u4", copy=False).tobytes(), absent, key_bytes, value_bytes)
+        (
+            _HEAD.pack(_MAGIC, len(keys)),
+            key_at.astype("<u4").data,
+            old_at.astype("<u4").data,
+            _absent(old_column),
+            key_bytes.data,
+            old_bytes.data,
+        )
     )
 
 
-def _fill_absent(olds: Sequence[bytes | None]) -> tuple[Sequence[bytes], bytes]:
-    if None not in olds:
-        return olds, bytes((len(olds) + 7) // 8)  # type: ignore[return-value]  # no None in it
-    absent = np.fromiter((old is None for old in olds), np.bool_, len(olds))
-    return [old or b"" for old in olds], np.packbits(absent, bitorder="little").tobytes()
+def _absent(column: pa.Array) -> bytes:
+    """The bitmap of the nulls of a column that is no slice."""
+    size = (len(column) + 7) // 8
+    if not column.null_count:
+        return bytes(size)
+    present = np.frombuffer(column.buffers()[0], np.uint8, size)
+    absent = ~present
+    if len(column) % 8:
+        absent[-1] &= (1 << len(column) % 8) - 1
+    return absent.tobytes()
 
 
 class ReverseLog(Sequence[bytes]):

@@ -167,11 +167,12 @@ class SparkExecutor:
         self.standing.want(self, placement)
         limit = self.preparing = JobLimit(self.session, _PREPARE_SECONDS_MAX)
         try:
-            with contextlib.suppress(NotReadyError):
-                posts = self.standing.await_posts(placement, _MANNED_SECONDS_MAX)
-                if posts is not None:
+            posts = self.standing.await_posts(placement, _MANNED_SECONDS_MAX)
+            if posts is not None and self.standing.is_full:
+                with contextlib.suppress(NotReadyError):
                     warm(posts, shipped, commit.id, commit.timeline, limit)
                     return
+            # beside the standing tasks, which go on with attempts meanwhile
             task = WarmTask(shipped, commit.id, commit.timeline)
             tasks = self.seats.tasks(program.units, placement.hosts)
             limit.collect(tasks.mapInArrow(task, "unit int"))

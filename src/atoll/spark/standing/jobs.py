@@ -155,16 +155,7 @@ class StandingJob:
     @contextmanager
     def _turns(self) -> Iterator[_Round]:
         """The posts of all units, for this job alone."""
-        posts = sorted(set(self.posts.values()), key=lambda each: each.key)
-        until = time.monotonic() + _TURN_SECONDS_MAX
-        with ExitStack() as turns:
-            for post in posts:  # all take them in the same order, so nobody waits in a circle
-                self.limit.check()
-                if not post.turn.take(until - time.monotonic()):
-                    raise NotReadyError
-                turns.callback(post.turn.give_back)
-            if not all(post.is_ready() for post in posts):
-                raise NotReadyError
+        with _turns(self.posts.values(), self.limit):
             yield _Round(self.attempt, self.limit)
 
 
@@ -279,18 +270,39 @@ def warm(
         AttemptError: When a task failed or was lost, or the time was over.
     """
     about = msgspec.msgpack.encode((commit, timeline))
-    for unit, post in posts.items():
-        if not post.turn.take(_TURN_SECONDS_MAX):
-            raise NotReadyError
-        try:
-            if not post.is_ready():
-                raise NotReadyError
-            request = Request(next(_numbers), Work.WARM, shipped.digest, shipped.data, about, unit)
-            (reply,) = _Round(None, limit).replies([(post, request)])
-        finally:
-            post.turn.give_back()
+    asked = [
+        (
+            post,
+            Request(next(_numbers), Work.WARM, shipped.digest, shipped.data, about, unit),
+        )
+        for unit, post in posts.items()
+    ]
+    with _turns(posts.values(), limit):
+        replies = _Round(None, limit).replies(asked)
+    for reply in replies:
         if reply.failure is not None:
             raise AttemptError(reply.failure)
+
+
+@contextmanager
+def _turns(posts: Iterable[Post], limit: JobLimit) -> Iterator[None]:
+    """Have some posts to oneself.
+
+    Raises:
+        NotReadyError: When others use them for longer than this waits, or one is not manned.
+        AttemptError: When the attempt is over.
+    """
+    mine = sorted(set(posts), key=lambda each: each.key)
+    until = time.monotonic() + _TURN_SECONDS_MAX
+    with ExitStack() as turns:
+        for post in mine:  # all take them in the same order, so nobody waits in a circle
+            limit.check()
+            if not post.turn.take(until - time.monotonic()):
+                raise NotReadyError
+            turns.callback(post.turn.give_back)
+        if not all(post.is_ready() for post in mine):
+            raise NotReadyError
+        yield
 
 
 def _lost(post: Post) -> ActorFailure:

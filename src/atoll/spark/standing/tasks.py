@@ -141,8 +141,13 @@ class StandingTasks:
 
     def ordinary_job(self) -> None:
         """An ordinary Spark job is about to run for a topology: it finds a slot, or makes room."""
-        if self._is_full():
+        if self.is_full:
             self._make_room()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the tasks that stand leave no slot to ordinary jobs."""
+        return 0 < self._slots.total <= len(self._posts)
 
     def processes(self) -> dict[str, int]:
         """The processes of the tasks that stand, by post."""
@@ -159,6 +164,8 @@ class StandingTasks:
         for post in posts:
             post.await_end(until - time.monotonic())
         if self._listener is not None:
+            with contextlib.suppress(OSError):  # which lets the thread go that waits there
+                self._listener.shutdown(socket.SHUT_RDWR)
             self._listener.close()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -236,15 +243,19 @@ class StandingTasks:
                 self._look()
             except Exception as error:  # noqa: BLE001 - Spark may be ending; else it works again soon
                 if self._spark_is_gone():
-                    return
+                    break
                 _log.warning("standing tasks were not looked after", error=str(error))
                 self._ended.wait(_LOOK_SECONDS)
+        self.close()
+        with _lock:
+            if _known.get(self.session) is self:
+                del _known[self.session]
 
     def _look(self) -> None:
         now = time.monotonic()
         if self._ended.is_set():
             return
-        if self._is_full() and self._waits_in_vain():
+        if self.is_full and self._waits_in_vain():
             self._make_room()
         if self._away_until > now:
             return
@@ -294,10 +305,6 @@ class StandingTasks:
         return False
 
     # Spark's slots --------------------------------------------------------------------------------
-
-    def _is_full(self) -> bool:
-        """Whether the tasks that stand leave no slot free."""
-        return 0 < self._slots.total <= len(self._posts)
 
     def _waits_in_vain(self) -> bool:
         """Whether a stage has waited for a slot since the last look."""
