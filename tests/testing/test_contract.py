@@ -157,7 +157,7 @@ def test_spark_cluster(case):
 @pytest.mark.slow
 @pytest.mark.parametrize("small", [0, 20_000])
 def test_options_on_spark(small):
-    """Tight limits, set while it runs, with and without an exchange; Spark is told its part."""
+    """Tight limits, set while it runs, with and without an exchange."""
     limits = {
         "topology.microbatch.small.max.records": small,
         "topology.combiner.limit": 3,
@@ -177,5 +177,19 @@ def test_options_on_spark(small):
             driver.microbatch()
         assert expected == {name: driver.pstate(name).get() for name in driver.app.pstates()}
         assert driver.pstate("total").as_of(1).get() == STRETCHES[0][0]["n"]
+
+
+@pytest.mark.slow
+def test_spark_is_told_how_many_rows_to_move_at_once():
+    """Where it runs a column step."""
+    module = atoll.Module("moving")
+    mb = module.microbatch("mb", options={"worker.combined.transfer.limit": 1})
+    total = mb.pstate("total", int, initial=0)
+    rows = mb.source(module.depot("rows", "v long"))
+    rows.select("v * 2 AS v").aggregate(total, agg.sum("v"))
+    with TopologyTestDriver(module, engine="spark") as driver:
+        driver.depot("rows").append([{"v": v} for v in range(5)])
+        driver.microbatch()
+        assert driver.pstate("total").get() == 20
         session = driver.cluster._engine.session
         assert session.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") == "1"
