@@ -20,14 +20,13 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from atoll.codec.binary import binary_from_list, binary_parts
 from atoll.errors import DamageError, TooLargeError
 
 __all__ = ["ReverseLog", "encode_reverse_log"]
 
 _MAGIC = b"ARL1"
 _HEAD = struct.Struct("<4sI")
-_BYTES_MAX = 2**32 - 1
+_OFFSET = struct.Struct("<I")
 
 
 def encode_reverse_log(keys: Sequence[bytes], olds: Sequence[bytes | None]) -> bytes:
@@ -38,26 +37,26 @@ def encode_reverse_log(keys: Sequence[bytes], olds: Sequence[bytes | None]) -> b
         olds: The value that each key had before; None when it had none.
 
     Raises:
-        TooLargeError: When the log would pass 4 GiB, which is what one stored value can hold.
+        TooLargeError: When the keys or the values take more than 2 GiB.
     """
-    key_column, old_column = binary_from_list(keys), binary_from_list(olds)
-    (key_bytes, key_at), (old_bytes, old_at) = binary_parts(key_column), binary_parts(old_column)
-    key_bytes, old_bytes = key_bytes[: key_at[-1]], old_bytes[: old_at[-1]]
-    if len(key_bytes) + len(old_bytes) + 9 * len(keys) + 64 > _BYTES_MAX:
+    key_column, old_column = pa.array(keys, pa.binary()), pa.array(olds, pa.binary())
+    if not isinstance(key_column, pa.Array) or not isinstance(old_column, pa.Array):
         raise TooLargeError(
-            "one microbatch overwrote more than 4 GiB in one vnode",
+            "one microbatch overwrote more than 2 GiB in one vnode",
             hint="declare more vnodes for the PState, or lower depot.microbatch.max.bytes",
         )
-    return b"".join(
-        (
-            _HEAD.pack(_MAGIC, len(keys)),
-            key_at.astype("<u4").data,
-            old_at.astype("<u4").data,
-            _absent(old_column),
-            key_bytes.data,
-            old_bytes.data,
-        )
-    )
+    key_offsets, key_bytes = _parts(key_column)
+    old_offsets, old_bytes = _parts(old_column)
+    head = _HEAD.pack(_MAGIC, len(keys))
+    return b"".join((head, key_offsets, old_offsets, _absent(old_column), key_bytes, old_bytes))
+
+
+def _parts(column: pa.Array) -> tuple[memoryview, memoryview]:
+    """The offsets and the bytes of a column that is no slice."""
+    _, offset_buffer, data = column.buffers()
+    offsets = memoryview(offset_buffer)[: 4 * (len(column) + 1)]
+    (end,) = _OFFSET.unpack_from(offsets, 4 * len(column))
+    return offsets, memoryview(data or b"")[:end]
 
 
 def _absent(column: pa.Array) -> bytes:
@@ -65,8 +64,7 @@ def _absent(column: pa.Array) -> bytes:
     size = (len(column) + 7) // 8
     if not column.null_count:
         return bytes(size)
-    present = np.frombuffer(column.buffers()[0], np.uint8, size)
-    absent = ~present
+    absent = ~np.frombuffer(column.buffers()[0], np.uint8, size)
     if len(column) % 8:
         absent[-1] &= (1 << len(column) % 8) - 1
     return absent.tobytes()

@@ -6,7 +6,6 @@ task that was given up on and its successor can never wait for each other.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -116,8 +115,15 @@ class Sessions:
         Raises:
             StorageError: Instead of LMDB's own error.
         """
-        with contextlib.ExitStack() as closing:  # all of them, also when one cannot be dropped
-            for session in self._open.values():
-                closing.callback(session.close, error)
+        raised: BaseException | None = None
+        for session in reversed(
+            self._open.values()
+        ):  # all of them, also when one cannot be dropped
+            try:
+                session.close(error)
+            except Exception as failure:  # noqa: BLE001 - the first one is raised after the others
+                raised = raised or failure
+        if raised is not None:
+            raise raised
         if isinstance(error, lmdb.Error):
             raise store_error(error, self.stores.folder) from error
