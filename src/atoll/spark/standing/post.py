@@ -154,7 +154,7 @@ class Post:
                 return
             self.wire = None  # or the next one to come would let it go before it is dead
         self._cancel(tag)
-        if wait and not _is_cut(wire, _KILLED_SECONDS_MAX):
+        if wait and not wire.await_end(_KILLED_SECONDS_MAX):
             _log.warning("a standing task outlives its job", post=str(self), pid=pid)
         wire.sever()
 
@@ -225,15 +225,3 @@ class Post:
             return lives.is_dead(self.session) or self.session.sparkContext._jsc.sc().isStopped()  # noqa: SLF001 - no public way
         except Exception:  # noqa: BLE001 - it cannot even be asked
             return True
-
-
-def _is_cut(wire: Wire, seconds_max: float) -> bool:
-    """Wait until the other end of a connection is gone, whatever it says before."""
-    until = time.monotonic() + seconds_max
-    try:
-        while True:
-            wire.receive(until)
-    except TimeoutError:
-        return False
-    except (EOFError, OSError):
-        return True

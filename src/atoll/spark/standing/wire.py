@@ -115,6 +115,22 @@ class Wire:
         except (OSError, ValueError):
             return True
 
+    def await_end(self, seconds_max: float) -> bool:
+        """Wait until the other end is gone, whatever it says before; False when it stays.
+
+        What it says may be the rest of a message, so it is not read as messages.
+        """
+        until = time.monotonic() + seconds_max
+        try:
+            while True:
+                self._socket.settimeout(_left(until))
+                if not self._socket.recv(_COPIED_BYTES_MAX):
+                    return True
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+
     def sever(self) -> None:
         """Let whoever sends or receives on either end fail at once. For other threads too."""
         try:
