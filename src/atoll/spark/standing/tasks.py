@@ -159,6 +159,8 @@ class StandingTasks:
         for post in posts:
             post.await_end(until - time.monotonic())
         if self._listener is not None:
+            with contextlib.suppress(OSError):  # wakes the thread that waits in accept
+                self._listener.shutdown(socket.SHUT_RDWR)
             self._listener.close()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -188,8 +190,9 @@ class StandingTasks:
         while not self._ended.is_set():
             try:
                 connected, _ = self._listener.accept()
-            except OSError:
-                return  # closed
+            except OSError:  # closed; or too many files are open, or it was gone before it came
+                self._ended.wait(_BEGUN_SECONDS)
+                continue
             if not self._hellos.acquire(blocking=False):
                 connected.close()  # a task tries again; of others there are too many
                 continue

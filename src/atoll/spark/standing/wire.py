@@ -17,6 +17,7 @@ import select
 import socket
 import struct
 import time
+import weakref
 
 __all__ = ["HANDSHAKE_SECONDS_MAX", "ImpostorError", "Wire", "prove", "verify"]
 
@@ -45,6 +46,9 @@ class Wire:
     def __init__(self, connected: socket.socket) -> None:
         """Small messages leave at once, and a silent end is noticed."""
         self._socket = connected
+        # The last one who uses it closes it: nobody else knows when that is. Not in __del__: in a
+        # cycle, as failures and their traces make them, the socket may go first, and complain.
+        weakref.finalize(self, connected.close)
         connected.settimeout(None)
         if connected.family != socket.AF_UNIX:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -140,10 +144,6 @@ class Wire:
 
     def close(self) -> None:
         """Give the socket back."""
-        self._socket.close()
-
-    def __del__(self) -> None:
-        """The last one who uses it closes it: nobody else knows when that is."""
         self._socket.close()
 
 
