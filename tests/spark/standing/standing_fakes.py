@@ -6,6 +6,7 @@ the killing is noted.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -21,11 +22,13 @@ from atoll.spark.standing.jobs import StandingJob
 from atoll.spark.standing.messages import Hello, Reply, Request, Work
 from atoll.spark.standing.post import Post
 from atoll.spark.standing.slots import HERE
-from atoll.spark.standing.wire import Wire
+from atoll.spark.standing.tasks import StandingTasks
+from atoll.spark.standing.wire import Wire, prove
 from atoll.tasks.handing_over import attempt_of
 from atoll.tasks.program import JobSpec
 
 LONG = 30.0
+SECRET = b"s" * 32
 SPEC = JobSpec(epoch=3, id=17, version=2, job=0, committed=16, splits=((), (), ()))
 ATTEMPT = attempt_of(SPEC)
 SHIPPED = Shipped("digest", b"program")
@@ -39,7 +42,7 @@ def until(done, what="it"):
         time.sleep(0.002)
 
 
-def right(request, *, packed=lambda part: [(part % 2, b"blob %d" % part)]):
+def right(request, task=None, *, packed=lambda part: [(part % 2, b"blob %d" % part)]):
     """The reply that a sound task gives."""
     if request.work == Work.PACK:
         return Reply(request.number, ATTEMPT, blobs=packed(request.part))
@@ -97,6 +100,7 @@ class Staff:
 
     def __init__(self):
         self.tasks: dict[int, FakeTask] = {}
+        self.came: list[FakeTask] = []
         self.posts: dict[int, Post] = {}
         self.cancelled: list[str] = []
         self.deaf = False
@@ -111,18 +115,36 @@ class Staff:
                 self.tasks[number].killed.set()
                 self.tasks[number].die()
 
-    def man(self, number, answer=lambda request, task: right(request), trial=0):
-        """A post with a task that answers so; a later trial takes the place of the one before."""
+    def post(self, number, generation=0):
+        """A post where nobody stands; it is never begun, so its generation stays."""
         if number not in self.posts:
-            self.posts[number] = Post(
-                (HERE, number), self.session, lambda: None, lambda _: None, lambda *_: True
-            )
-        task = FakeTask(answer)
-        before, self.tasks[number] = self.tasks.get(number), task
-        assert self.posts[number].admit(hello(number, trial=trial), task.driver)
-        if before is not None:
-            before.end()
+            post = Post((HERE, number), self.session, None, None, lambda *_: True)
+            post._generation = generation
+            post.await_end = lambda _: True
+            self.posts[number] = post
         return self.posts[number]
+
+    def man(self, number, answer=right, *, trial=0, generation=0, current=None):
+        """A post with a task that answers so; a later trial takes the place of the one before.
+
+        Args:
+            number: Of the post.
+            answer: As a :class:`FakeTask` takes it.
+            trial: Which trial of Spark's the task is.
+            generation: Of the task.
+            current: The post's; by default the task's.
+        """
+        post = self.post(number, generation if current is None else current)
+        task = FakeTask(answer)
+        self.came.append(task)
+        assert post.admit(hello(number, generation=generation, trial=trial), task.driver)
+        self.tasks[number] = task
+        return post
+
+    @staticmethod
+    def pair():
+        """Both ends of a connection."""
+        return socket.socketpair()
 
     def job(self, posts, *, seconds=LONG, spec=SPEC, source=(0,), shipped=SHIPPED):
         """A job of units on the posts given."""
@@ -136,10 +158,55 @@ class Staff:
 
     def end(self):
         """After a test."""
-        for each in self.tasks.values():
+        for each in self.came:
             each.end()
 
 
 def hello(number, *, generation=0, trial=0):
     """What the task of a post says of itself."""
     return Hello(HERE, number, generation, trial, os.getpid())
+
+
+@contextlib.contextmanager
+def listening(staff):
+    """Standing tasks that listen, without Spark; post 0 waits for its task."""
+    made = StandingTasks(staff.session, seated=False)
+    made._look = lambda: None
+    made.visitors = []
+    made._secret = SECRET
+    made._posts[HERE, 0] = staff.post(0)
+    with made._lock:
+        made._listen()
+    try:
+        yield made
+    finally:
+        made.close()
+        for each in made.visitors:
+            each.close()
+
+
+def connected(standing):
+    """A connection to where the tasks come."""
+    made = socket.socket(socket.AF_UNIX)
+    made.connect(standing._address)
+    standing.visitors.append(Wire(made))
+    return standing.visitors[-1]
+
+
+def come(standing, secret=None, about=None):
+    """Prove oneself as a task would; the connection, after the driver let in or go."""
+    wire = connected(standing)
+    told = about if isinstance(about, bytes) else msgspec.msgpack.encode(about or hello(0))
+    prove(wire, secret if secret is not None else standing._secret, told)
+    return wire
+
+
+def let_go(wire):
+    """Return when the driver hangs up."""
+    try:
+        wire.receive(time.monotonic() + LONG)
+    except TimeoutError:
+        raise AssertionError("the driver still listens") from None
+    except (EOFError, OSError):
+        return True
+    raise AssertionError("the driver said something")

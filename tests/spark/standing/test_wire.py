@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import socket
 import threading
@@ -285,6 +286,19 @@ def test_severing_ends_a_wait_in_another_thread(pair):
         one.sever()
         assert all(isinstance(each.exception(10), EOFError | OSError) for each in waits)
     assert not other.is_quiet()
+
+
+def test_whoever_forgets_a_connection_closes_it():
+    """Also in a cycle, as a failure and its trace make one: the other end hears of it."""
+    mine, theirs = socket.socketpair()
+    forgotten = Wire(mine)
+    del mine
+    cycle = [forgotten]
+    cycle.append(cycle)
+    del forgotten, cycle
+    gc.collect()
+    with theirs:
+        assert theirs.recv(1) == b""
 
 
 def test_over_tcp():
