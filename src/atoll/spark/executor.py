@@ -260,11 +260,12 @@ class SparkExecutor:
 
         Column steps are Spark's; what they packed goes to actors of either kind.
         """
+        columns = bool(column_origins(job))
         posts = self.standing.posts(self.program.placement)
-        if posts is not None:
+        if posts is not None and not (columns and self.standing.is_full):
             standing = StandingJob(posts, self.program, self.shipped, spec, limit)
             with contextlib.suppress(NotReadyError):
-                if column_origins(job):
+                if columns:
                     blobs = self._packed(limit, job, spec)
                     return JobOutcome(job.index, standing.handed(blobs), Way.MIXED)
                 direct = self._is_direct(job, spec)

@@ -135,6 +135,8 @@ class StandingJob:
         ]
         manifests = []
         for unit, reply in zip(units, round_.replies(asked), strict=True):
+            if reply.manifest is None and reply.failure is None:
+                raise AttemptError(_mistaken(f"no word of what became of unit {unit}"))
             manifest = reply.manifest or Manifest("", unit, failure=reply.failure)
             if manifest.unit != unit:
                 raise AttemptError(_mistaken(f"unit {manifest.unit} answered for unit {unit}"))
@@ -209,7 +211,7 @@ class _Round:
         try:
             wire.send(_encoder.encode(request), self._until())
         except OSError as error:
-            raise self._broken(post, wire) from error
+            raise self._broken(post, wire, error) from error
         post.programs.add(request.digest)
         return wire
 
@@ -218,7 +220,7 @@ class _Round:
         try:
             reply = _decoder.decode(wire.receive(self._until()))
         except (EOFError, OSError, msgspec.DecodeError) as error:
-            raise self._broken(post, wire) from error
+            raise self._broken(post, wire, error) from error
         if reply.number != request.number:
             post.drop(wire)
             said = f"request {request.number} was answered as {reply.number}"
@@ -237,10 +239,17 @@ class _Round:
         """When a message must be through: its end may hang as well as its work."""
         return min(self.limit.until, time.monotonic() + _MESSAGE_SECONDS_MAX)
 
-    def _broken(self, post: Post, wire: Wire) -> AttemptError:
-        """The failure of an attempt of which a connection broke."""
+    def _broken(self, post: Post, wire: Wire, error: Exception) -> AttemptError:
+        """The failure of an attempt of which a connection broke.
+
+        Where only a part of a message was through in time, nothing can follow it, and the task
+        does not end by itself: it may be stopped.
+        """
+        if isinstance(error, TimeoutError):
+            post.kill(wire, wait=not self.limit.cancelled)
+        else:
+            post.drop(wire)
         self.limit.check()
-        post.drop(wire)
         return AttemptError(_lost(post))
 
     def _end(self, at_work: Iterable[tuple[Post, Wire, int]]) -> None:
@@ -252,8 +261,8 @@ class _Round:
         for post, wire, _ in at_work:
             if post.wire is not wire:
                 continue
-            try:
-                wire.receive(until)
+            try:  # the one before may have taken all the time, when this one has answered already
+                wire.receive(max(until, time.monotonic() + _LOOK_SECONDS))
             except TimeoutError:
                 post.kill(wire, wait=not self.limit.cancelled)
             except (EOFError, OSError):

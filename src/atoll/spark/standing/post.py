@@ -37,6 +37,7 @@ _STOOD_SECONDS = 5.0
 _DELAY_SECONDS = 0.1
 _DELAY_SECONDS_MAX = 30.0
 _KILLED_SECONDS_MAX = 10.0
+_RETIRE_SECONDS = 60.0
 
 
 class Post:
@@ -154,7 +155,7 @@ class Post:
                 return
             self.wire = None  # or the next one to come would let it go before it is dead
         self._cancel(tag)
-        if wait and not _is_cut(wire, _KILLED_SECONDS_MAX):
+        if wait and not wire.await_end(_KILLED_SECONDS_MAX):
             _log.warning("a standing task outlives its job", post=str(self), pid=pid)
         wire.sever()
 
@@ -168,6 +169,16 @@ class Post:
             wire.sever()
         else:
             self._cancel(self._tag(self._generation))
+
+    def retire(self) -> None:
+        """As :meth:`end`, when the job that has the turn has given it back."""
+        while not self.turn.take(_RETIRE_SECONDS):
+            if self.ended.is_set():
+                return
+        try:
+            self.end()
+        finally:
+            self.turn.give_back()
 
     def await_end(self, seconds_max: float) -> bool:
         """After :meth:`end`: wait until its Spark job is over."""
@@ -221,19 +232,4 @@ class Post:
     def _spark_is_gone(self) -> bool:
         from atoll.spark.lives import lives
 
-        try:
-            return lives.is_dead(self.session) or self.session.sparkContext._jsc.sc().isStopped()  # noqa: SLF001 - no public way
-        except Exception:  # noqa: BLE001 - it cannot even be asked
-            return True
-
-
-def _is_cut(wire: Wire, seconds_max: float) -> bool:
-    """Wait until the other end of a connection is gone, whatever it says before."""
-    until = time.monotonic() + seconds_max
-    try:
-        while True:
-            wire.receive(until)
-    except TimeoutError:
-        return False
-    except (EOFError, OSError):
-        return True
+        return lives.is_dead(self.session)

@@ -26,11 +26,13 @@ import socket
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from atoll.errors import UsageError
 from atoll.logs import get_logger
 from atoll.spark.folders import claim_folder
 from atoll.spark.seats import Seats
@@ -141,7 +143,7 @@ class StandingTasks:
 
     def ordinary_job(self) -> None:
         """An ordinary Spark job is about to run for a topology: it finds a slot, or makes room."""
-        if self.is_full:
+        if self.is_full or self._away_until > time.monotonic():
             self._make_room()
 
     @property
@@ -183,8 +185,7 @@ class StandingTasks:
             conf = self.session.sparkContext.getConf()
             host = conf.get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
             bound = conf.get("spark.driver.bindAddress", host) or host
-            port = int(conf.get(PORT_SETTING, "0") or "0")
-            self._listener = socket.create_server((bound, port))
+            self._listener = _bound(bound, conf.get(PORT_SETTING, "0") or "0")
             self._address = (host, self._listener.getsockname()[1])
         self._listener.listen(_HELLOS_MAX)
         for name, run in (("come", self._accept), ("watch", self._watch)):
@@ -195,8 +196,9 @@ class StandingTasks:
         while not self._ended.is_set():
             try:
                 connected, _ = self._listener.accept()
-            except OSError:
-                return  # closed
+            except OSError:  # closed; or too many files are open, or it was gone before it came
+                self._ended.wait(_BEGUN_SECONDS)
+                continue
             if not self._hellos.acquire(blocking=False):
                 connected.close()  # a task tries again; of others there are too many
                 continue
@@ -239,11 +241,11 @@ class StandingTasks:
         while not self._ended.is_set():
             self._changed.wait(_LOOK_SECONDS)
             self._changed.clear()
+            if self._spark_is_gone():
+                break
             try:
                 self._look()
             except Exception as error:  # noqa: BLE001 - Spark may be ending; else it works again soon
-                if self._spark_is_gone():
-                    break
                 _log.warning("standing tasks were not looked after", error=str(error))
                 self._ended.wait(_LOOK_SECONDS)
         self.close()
@@ -272,7 +274,7 @@ class StandingTasks:
                 self._unwanted_since.pop(key, None)
             elif now - self._unwanted_since.setdefault(key, now) > _UNWANTED_SECONDS:
                 self._unwanted_since.pop(key)
-                self._posts.pop(key).end()
+                self._retire([self._posts.pop(key)])
 
     def _begin(self, key: PostKey) -> None:
         host, number = key
@@ -322,19 +324,32 @@ class StandingTasks:
         return self._starving > 1
 
     def _make_room(self) -> None:
+        """Let all tasks go, and nobody come for a while; jobs that run on them end first."""
         self._away_until = time.monotonic() + _AWAY_SECONDS
         posts, self._posts = list(self._posts.values()), {}
         if posts:
             _log.info("standing tasks make room for an ordinary job", posts=len(posts))
+        self._retire(posts)
+
+    def _retire(self, posts: Sequence[Post]) -> None:
         for post in posts:
-            post.end()
+            threading.Thread(target=post.retire, name="atoll-post-retires", daemon=True).start()
 
     def _spark_is_gone(self) -> bool:
         from atoll.spark.lives import lives
 
-        with contextlib.suppress(Exception):
-            return lives.is_dead(self.session) or self.session.sparkContext._jsc.sc().isStopped()  # noqa: SLF001 - no public way
-        return True
+        return lives.is_dead(self.session)
+
+
+def _bound(host: str, port: str) -> socket.socket:
+    try:
+        return socket.create_server((host, int(port)))
+    except (OSError, ValueError, OverflowError) as error:
+        raise UsageError(
+            f"standing tasks cannot come to port {port!r} of {host}: {error}",
+            hint=f"set {PORT_SETTING} to a free port, or to 0 for any; and spark.driver.bindAddress "
+            "to an address of this host",
+        ) from error
 
 
 _lock = threading.Lock()

@@ -17,6 +17,7 @@ import select
 import socket
 import struct
 import time
+import weakref
 
 __all__ = ["HANDSHAKE_SECONDS_MAX", "ImpostorError", "Wire", "prove", "verify"]
 
@@ -27,8 +28,14 @@ _DIGEST_BYTES = 32
 _HELLO_BYTES_MAX = 1024
 _COPIED_BYTES_MAX = 64 * 1024
 """Up to this size it is cheaper to copy a message behind its length than to send twice."""
-_KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}
-"""A host that vanished without a word is noticed after so many seconds and tries."""
+_KEEPALIVE = {
+    "TCP_KEEPIDLE": 5,
+    "TCP_KEEPINTVL": 2,
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": 11_000,
+}
+"""A host that vanished without a word is noticed after so many seconds and tries; after so many
+milliseconds, when it owes an answer."""
 
 
 class ImpostorError(Exception):
@@ -45,6 +52,9 @@ class Wire:
     def __init__(self, connected: socket.socket) -> None:
         """Small messages leave at once, and a silent end is noticed."""
         self._socket = connected
+        # The last one who uses it closes it: nobody else knows when that is. Not in __del__: in a
+        # cycle, as failures and their traces make them, the socket may go first, and complain.
+        weakref.finalize(self, connected.close)
         connected.settimeout(None)
         if connected.family != socket.AF_UNIX:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -115,6 +125,22 @@ class Wire:
         except (OSError, ValueError):
             return True
 
+    def await_end(self, seconds_max: float) -> bool:
+        """Wait until the other end is gone, whatever it says before; False when it stays.
+
+        What it says may be the rest of a message, so it is not read as messages.
+        """
+        until = time.monotonic() + seconds_max
+        try:
+            while True:
+                self._socket.settimeout(_left(until))
+                if not self._socket.recv(_COPIED_BYTES_MAX):
+                    return True
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+
     def sever(self) -> None:
         """Let whoever sends or receives on either end fail at once. For other threads too."""
         try:
@@ -124,10 +150,6 @@ class Wire:
 
     def close(self) -> None:
         """Give the socket back."""
-        self._socket.close()
-
-    def __del__(self) -> None:
-        """The last one who uses it closes it: nobody else knows when that is."""
         self._socket.close()
 
 
