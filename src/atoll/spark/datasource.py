@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from atoll.errors import UsageError
+from atoll.errors import DamageError, NotFoundError, UsageError
 from atoll.placement.mapping import Mapping
 from atoll.spark.analysis import spark_schema
 from atoll.views.connect import connect
@@ -78,8 +78,21 @@ class _Reader(DataSourceReader):
         """The entries of one group."""
         assert isinstance(partition, _VnodeGroup)
         found = _Source(self.options)
-        view = found.pstate.view_at(partition.commit, partition.timeline)
-        yield from read_entries(found.pstate.spec, view, partition.vnodes, found.position)
+        try:
+            view = found.pstate.view_at(partition.commit, partition.timeline)
+            yield from read_entries(found.pstate.spec, view, partition.vnodes, found.position)
+        except (DamageError, NotFoundError) as error:
+            last = found.pstate.view().commit_id
+            try:
+                found.pstate.as_of(partition.commit)
+            except UsageError:
+                raise UsageError(
+                    f"microbatch {partition.commit} was dropped while it was read: the last one "
+                    f"is {last} by now",
+                    hint="raise pstate.history.microbatches, or read fewer entries at once",
+                    pstate=found.pstate.name,
+                ) from error
+            raise
 
 
 class _Source:

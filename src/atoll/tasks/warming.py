@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from atoll.errors import DamageError, NotFoundError
 from atoll.microbatch.history import CommitHistory
+from atoll.microbatch.progress import latest_commit
 from atoll.pstate.stores import VnodeStores
 from atoll.pstate.view import PStateView
 from atoll.storage.local import LocalStore
@@ -23,6 +25,9 @@ __all__ = ["warm_up"]
 def warm_up(program: Program, unit: int, commit_id: int, timeline: int) -> None:
     """Open the stores of the vnodes that a unit will own; each holds the commit then, or more.
 
+    The topology commits meanwhile, and in the end drops the commit with which this began; then it
+    goes on with the last one.
+
     Args:
         program: The topology, on the placement that it will have.
         unit: Whose vnodes.
@@ -30,15 +35,26 @@ def warm_up(program: Program, unit: int, commit_id: int, timeline: int) -> None:
         timeline: The timeline that it belongs to.
 
     Raises:
-        AtollError: When the commit was dropped, or a file is damaged.
+        AtollError: When a file is damaged, or the topology was rolled back.
     """
     store = LocalStore(program.root)
-    history = CommitHistory.open(store, program.module, program.topology, commit_id, timeline)
+    names = (program.module, program.topology)
+    history: CommitHistory | None = None
     stores = VnodeStores(
         state_folder(program.local, program.module),
         microbatches_kept=program.history_microbatches,
     )
     for pstate, spec in program.pstates.items():
-        view = PStateView(stores, pstate, spec.vnode_count, history)
         for vnode in program.owned(pstate, unit):
-            next(view.scan(vnode, limit=1), None)
+            while True:
+                try:
+                    if history is None:
+                        history = CommitHistory.open(store, *names, commit_id, timeline)
+                    view = PStateView(stores, pstate, spec.vnode_count, history)
+                    next(view.scan(vnode, limit=1), None)
+                    break
+                except (DamageError, NotFoundError):
+                    last = latest_commit(store, *names)
+                    if last.timeline != timeline or last.id <= commit_id:
+                        raise
+                    commit_id, history = last.id, CommitHistory(store, *names, last)

@@ -95,6 +95,7 @@ class StandingTasks:
         self._slots_known_until = 0.0
         self._away_until = 0.0
         self._starving = 0
+        self._starving_known_until = 0.0
         self._hellos = threading.Semaphore(_HELLOS_MAX)
 
     def want(self, owner: object, placement: Placement) -> None:
@@ -250,15 +251,17 @@ class StandingTasks:
                 self._ended.wait(_LOOK_SECONDS)
         self.close()
         with _lock:
-            if _known.get(self.session) is self:
-                del _known[self.session]
+            for context in [each for each, known in _known.items() if known is self]:
+                del _known[context]
 
     def _look(self) -> None:
         now = time.monotonic()
         if self._ended.is_set():
             return
-        if self.is_full and self._waits_in_vain():
-            self._make_room()
+        if self._posts and now > self._starving_known_until:
+            self._starving_known_until = now + (0 if self.is_full else _SLOTS_SECONDS)
+            if self._waits_in_vain():
+                self._make_room()
         if self._away_until > now:
             return
         with self._lock:
@@ -309,18 +312,17 @@ class StandingTasks:
     # Spark's slots --------------------------------------------------------------------------------
 
     def _waits_in_vain(self) -> bool:
-        """Whether a stage has waited for a slot since the last look."""
+        """Whether ordinary jobs wait for a slot and none of them has one, now and a look ago."""
         tracker = self.session.sparkContext.statusTracker()
-        stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
-        waiting = [
-            each
-            for each in stages
-            if each is not None
-            and not each.numActiveTasks
-            and each.numCompletedTasks < each.numTasks
-        ]
-        own = sum(not post.manned for post in list(self._posts.values()))
-        self._starving = self._starving + 1 if len(waiting) > own else 0
+        found = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+        stages = [each for each in found if each is not None]
+        manned = sum(post.manned for post in list(self._posts.values()))
+        waiting = sum(
+            not each.numActiveTasks and each.numCompletedTasks < each.numTasks for each in stages
+        )
+        ordinary = sum(each.numActiveTasks for each in stages) - manned
+        vain = waiting > len(self._posts) - manned and ordinary <= 0
+        self._starving = self._starving + 1 if vain else 0
         return self._starving > 1
 
     def _make_room(self) -> None:
@@ -347,7 +349,7 @@ def _bound(host: str, port: str) -> socket.socket:
     except (OSError, ValueError, OverflowError) as error:
         raise UsageError(
             f"standing tasks cannot come to port {port!r} of {host}: {error}",
-            hint=f"set {PORT_SETTING} to a free port, or to 0 for any; and spark.driver.bindAddress "
+            hint=f"set {PORT_SETTING} to a free port or to 0, and spark.driver.bindAddress "
             "to an address of this host",
         ) from error
 
@@ -357,9 +359,9 @@ _known: weakref.WeakKeyDictionary[Any, StandingTasks] = weakref.WeakKeyDictionar
 
 
 def standing_tasks(session: SparkSession, *, seated: bool) -> StandingTasks:
-    """The standing tasks of a session: always the same ones."""
+    """The standing tasks of a session and of all that share its slots: always the same ones."""
     with _lock:
-        found = _known.get(session)
+        found = _known.get(session.sparkContext)
         if found is None:
-            found = _known[session] = StandingTasks(session, seated=seated)
+            found = _known[session.sparkContext] = StandingTasks(session, seated=seated)
         return found
