@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # No test lives long enough to earn what Java's second compiler costs.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
-# Tests share machines with other work: how long one example takes says nothing.
-settings.register_profile("unhurried", deadline=None)
+# Tests share machines with other work: how long one example takes, or is made, says nothing.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
 

@@ -28,6 +28,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from atoll.representable import refuse_misfits
+
 __all__ = ["exact_array", "holds_decimals", "sound_decimals"]
 
 _SHOWN_CHARACTERS_MAX = 80
@@ -49,7 +51,8 @@ def exact_array(
 
     Raises:
         pa.ArrowInvalid: When a decimal has more digits than its type, on either side of the point,
-            or a value for integers is no whole number.
+            a value for integers is no whole number, one for small floats is too large, or a time
+            is one that no datetime can be.
         pa.ArrowTypeError: When a value is of another type.
     """
     if _holds(kind, _is_checked):
@@ -57,7 +60,9 @@ def exact_array(
             with contextlib.suppress(pa.ArrowInvalid):  # zeros of high exponents, or a misfit
                 return pa.array(values, kind, from_pandas=from_pandas)
         values = _exact(values, kind)
-    return pa.array(values, kind, from_pandas=from_pandas)
+    made = pa.array(values, kind, from_pandas=from_pandas)
+    refuse_misfits(made, lambda other: pa.array(values, other, from_pandas=from_pandas))
+    return made
 
 
 def holds_decimals(kind: pa.DataType) -> bool:

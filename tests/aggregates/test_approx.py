@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +60,18 @@ def test_few_distinct_values_are_counted_exactly(kind, data):
         return len(set(held([r["v"] for r in group])))
 
     check(agg.approx_count_distinct("v"), int, rows, KINDS[kind][2], expected)
+
+
+def test_decimals_are_told_apart_by_their_last_digit():
+    """All of their 38 digits count, however few the thread's own context keeps."""
+    ready, codec = bound(agg.approx_count_distinct("v"), int, pa.decimal128(38, 18))
+    whole = "12345678901234567890.12345678901234567"
+    column = pa.array([Decimal(f"{sign}{whole}{n}") for n in range(10) for sign in ("", "-")])
+    assert shown(codec, state_of(ready, column.cast(pa.decimal128(38, 18)))) == 20
+    few = pa.array([Decimal("0.5"), Decimal("0.25"), Decimal("0.5")], pa.decimal128(38, 18))
+    state = state_of(ready, few)
+    with localcontext(prec=1):
+        assert state_of(ready, few)[0].equals(state[0])
 
 
 def test_values_that_look_alike_are_told_apart():

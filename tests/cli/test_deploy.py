@@ -180,7 +180,12 @@ def test_without_a_unit(atoll, edited):
     edit(2, f"{COUNTS}\n{more}")
     done = atoll("deploy", "summing", "--dry-run")
     assert (done.code, "finds no parallel unit" in done.out) == (1, True)
-    assert "finds no parallel unit" in atoll("deploy", "summing").err
+    (hint,) = [line for line in done.err.splitlines() if line.startswith("to do: ")]
+    assert "uncordon" in hint
+    assert "uncordon" not in done.out
+    refused = atoll("deploy", "summing").err
+    assert "finds no parallel unit" in refused
+    assert refused.count(hint) == refused.count(hint.removeprefix("to do: ")) == 1
     append(deployer, 1)
     assert atoll("worker", "uncordon", "summing", 0).code == 0
     done = atoll("deploy", "summing", "--dry-run")

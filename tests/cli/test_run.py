@@ -146,6 +146,20 @@ def test_workers_are_uncordoned_before_it_starts(tmp_path, capsys):
         assert not cluster.deploy(module).cluster.info().workers[0].cordoned
 
 
+def _commands(session):
+    """What runs in a session, as one text."""
+    asked = ["ps", "-A", "-o", "sess=,pgid=,args="]
+    said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    return "\n".join(line for line in said.splitlines() if str(session) in line.split()[:2])
+
+
+def _until(holds, otherwise, seconds=120.0):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, otherwise
+        time.sleep(0.02)
+
+
 @pytest.mark.slow
 def test_stopping_while_it_starts(tmp_path):
     """SIGTERM while Spark starts stops it as soon as it can be; no Java process stays."""
@@ -161,7 +175,7 @@ def test_stopping_while_it_starts(tmp_path):
         start_new_session=True,
     )
     assert process.stderr.readline().startswith("starting Spark")
-    time.sleep(1.0)  # somewhere in the middle of it
+    _until(lambda: "java" in _commands(process.pid), "Java has not begun")
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=300)  # ends when the last process of it has ended
     assert (process.returncode, said) == (0, "stopping ...\nstopped\n")

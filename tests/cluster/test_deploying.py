@@ -76,6 +76,9 @@ def test_without_a_unit_it_is_refused_and_the_running_version_goes_on(cluster):
     with pytest.raises(DeployError, match="finds no parallel unit") as caught:
         cluster.update(shop(more=True))
     assert "uncordon" in caught.value.hint
+    assert caught.value.hint not in caught.value.message, "it says twice what to do"
+    assert str(plan).count(caught.value.hint) == 1
+    assert plan.to_json()["changes"][-1]["hint"] == caught.value.hint
     assert cluster.apps[NAME] is app
     append(app, 2)
     assert not cluster.plan(shop()).refused  # what runs already needs no unit

@@ -138,3 +138,27 @@ def test_numbers_that_do_not_fit_are_refused(ddl, value):
     """Arrow cut them, or ended the process; the message names the value."""
     with pytest.raises(UserCodeError, match=r"E|1\.5"):
         batch_from_rows([{"a": value}], parse_ddl(ddl), "map", "here")
+
+
+NESTED = (
+    "s struct<a: array<string>>, t struct<f0: array<long>, f1: long>, m map<string, array<long>>"
+)
+
+
+@pytest.mark.parametrize(
+    ("emitted", "words"),
+    [
+        ({"s": ["a"]}, "column s: ['a'] is no struct"),
+        ({"s": {"a"}}, "column s: {'a'} is no struct"),
+        ({"s": "x"}, "column s: "),
+        ({"t": [[1], 2]}, "column t: [[1], 2] is no struct"),
+        ({"t": ([1],)}, "column t: ([1],) is no struct of f0, f1"),
+        ({"m": {1}}, "column m: {1} is no map"),
+        ({"m": {"a": {"b": 1}}}, "column m: {'b': 1} is no sequence"),
+    ],
+)
+def test_another_shape_than_declared_is_named(emitted, words):
+    """Its column and what was given, wherever a set might have been."""
+    with pytest.raises(UserCodeError) as raised:
+        batch_from_rows([emitted], parse_ddl(NESTED), "flat_map", "here")
+    assert words in raised.value.message

@@ -11,9 +11,18 @@ from typing import Any
 import pytest
 from chaos import workers
 from harness import Zygote, zygote
-from trial import MODULES, expected_after, scratch
+from trial import MADE, MODULES, expected_after, scratch
 
 from atoll.depot import stream_append
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a file's tests made in memory is gone when they are done; a failed one keeps its own."""
+    MADE.clear()
+    yield
+    left = [folder for folder in MADE if folder.exists()]
+    assert not left or request.session.testsfailed, f"these folders were left behind: {left}"
 
 
 @pytest.fixture(scope="session")

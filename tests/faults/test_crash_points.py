@@ -21,6 +21,9 @@ from trial import MODULES, Trial, scratch
 ROUNDS = 6
 PAIRS = volume(ci=6, soak=len(POINTS) ** 2)
 
+SELDOM = ("deployment create", "revision create", "depot trim decision", "segment drop")
+"""What happens once in a root's life, or so seldom that the life before may have done it all."""
+
 
 @pytest.fixture(scope="module")
 def visits(children):
@@ -83,9 +86,9 @@ def test_killed_again_while_it_recovers_it_ends_in_the_same_state(undisturbed, v
             ("at_points", {"point": one, "visit": max(1, visits[one] // 2)}),
             ("at_points", {"point": other, "visit": 1}),
         ]
-        # what happens once in a root's life, or was done by the first one, is not reached again
+        must_die = 1 if other.endswith(SELDOM) else 2  # the first death leaves half a life to do
         return Trial(zygote, ROUNDS, final).survives(
-            deaths, lose_local=number % 3 == 0, about=about, must_die=1
+            deaths, lose_local=number % 3 == 0, about=about, must_die=must_die
         )
 
     outcomes = spread(killed, numbers, *MODULES)
@@ -95,4 +98,3 @@ def test_killed_again_while_it_recovers_it_ends_in_the_same_state(undisturbed, v
     both = sum(len(each) == 2 for each in said)
     report("crash pairs", deaths, len(failed), began, pairs=len(said), twice=both)
     assert not failed, f"{len(failed)} of {len(said)} failed, the first:\n{failed[0][1]}"
-    assert both >= 0.8 * len(said), "the second death hardly ever happened"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from checker import Told, told_by
+from scenario import MODULE
 from trial import Trial, expected_after, scratch
 
 
@@ -36,10 +37,13 @@ def test_a_child_that_takes_too_long_is_killed_and_that_counts_as_a_failure(chil
 def test_a_death_that_does_not_happen_fails_the_trial(children):
     """No trial may pass because nothing was disturbed."""
     trial = Trial(children, 1, expected_after(1))
-    with pytest.raises(AssertionError, match="should die by SIGKILL"):
+    with pytest.raises(AssertionError, match="should die by SIGKILL") as failed:
         trial.survives(
             [("at_call", {"number": 1_000_000})], lose_local=False, about="never reached"
         )
+    kept = Path(str(failed.value).rpartition("kept: ")[2])
+    assert (kept / MODULE).is_dir(), "a trial that fails keeps its root, to be looked at"
+    shutil.rmtree(kept)
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,13 @@ from checker import Told
 from harness import CAP_SECONDS, Zygote
 from scenario import PER_ROUND
 
-__all__ = ["MODULES", "Trial", "expected_after", "scratch"]
+__all__ = ["MADE", "MODULES", "Trial", "expected_after", "scratch"]
 
 MODULES = ("scenario", "checker", "deaths")
 """What a zygote must have imported."""
+
+MADE: list[Path] = []
+"""Every folder of :func:`scratch`, until somebody has looked whether it is gone."""
 
 Death = tuple[str, dict[str, Any]]
 """A function of ``deaths`` and its arguments."""
@@ -28,7 +31,8 @@ def scratch() -> Path:
     """A fresh folder, in memory where there is such a place: a SIGKILL loses nothing there."""
     shared = Path("/dev/shm")
     place = shared if os.access(shared, os.W_OK) else None
-    return Path(tempfile.mkdtemp(prefix="atoll-faults-", dir=place))
+    MADE.append(Path(tempfile.mkdtemp(prefix="atoll-faults-", dir=place)))
+    return MADE[-1]
 
 
 def expected_after(rounds: int) -> dict[str, Any]:

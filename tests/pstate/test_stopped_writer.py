@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from atoll.pstate import writing
 from atoll.pstate.stores import VnodeStores
 from atoll.pstate.writing import Patience, WriterLock
 
@@ -66,11 +67,11 @@ def stopped(patient, tmp_path):
 
 
 def test_the_next_attempt_goes_on(patient, stopped):
-    """One wait for all the stores together; then the state is that of the last commit."""
+    """It waits, leaves the stores, and then the state is that of the last commit."""
     began = time.monotonic()
     attempt = patient.attempt(version=2)
     sessions = [patient.open(attempt, vnode) for vnode in VNODES]
-    assert PATIENCE <= time.monotonic() - began < PATIENCE * len(VNODES)
+    assert time.monotonic() - began >= PATIENCE
     for session in sessions:
         assert session.opening.kind == "absent"
         assert session.get(b"a") == b"1"
@@ -91,6 +92,41 @@ def test_a_writer_that_ends_is_waited_for(patient, stopped):
     with patient.open(patient.attempt(version=2)) as session:
         assert session.opening.kind == "current"
         assert session.get(b"a") == b"1"
+
+
+class Clock:
+    """Goes on only while somebody sleeps."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def monotonic(self):
+        """What it shows."""
+        return self.now
+
+    def sleep(self, seconds):
+        """Let the time pass."""
+        self.now += seconds
+
+
+def test_one_wait_for_all_stores_together(tmp_path, monkeypatch):
+    """The first uses the patience up; it is there again when none was asked for as long."""
+    clock = Clock()
+    monkeypatch.setattr(writing, "time", clock)
+    paths = [str(tmp_path / "pstate" / str(vnode)) for vnode in VNODES]
+    left = []
+    held = [WriterLock(path, Patience(), left.append) for path in paths]
+    patience = Patience(PATIENCE)
+    began = clock.now
+    taken = [WriterLock(path, patience, left.append) for path in paths]
+    assert left == paths
+    assert PATIENCE <= clock.now - began < PATIENCE + 0.5
+    clock.sleep(2 * PATIENCE)
+    began = clock.now
+    taken.append(WriterLock(paths[0], patience, left.append))
+    assert PATIENCE <= clock.now - began < PATIENCE + 0.5
+    for each in (*held, *taken):
+        each.release()
 
 
 def test_the_lock_is_one_at_a_time(tmp_path):

@@ -101,15 +101,18 @@ class DeployPlan:
             "module": self.module,
             "first": self.first,
             "changes": [
-                {"effect": c.effect, "part": c.part, "detail": c.detail} for c in self.changes
+                {"effect": c.effect, "part": c.part, "detail": c.detail}
+                | ({"hint": c.hint} if c.hint else {})
+                for c in self.changes
             ],
         }
 
     def __str__(self) -> str:
         """A line per change."""
+        notes = ["; ".join(filter(None, (each.detail, each.hint))) for each in self.changes]
         lines = [
-            f"{each.effect:<9}{each.part}" + (f"  ({each.detail})" if each.detail else "")
-            for each in self.changes
+            f"{each.effect:<9}{each.part}" + (f"  ({note})" if note else "")
+            for each, note in zip(self.changes, notes, strict=True)
         ]
         if all(each.effect == "kept" for each in self.changes):
             lines.insert(0, "nothing changes but steps and functions")

@@ -176,9 +176,8 @@ def _starts(module: Module, before: Deployment | None, depot: str) -> Iterator[S
 
 
 def _refused(kind: Any, name: str, error: AtollError) -> Change:
-    detail = error.message if error.hint is None else f"{error.message}; {error.hint}"
     where = "".join(f", {key} {value}" for key, value in error.context.items())
-    return Change("refused", kind, name, detail + where, hint=error.hint or "")
+    return Change("refused", kind, name, error.message + where, hint=error.hint or "")
 
 
 def _ship(function: Callable[..., Any]) -> bytes:

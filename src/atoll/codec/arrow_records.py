@@ -14,8 +14,9 @@ from pyarrow import types
 from atoll.aggregates.kernels.types import exact_cast
 from atoll.ddl import type_to_ddl
 from atoll.exact_values import sound_decimals
+from atoll.representable import beyond_datetime, too_large
 
-__all__ = ["column_misfit", "fit_rows", "needs_rows"]
+__all__ = ["column_misfit", "fit_rows", "needs_rows", "unreadable_times"]
 
 
 def needs_rows(found: pa.DataType, field: pa.Field) -> bool:
@@ -49,6 +50,20 @@ def column_misfit(found: pa.DataType, field: pa.Field) -> str | None:
     if fits:
         return None
     return f"column {field.name}: expected {type_to_ddl(wanted).lower()}, got {found}"
+
+
+def unreadable_times(data: pa.Table | pa.RecordBatch) -> dict[int, str]:
+    """Per row with a time that no datetime can be, the reason to refuse it."""
+    bad: dict[int, str] = {}
+    for name, column in zip(data.schema.names, data.columns, strict=True):
+        at = 0
+        for part in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+            beyond = beyond_datetime(part)
+            if beyond is not None:
+                for row in (at + beyond.nonzero()[0]).tolist():
+                    bad.setdefault(row, f"column {name}: a time before the year 1 or after 9999")
+            at += len(part)
+    return bad
 
 
 def fit_rows(column: pa.Array, field: pa.Field) -> tuple[pa.Array, dict[int, str]]:
@@ -93,7 +108,10 @@ def _cast_parts(
 def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if types.is_decimal(wanted):
         return exact_cast(column, wanted)
-    return column.cast(options=pc.CastOptions(wanted, allow_time_truncate=True))
+    fitted = column.cast(options=pc.CastOptions(wanted, allow_time_truncate=True))
+    if types.is_float32(wanted) and too_large(fitted, column) is not None:
+        raise pa.ArrowInvalid("a number is too large for a float of 32 bits")
+    return fitted
 
 
 def _has_required(arrow_type: pa.DataType) -> bool:

@@ -13,8 +13,11 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import io
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -22,24 +25,27 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from atoll.codec.arrow_records import column_misfit, fit_rows, needs_rows
+from atoll.codec.arrow_records import column_misfit, fit_rows, needs_rows, unreadable_times
 from atoll.codec.record_types import converter, record_type
 from atoll.codec.refusals import REFUSALS_KEPT_MAX, Checked, Refusal, Refusals
 from atoll.ddl import type_to_ddl
 from atoll.errors import UsageError
 from atoll.exact_values import exact_array, holds_decimals
 from atoll.python_values import python_rows
+from atoll.representable import holds_infinity, refuse_misfits
 
 __all__ = ["Checked", "RecordCodec", "Refusal"]
 
 _BAD_VALUE = (
     pa.ArrowException,
+    AttributeError,  # msgspec asks whatever can be indexed for the keys of a map
     OverflowError,
     TypeError,
     UnicodeError,
     ValueError,  # also what msgspec raises
 )
 _ONE_BY_ONE_MAX = 32
+_FLOAT_DIGITS_MAX = 308
 _AT_PATH = re.compile(r" - at (?:`key` in )?`\$(?:\[\d+\])?\.?(?P<path>[^`]*)`\Z")
 
 
@@ -88,11 +94,17 @@ class RecordCodec:
     def from_rows(self, rows: Iterable[Mapping[str, Any]], first_line: int = 1) -> Checked:
         """Check Python rows; a row that is no mapping is refused."""
         found = rows if isinstance(rows, list) else list(rows)
-        lines = range(first_line, first_line + len(found))
+        return self._from_rows(found, range(first_line, first_line + len(found)))
+
+    def _from_rows(self, rows: list[Any], lines: Sequence[int]) -> Checked:
         try:
-            return self._assemble(msgspec.convert(found, self._types), lines, Refusals())
+            records = msgspec.convert(rows, self._types)
         except _BAD_VALUE:
-            return self._sift(found, lines, self._convert_all, self._convert_plain)
+            return self._sift(rows, lines, self._convert_all, self._convert_plain)
+        checked = self._assemble(records, lines, Refusals())
+        if holds_infinity(checked.batch) and any(map(_beyond_floats, rows)):
+            return self._sift(rows, lines, self._convert_all, self._convert_plain)
+        return checked
 
     def from_json_lines(self, data: bytes, first_line: int = 1) -> Checked:
         """Check JSON objects, one a line; blank lines are stepped over but counted."""
@@ -163,13 +175,23 @@ class RecordCodec:
 
     def from_arrow(self, data: pa.Table | pa.RecordBatch, first_line: int = 1) -> Checked:
         """Check Arrow data: columns by name, cast only where no value changes."""
-        names = data.schema.names
         misfit = self._arrow_misfit(data.schema)
         if misfit is not None:
             return self._refuse_all(data.num_rows, misfit, first_line)
+        lines: Sequence[int] = range(first_line, first_line + data.num_rows)
+        bad = unreadable_times(data)
+        if not bad:
+            return self._from_arrow(data, lines)
+        good = [at not in bad for at in range(data.num_rows)]
+        kept = [line for line, there in zip(lines, good, strict=True) if there]
+        checked = self._from_arrow(data.filter(pa.array(good, pa.bool_())), kept)
+        return checked.without({lines[at]: reason for at, reason in bad.items()})
+
+    def _from_arrow(self, data: pa.Table | pa.RecordBatch, lines: Sequence[int]) -> Checked:
+        names = data.schema.names
         fields = [field for field in self.schema if field.name in names]
         if any(needs_rows(data.schema.field(field.name).type, field) for field in fields):
-            return self.from_rows(python_rows(data), first_line)
+            return self._from_rows(python_rows(data), lines)
         columns: list[pa.Array] = []
         bad: dict[int, str] = {}
         for field in self.schema:
@@ -179,7 +201,7 @@ class RecordCodec:
             for row, reason in reasons.items():
                 bad.setdefault(row, reason)
         batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        return _without(batch, bad, range(first_line, first_line + data.num_rows), Refusals())
+        return _without(batch, bad, lines, Refusals())
 
     def from_pandas(self, frame: Any, first_line: int = 1) -> Checked:
         """Check a pandas DataFrame; its index is left out, NaN is null."""
@@ -236,11 +258,17 @@ class RecordCodec:
         return self._assemble(records, kept, refusals)
 
     def _convert_all(self, rows: Sequence[Any]) -> list[Any]:
+        if any(map(_beyond_floats, rows)):
+            raise ValueError("a Decimal beyond floats")
         return msgspec.convert(rows, self._types)
 
     def _convert_plain(self, row: Any) -> Any:
         if not isinstance(row, Mapping):
             raise TypeError(f"a record is a mapping of names to values, not {type(row).__name__}")
+        for name, value in row.items():
+            great = _beyond_floats(value)
+            if great is not None:
+                raise ValueError(f"column {name}: {great} is beyond what a number here can be")
         return msgspec.convert(_plain(row), self._type)
 
     def _decode_all(self, texts: Sequence[bytes]) -> list[Any]:
@@ -270,12 +298,8 @@ class RecordCodec:
                     good.append(record)
                 except _BAD_VALUE:
                     late[lines[at]] = self._late_reason(record)
-        merged = Refusals()
-        known = {refusal.line: refusal.reason for refusal in refusals.kept}
-        for line, reason in sorted((known | late).items()):
-            merged.add(line, reason)
-        merged.count = refusals.count + len(late)
-        return Checked(self.batch_of(good), merged.kept, merged.count, good)
+        checked = Checked(self.batch_of(good), refusals.kept, refusals.count, good)
+        return checked.without(late)
 
     @staticmethod
     def _array(
@@ -283,8 +307,11 @@ class RecordCodec:
     ) -> pa.Array:
         if convert is not None:
             values = list(map(convert, values))
-        make = exact_array if holds_decimals(arrow_type) else pa.array
-        return make(values, arrow_type)
+        if holds_decimals(arrow_type):
+            return exact_array(values, arrow_type)
+        made = pa.array(values, arrow_type)
+        refuse_misfits(made, lambda other: pa.array(values, other))
+        return made
 
     def _late_reason(self, record: Any) -> str:
         for (get, convert, arrow_type), field in zip(self._columns, self.schema, strict=True):
@@ -349,11 +376,25 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | range):
         return [_plain(item) for item in value]
     if isinstance(value, dt.datetime) and hasattr(value, "to_pydatetime"):
         return value.to_pydatetime(warn=False)
     return value
+
+
+def _beyond_floats(value: Any) -> Decimal | None:
+    """A finite Decimal in it that would be an infinite float, and so fits no column, or None."""
+    if isinstance(value, Decimal):
+        great = value.is_finite() and value.adjusted() >= _FLOAT_DIGITS_MAX
+        return value if great and math.isinf(float(value)) else None
+    if isinstance(value, Mapping):
+        parts: Iterable[Any] = chain(value, value.values())
+    elif isinstance(value, list | tuple | set | frozenset):
+        parts = value
+    else:
+        return None
+    return next((found for found in map(_beyond_floats, parts) if found is not None), None)
 
 
 def _reason(error: Exception) -> str:
@@ -368,6 +409,8 @@ def _reason(error: Exception) -> str:
     message = message.replace("Object missing required field", "missing required field")
     if isinstance(error, UnicodeError):
         message = "not valid UTF-8"
+    elif isinstance(error, AttributeError):
+        message = f"a map is given as a mapping: {message}"
     elif isinstance(error, msgspec.DecodeError) and not isinstance(error, msgspec.ValidationError):
         message = f"not valid JSON: {message}"
     return message.replace("`", "")

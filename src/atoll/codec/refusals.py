@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -61,3 +61,12 @@ class Checked:
     refused_count: int
     records: list[Any] | None = None
     before: Checked | None = None
+
+    def without(self, late: Mapping[int, str]) -> Checked:
+        """The same when more were refused, by line; they are none of the good ones."""
+        merged = Refusals()
+        known = {refusal.line: refusal.reason for refusal in self.refusals}
+        for line, reason in sorted({**known, **late}.items()):
+            merged.add(line, reason)
+        count = self.refused_count + len(late)
+        return replace(self, refusals=merged.kept, refused_count=count)

@@ -16,7 +16,7 @@ from atoll.dataflow.declared import PStateDeclaration
 from atoll.dataflow.graph import Graph, declared_pstate
 from atoll.dataflow.usercode import NO_COLUMN, check_columns, check_function, placed
 from atoll.errors import DeclarationError
-from atoll.schema import Node, as_node
+from atoll.schema import List, Map, Node, Set, Struct, as_node
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,15 +171,34 @@ def arguments_of(parameters: Mapping[str, Any], place: str) -> tuple[dict[str, N
     with placed(place):
         nodes = {name: as_node(each) for name, each in parameters.items()}
         for name, node in nodes.items():
-            if not node.leaf:
+            keyed = _keyed(node)
+            if keyed is not None:
+                word = type(keyed).__name__.lower()
+                how = "be" if keyed is node else "hold"
                 raise DeclarationError(
-                    f"parameter {name!r} cannot be a {type(node).__name__.lower()}",
-                    hint="use a scalar, List(...) or Struct(...) of these",
+                    f"parameter {name!r} cannot {how} a {word}",
+                    hint=_INSTEAD_OF_KEYED[type(keyed)],
                 )
         columns = [pa.field(name, value_type(node)) for name, node in nodes.items()]
         check_columns(nodes)
         schema = pa.schema(columns or [pa.field(NO_COLUMN, pa.bool_())])
     return nodes, schema
+
+
+_INSTEAD_OF_KEYED: dict[type, str] = {
+    Map: "take its entries as List(Struct(key=..., value=...))",
+    Set: "take its elements as List(...)",
+}
+
+
+def _keyed(node: Node) -> Map | Set | None:
+    """The map or set that it is, or that lies in it: arguments are rows, which hold neither."""
+    if isinstance(node, Map | Set):
+        return node
+    if isinstance(node, List):
+        return _keyed(node.item)
+    members = [child for _, child in node.fields] if isinstance(node, Struct) else []
+    return next((found for found in map(_keyed, members) if found is not None), None)
 
 
 def select_from(

@@ -177,15 +177,17 @@ def batch_from_rows(
                 declared=place,
             )
         plain.append(values)
-    try:
-        columns = [_column([row.get(f.name) for row in plain], f.type) for f in schema]
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError) as error:
-        raise UserCodeError(
-            f"a value emitted by {operator} has the wrong type: {error}",
-            hint="make it match the types in emits=",
-            operator=operator,
-            declared=place,
-        ) from error
+    columns = []
+    for field in schema:
+        try:
+            columns.append(_column([row.get(field.name) for row in plain], field.type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError) as error:
+            raise UserCodeError(
+                f"a value emitted by {operator} has the wrong type: column {field.name}: {error}",
+                hint="make it match the types in emits=",
+                operator=operator,
+                declared=place,
+            ) from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -210,18 +212,26 @@ def _ordered(value: Any, kind: pa.DataType) -> Any:
     """The value with its sets as lists, in an order that every attempt repeats."""
     if not _may_hold_sets(kind):
         return value
-    if isinstance(value, Mapping):
-        if pa.types.is_map(kind):
+    if pa.types.is_map(kind):
+        if isinstance(value, Mapping):
             return {key: _ordered(item, kind.item_type) for key, item in value.items()}
-        types = {field.name: field.type for field in kind}
-        return {name: _ordered(item, types.get(name, pa.null())) for name, item in value.items()}
-    if isinstance(value, tuple) and pa.types.is_struct(kind):
-        return tuple(_ordered(item, field.type) for item, field in zip(value, kind, strict=True))
-    if isinstance(value, set | frozenset):
-        value = _sorted(value)
-    if isinstance(value, list) and not pa.types.is_map(kind):
-        inner = kind.value_type
-        return [_ordered(item, inner) for item in value] if _may_hold_sets(inner) else value
+    elif pa.types.is_struct(kind):
+        if isinstance(value, Mapping):
+            types = {field.name: field.type for field in kind}
+            return {
+                name: _ordered(item, types.get(name, pa.null())) for name, item in value.items()
+            }
+        if isinstance(value, tuple) and len(value) == kind.num_fields:
+            pairs = zip(value, kind, strict=True)
+            return tuple(_ordered(item, field.type) for item, field in pairs)
+        if isinstance(value, set | frozenset | list):
+            raise pa.ArrowTypeError(f"{value!r:.80} is no struct")
+    else:
+        if isinstance(value, set | frozenset):
+            value = _sorted(value)
+        if isinstance(value, list):
+            inner = kind.value_type
+            return [_ordered(item, inner) for item in value] if _may_hold_sets(inner) else value
     return value
 
 

@@ -102,17 +102,17 @@ def decide(state: State, event: Event) -> tuple[State, Command]:
     if state.condition == Condition.FENCED:
         return state, Wait(None)
     state, command = _decide(state, event)
-    return _settle_placing(state), command
+    return _settle_rest(_settle_placing(state)), command
 
 
 def _decide(state: State, event: Event) -> tuple[State, Command]:
     match event:
-        case Pause(paused):
-            state = replace(state, paused=paused)
+        case Pause(paused, ticket):
+            state = replace(_taken(state, ticket), paused=paused)
             running = state.condition == Condition.RUNNING
             return _go_on(replace(state, condition=Condition.PAUSED) if running else state)
-        case Resume():
-            state = replace(state, condition=Condition.RUNNING, paused=None)
+        case Resume(ticket):
+            state = replace(_taken(state, ticket), condition=Condition.RUNNING, paused=None)
             state = replace(state, cutting=Cutting(), room=0)
             return _go_on(replace(state, failures=0, blamed=0, failure=None, careful=False))
         case AskCheckpoint(lost):
@@ -383,6 +383,20 @@ def _settle_placing(state: State) -> State:
     if state.placing is None or state.condition in (Condition.RUNNING, Condition.FENCED):
         return state
     return _placed(state, state.placing)
+
+
+def _taken(state: State, ticket: int) -> State:
+    """A request to pause or to go on was taken up."""
+    return replace(state, said=replace(state.said, taken=max(state.said.taken, ticket)))
+
+
+def _settle_rest(state: State) -> State:
+    """Note for whoever asked for a rest that it is there, however short it is."""
+    said = state.said
+    between = state.step in (Step.IDLE, Step.PRIME, Step.PROCESS)
+    if said.rested == said.taken or state.condition == Condition.RUNNING or not between:
+        return state
+    return replace(state, said=replace(said, rested=said.taken))
 
 
 def _placed(state: State, placing: Placing) -> State:

@@ -50,6 +50,7 @@ __all__ = [
     "RollBackRefused",
     "RolledBack",
     "RunAttempt",
+    "Said",
     "SetOptions",
     "State",
     "Step",
@@ -93,6 +94,19 @@ class Asked:
     answered: int = 0
     commit: int = 0
     """The commit that answered the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How far the requests to pause or to go on were followed. Both only rise.
+
+    Who asked waits for these: what a request brought about may be over before anybody looks.
+    """
+
+    taken: int = 0
+    """The ticket of the last one that was taken up."""
+    rested: int = 0
+    """The last of them under which no microbatch ran and none was to begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +173,7 @@ class State:
     be cut; 0 when none had."""
     paused: Paused | None = None
     """Why it rests, when somebody said so."""
+    said: Said = Said()
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,11 +284,16 @@ class Pause:
 
     paused: Paused | None = None
     """As it is kept."""
+    ticket: int = 0
+    """Higher for every request to pause or to go on; 0 when nobody waits for this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
     """The user wants the topology to go on, also after it failed."""
+
+    ticket: int = 0
+    """Higher for every request to pause or to go on; 0 when nobody waits for this one."""
 
 
 @dataclass(frozen=True, slots=True)

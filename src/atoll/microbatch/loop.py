@@ -121,6 +121,7 @@ class TopologyLoop(Stepper):
                 self.status.state = replace(
                     self.status.state, condition=ev.Condition.FAILED, failure=failure
                 )
+                self._ended = True
                 self._changed.notify_all()
         finally:
             self._ended = True

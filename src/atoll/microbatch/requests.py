@@ -44,6 +44,7 @@ class Requests:
         self.published = published
         self._asked = 0
         self._tickets = 0
+        self._said = 0
         self._one_at_a_time = threading.Lock()
         self._saying = threading.Lock()
         self._changed = threading.Condition()
@@ -84,14 +85,26 @@ class Requests:
             WaitTimeoutError: When the running one takes longer; the pause still holds after it.
             StorageError: When it cannot be kept; nothing is paused then.
             FencedError: When another life of the coordinator owns the module.
+            StateError: When somebody let it go on before the running one had ended.
         """
         self._refuse_fenced(self.status.state)
-        with self._saying:
-            self._request(ev.Pause(self._keep_pause()))
-        self._wait(_rests, timeout_seconds, "pause")
+        ticket = self._say(lambda ticket: ev.Pause(self._keep_pause(), ticket))
+
+        def done(state: ev.State) -> bool:
+            self._refuse_fenced(state)
+            if state.said.rested >= ticket or self._ended:
+                return True
+            if state.said.taken > ticket and state.condition == ev.Condition.RUNNING:
+                raise StateError(
+                    f"topology {self.topology!r} was resumed before its pause began",
+                    hint="somebody else let it go on; pause it again when it is to rest",
+                )
+            return False
+
+        self._wait(done, timeout_seconds, "pause")
 
     def resume(self) -> None:
-        """Go on, also after the topology failed.
+        """Go on, also after the topology failed; it may fail again before this returns.
 
         Raises:
             StorageError: When it cannot be kept that it goes on; it stays as it is then.
@@ -100,10 +113,13 @@ class Requests:
         self._refuse_fenced(self.status.state)
         if self._ended:
             self._refuse_stopped(self.status.state)
-        with self._saying:
-            self._keep_resumption()
-            self._request(ev.Resume())
-        self._wait(lambda state: state.condition == ev.Condition.RUNNING, 60.0, "resume")
+        ticket = self._say(self._resumption)
+
+        def done(state: ev.State) -> bool:
+            self._refuse_fenced(state)
+            return state.said.taken >= ticket
+
+        self._wait(done, 60.0, "resume")
 
     def set_options(self, options: Options) -> None:
         """Go on with other options from the next microbatch on; does not wait for it."""
@@ -295,6 +311,18 @@ class Requests:
             self._wait(done, timeout_seconds, type(event).__name__.lower())
             return answer_of(self.status.state).failure
 
+    def _resumption(self, ticket: int) -> ev.Event:
+        self._keep_resumption()
+        return ev.Resume(ticket)
+
+    def _say(self, saying: Callable[[int], ev.Event]) -> int:
+        """Ask it to rest or to go on, in the order in which that is kept; the request's ticket."""
+        with self._saying:
+            event = saying(self._said + 1)
+            self._said += 1
+            self._request(event)
+            return self._said
+
     def _request(self, event: ev.Event) -> None:
         with self._changed:
             self._requests.append(event)
@@ -309,6 +337,8 @@ class Requests:
                     raise UsageError(
                         f"topology {self.topology!r} was closed while waiting for {what}"
                     )
+                if self._ended:
+                    self._refuse_stopped(self.status.state)
                 if left <= 0:
                     raise self._not_reached(what, f"in {timeout_seconds:g} s")
                 self._changed.wait(left)
@@ -355,11 +385,3 @@ def _went_back(state: ev.State) -> ev.Answer:
 
 def _placed(state: ev.State) -> ev.Answer:
     return state.placed
-
-
-def _rests(state: ev.State) -> bool:
-    """Whether no microbatch runs, and none will before somebody asks for it."""
-    if state.condition == ev.Condition.RUNNING:
-        return False
-    between = state.step in (ev.Step.IDLE, ev.Step.PRIME, ev.Step.PROCESS)
-    return between or state.condition == ev.Condition.FENCED

@@ -19,6 +19,7 @@ from atoll.codec.scalars import INT64_MAX, INT64_MIN
 from atoll.dataflow.rows import Row, row_type
 from atoll.dataflow.times import NEVER
 from atoll.errors import StateError
+from atoll.pstate.handles.driven import Driven
 from atoll.pstate.writes import Session, Writes
 from atoll.schema import Scalar
 
@@ -46,15 +47,15 @@ class Firing:
     agenda: dict[int, int] = field(default_factory=dict)
 
 
-class Timers:
+class Timers(Driven):
     """The timers of the key whose row, or whose timer, a function was called with."""
 
     def __init__(self, spec: PStateSpec, session: Session, vnode: int, now_ms: int | None) -> None:
         """Made for one vnode; the key is set before each call."""
+        super().__init__(Writes(spec, session, vnode))
         self.now_ms = now_ms
         """What the clock shows, in milliseconds: in processing time that of the plan, in event
         time the watermark, None while there is none."""
-        self._writes = Writes(spec, session, vnode)
         self._codec = spec.codec()
         self._kind = spec.node.value.key  # type: ignore[union-attr]  # a map by time and key
         self._key: Any = None
@@ -117,28 +118,8 @@ class Timers:
             return time_ms
         return NEVER
 
-    def flush(self) -> None:
-        """As a handle's."""
-        self._writes.flush()
-
     def end_call(self) -> None:
-        """As a handle's: payloads are copied when they are set."""
-
-    def close(self) -> None:
-        """As a handle's."""
-        self._writes.close()
-
-    def waiting(self) -> int:
-        """As a handle's."""
-        return len(self._writes.unflushed)
-
-    def savepoint(self) -> None:
-        """As a handle's."""
-        self._writes.savepoint()
-
-    def roll_back(self) -> None:
-        """As a handle's."""
-        self._writes.roll_back()
+        """Nothing to write: payloads are copied when they are set."""
 
     def _place(self, time: int | dt.datetime) -> bytes:
         millis = time

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, Context
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,9 @@ _VERSION_AND_FAMILY = b"\x01\x07"
 _REGISTERS_LOG_LEAST, _REGISTERS_LOG_MAX = 4, 21
 _EIGHT_BITS = 2
 """The library's number for registers of a byte each, in the bits above the mode."""
+
+_EXACT = Context(prec=38, Emin=MIN_EMIN, Emax=MAX_EMAX)
+"""All digits of a decimal, whatever the thread's own context says."""
 
 _INTS = frozenset({"bool", "int", "date", "datetime"})
 
@@ -130,7 +134,7 @@ _STEPS: dict[str, Callable[[Any], Any]] = {
     # The library leaves out empty strings; a mark in front keeps them.
     "str": lambda text: "s" + text,
     "bytes": lambda data: "b" + data.decode("latin-1"),
-    "decimal": lambda number: str(int(number.scaleb(18))),
+    "decimal": lambda number: str(int(_EXACT.scaleb(number, 18))),
     "float": lambda number: "nan" if number != number else number + 0.0,  # noqa: PLR0124
 }
 

@@ -40,7 +40,7 @@ def deploy(
     with Client(url) as client:
         data = {"dry_run": dry_run, "remove": remove or []}
         done = client.post("modules", module, "deploy", data=data)
-    refused = any(each["effect"] == "refused" for each in done["changes"])
+    refused = [each for each in done["changes"] if each["effect"] == "refused"]
     if output is Output.JSON:
         print_json(done)
     else:
@@ -51,6 +51,8 @@ def deploy(
             print_table(["effect", "part", "detail"], rows)
     if refused:
         note("refused: it cannot be deployed like this")
+        for hint in dict.fromkeys(each["hint"] for each in refused if each.get("hint")):
+            note(f"to do: {hint}")
         raise typer.Exit(1)
     if not dry_run and output is not Output.JSON:
         note(f"{module} runs the new version")

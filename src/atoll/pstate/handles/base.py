@@ -1,4 +1,4 @@
-"""What all handles have: where they stand, how a step drives them, and paths from there on."""
+"""What all handles have: where they stand, and paths from there on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from atoll.codec.keys import encode_element, successor
 from atoll.errors import StateError
 from atoll.path import Path
 from atoll.pstate.fit_path import fit_path, fit_transform
+from atoll.pstate.handles.driven import Driven
 from atoll.pstate.live import ABSENT
 from atoll.pstate.navigate.writing import StateChange, check_vnode
 from atoll.pstate.shapes import Shape
@@ -18,43 +19,19 @@ from atoll.schema import Scalar
 __all__ = ["KINDS", "Handle"]
 
 
-class Handle:
+class Handle(Driven):
     """A place in a PState, within one vnode."""
 
-    __slots__ = ("_node", "_prefix", "_shape", "_writes")
+    __slots__ = ("_node", "_prefix", "_shape")
 
     def __init__(self, writes: Writes, shape: Shape, prefix: bytes) -> None:
         """Made by :func:`~atoll.pstate.handles.handle_for` and by the handles above."""
-        self._writes = writes
+        super().__init__(writes)
         self._shape: Any = shape
         self._node: Any = shape.node
         self._prefix = prefix
 
     # -- for the step that calls the function -----------------------------------------------------
-
-    def flush(self) -> None:
-        """Hand what was written to the session."""
-        self._writes.flush()
-
-    def waiting(self) -> int:
-        """How many entries were written and not handed to the session."""
-        return len(self._writes.unflushed)
-
-    def savepoint(self) -> None:
-        """Let :meth:`roll_back` take back what is written to this PState from now on."""
-        self._writes.savepoint()
-
-    def roll_back(self) -> None:
-        """Take back what was written to this PState since the savepoint."""
-        self._writes.roll_back()
-
-    def end_call(self) -> None:
-        """The function's call is done: write what it changed in place.
-
-        Raises:
-            StateError: When that does not fit, or what it changed stands for no value any more.
-        """
-        self._writes.live.end_call()
 
     def check(self) -> None:
         """Hold that no value of an earlier call was changed.
@@ -63,14 +40,6 @@ class Handle:
             StateError: When one was.
         """
         self._writes.live.check()
-
-    def close(self) -> None:
-        """The vnode's rows are done: flush, and refuse to be used again.
-
-        Raises:
-            StateError: When a value of an earlier call was changed by a later one.
-        """
-        self._writes.close()
 
     def stands_at(self, writes: Writes, prefix: bytes) -> bool:
         """Whether this is the place."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self, overload
 
 from atoll.codec.keys import decode_element, encode_element, successor
 from atoll.pstate.handles.base import Handle
+from atoll.pstate.handles.mappings import MappingHandle
 from atoll.pstate.live import ABSENT
 
 __all__ = ["MapHandle"]
 
 
-class MapHandle(Handle, MutableMapping[Any, Any]):
+class MapHandle(MappingHandle):
     """A stored map: works as a dict, sorted by key.
 
     A value that is itself stored by element (a map of maps) comes as a handle, also when there
@@ -113,16 +114,6 @@ class MapHandle(Handle, MutableMapping[Any, Any]):
         known = self._writes.size(self._prefix)
         return sum(1 for _ in self) if known is None else known
 
-    def __bool__(self) -> bool:
-        """Whether there is any key."""
-        return self._any()
-
-    def __eq__(self, other: object) -> bool:
-        """Equal to a mapping of the same entries."""
-        return isinstance(other, Mapping) and dict(self.items()) == dict(other.items())
-
-    __hash__ = None  # type: ignore[assignment]  # mutable
-
     def __repr__(self) -> str:
         """Name and type, without reading anything."""
         return f"<map of {self._writes.spec.name}>"
@@ -161,20 +152,8 @@ class MapHandle(Handle, MutableMapping[Any, Any]):
             else:
                 yield key, writes.live.read(place, shape, data)
 
-    def clear(self) -> None:
-        """Remove everything here."""
-        Handle.clear(self)
-
     def _anything(self, place: bytes) -> bool:
         return any(True for _ in self._writes.scan(place, successor(place)))
-
-    def _fill(self, value: Any) -> None:
-        if not isinstance(value, Mapping):
-            self._cannot_replace(value)
-        content = dict(value.items())
-        self.clear()
-        for key, item in content.items():
-            self[key] = item
 
     def _range(self, start: Any, end: Any, *, reverse: bool) -> Iterator[tuple[Any, bytes, bytes]]:
         """(key, place, value) of each element; the value is a leaf's."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator
 from typing import Any
 
 from atoll.errors import StateError
-from atoll.pstate.handles.base import Handle
+from atoll.pstate.handles.mappings import MappingHandle
 from atoll.pstate.live import ABSENT
 from atoll.pstate.shapes import Shape
 
 __all__ = ["StructHandle"]
 
 
-class StructHandle(Handle, MutableMapping[str, Any]):
+class StructHandle(MappingHandle):
     """A struct whose fields are stored apart: ``user["name"] = "Ann"; user["tags"].add("x")``.
 
     Works as a dict that always has all its fields; one that was never set is None.
@@ -46,10 +46,6 @@ class StructHandle(Handle, MutableMapping[str, Any]):
         self._remove(shape, place)
         return default if below is None else below
 
-    def clear(self) -> None:
-        """Make all fields as if they had never been set."""
-        Handle.clear(self)
-
     def __contains__(self, name: object) -> bool:
         """Whether the struct has such a field."""
         return name in self._shape.fields
@@ -61,16 +57,6 @@ class StructHandle(Handle, MutableMapping[str, Any]):
     def __len__(self) -> int:
         """How many fields there are."""
         return len(self._shape.fields)
-
-    def __bool__(self) -> bool:
-        """Whether any field was ever set."""
-        return self._any()
-
-    def __eq__(self, other: object) -> bool:
-        """Equal to a dict of the same fields."""
-        return isinstance(other, Mapping) and dict(self.items()) == dict(other.items())
-
-    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
         """Name and type, without reading anything."""
@@ -86,11 +72,3 @@ class StructHandle(Handle, MutableMapping[str, Any]):
                 pstate=self._writes.spec.name,
             ) from None
         return shape, self._prefix + encoded
-
-    def _fill(self, value: Any) -> None:
-        if not isinstance(value, Mapping):
-            self._cannot_replace(value)
-        content = dict(value.items())
-        self.clear()
-        for name, item in content.items():
-            self[name] = item
