@@ -14,7 +14,8 @@ Environment: ATOLL_ENGINE=inline runs without Spark. ATOLL_LINGER_MS stands stil
 up to that after each step, so that the short steps can be hit. ATOLL_STOP=<place> stops the whole
 process once by SIGSTOP: at the beginning of the step of that name, ``inside`` a user's function
 while the stores are open, or in an ``append`` before its fsync. ATOLL_FIRST and ATOLL_ACKS give
-two processes records and books of their own.
+two processes records and books of their own. ATOLL_STAND goes on after all records until a
+microbatch ran on standing tasks, and tells by what its jobs ran: ``ways <job 0> <job 1>``.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ AHEAD = 2 * PARTITIONS * RECORDS_MAX
 STOP_AFTER_MICROBATCH = 3
 FENCED = 3
 TELL_SECONDS_MAX = 30.0
+STAND_SECONDS_MAX = 60.0
 ENGINE = os.environ.get("ATOLL_ENGINE", "spark")
 _LINGER_MS = float(os.environ.get("ATOLL_LINGER_MS", "0"))
 _STEPS = ("prime", "process", "commit", "publish", "tidy")
@@ -144,6 +146,21 @@ class Appender(threading.Thread):
                 book.write(f"ack {batch[0]} {batch[-1]}\n")
 
 
+def stand(app, log, total):
+    """Go on until a microbatch ran on standing tasks; the records by then."""
+    ways = ["spark"]
+    over = time.monotonic() + STAND_SECONDS_MAX
+    while "spark" in ways and time.monotonic() < over:
+        appender = Appender(app, log, wanted(log, "more", BATCH))
+        appender.start()
+        appender.join()
+        total += BATCH
+        app.topology(TOPOLOGY).wait_processed(total, timeout_seconds=300)
+        ways = app.topology(TOPOLOGY).status()["jobs"]
+    say("ways", *ways)
+    return total
+
+
 def main():
     """Run until everything is processed, or until killed or fenced."""
     end_with_parent()
@@ -171,6 +188,8 @@ def main():
             raise SystemExit(FENCED)
         total = sum(app.depot(DEPOT).end_offsets())
         app.topology(TOPOLOGY).wait_processed(total, timeout_seconds=300)
+        if os.environ.get("ATOLL_STAND"):
+            total = stand(app, log, total)
         say("finished", total)
 
 

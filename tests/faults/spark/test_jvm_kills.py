@@ -26,7 +26,7 @@ RECORDS = volume(100, 2_000)
 SPREAD_SECONDS = {"process": 0.4}
 
 
-def _java(child):
+def java_of(child):
     """The JVM of a driver."""
     found = [
         pid
@@ -45,7 +45,7 @@ def test_a_dead_jvm_is_followed_by_another(tmp_path, number):
     draw = random.Random(seed() + number)
     root = tmp_path / "root"
     commits = checks.CommitBook(root)
-    child = Child("spark_child.py", root, "more", RECORDS, ATOLL_LINGER_MS="3")
+    child = Child("spark_child.py", root, "more", RECORDS, ATOLL_LINGER_MS="3", ATOLL_STAND="1")
     try:
         child.until("begun")
         gone = []
@@ -54,10 +54,11 @@ def test_a_dead_jvm_is_followed_by_another(tmp_path, number):
             for _ in range(draw.randint(2, 3)):
                 child.until(STEPS[STEPS.index(step) - 1])
             time.sleep(draw.uniform(0.0, SPREAD_SECONDS.get(step, 0.002)))
-            java = _java(child)
+            java = java_of(child)
             gone += [java, *children(java), *worker_pids(java)]
             os.kill(java, signal.SIGKILL)
             commits.collect()
+        assert child.until("ways")[1:] == ["mixed", "standing"], "no tasks stand on the new session"
         child.until("finished")
         wait_until(lambda: not any(map(is_alive, gone)), 10, "the end of the dead JVM's processes")
         assert child.ended() == 0, child.said()

@@ -6,7 +6,6 @@ worker that it runs in. So every fault hits a worker that is in the middle of a 
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import time
@@ -14,97 +13,10 @@ import time
 import pytest
 import worker_scenario as scenario
 from harness import report, volume
-from spark_processes import is_alive, wait_until, worker_pids
-
-from atoll import path
-from atoll.cluster.local import LocalCluster
-from atoll.microbatch.history import read_commit
-from atoll.storage.local import LocalStore
+from spark_processes import is_alive, wait_until
+from worker_bench import GONE_SECONDS
 
 pytestmark = pytest.mark.slow
-CAP_SECONDS = 180.0
-TIMEOUT_SECONDS_LEAST = 3
-"""Ending an attempt ends its warm workers, so the time must do for cold ones on a busy machine."""
-GONE_SECONDS = 60.0
-"""Spark kills a cancelled task's worker half a second later; the rest is for a busy machine."""
-
-
-class Bench:
-    """One running module, its marker files, and how many rounds of records it has got."""
-
-    def __init__(self, folder, *, limited):
-        self.folder = folder / "marks"
-        self.folder.mkdir()
-        self.root = folder / "root"
-        self.cluster = LocalCluster(self.root)
-        self.app = self.cluster.deploy(scenario.build(self.folder))
-        self.rounds = 0
-        began = time.monotonic()
-        self.round()
-        cold = time.monotonic() - began
-        self.timeout_seconds = max(TIMEOUT_SECONDS_LEAST, math.ceil(3 * cold))
-        if limited:
-            limit = {"topology__microbatch__phase__timeout__seconds": self.timeout_seconds}
-            self.app = self.cluster.deploy(scenario.build(self.folder, **limit))
-
-    @property
-    def java(self):
-        """The process that Spark runs in."""
-        from pyspark import SparkContext
-
-        return SparkContext._gateway.proc.pid
-
-    def append(self):
-        """One more round of records."""
-        self.app.depot("events").append(scenario.records(self.rounds))
-        self.rounds += 1
-
-    def wait(self):
-        """Until all records count; the last commit."""
-        self.app.topology("mb").wait_processed(
-            self.rounds * scenario.RECORDS, timeout_seconds=CAP_SECONDS
-        )
-        committed = self.app.topology("mb").status()["committed"]
-        return read_commit(LocalStore(self.root), "workers", "mb", committed)
-
-    def round(self):
-        """Append and wait."""
-        self.append()
-        return self.wait()
-
-    def catch(self, place):
-        """Append, and wait until a worker stands still at the place; its process id."""
-        (self.folder / "where.part").write_text(place)
-        (self.folder / "where.part").rename(self.folder / "where")
-        self.append()
-        caught = self.folder / "caught"
-        wait_until(caught.exists, CAP_SECONDS, f"a worker at {place}")
-        pid = int(caught.read_text())
-        caught.unlink()
-        assert pid in worker_pids(self.java), "no worker of our own Spark"
-        assert is_alive(pid)
-        return pid
-
-    def check(self):
-        """Both states are what a plain fold gives."""
-        expected = scenario.expected(self.rounds)
-        for name in ("counts", "sums"):
-            assert dict(self.app.pstate(name).select(path.all())) == expected, name
-
-
-@pytest.fixture
-def bench(tmp_path):
-    """Makes a bench, and closes it."""
-    made = []
-
-    def make(*, limited):
-        made.append(Bench(tmp_path, limited=limited))
-        return made[-1]
-
-    yield make
-    for each in made:
-        (each.folder / "go").touch()
-        each.cluster.close()
 
 
 def test_a_killed_worker(bench):
@@ -113,19 +25,24 @@ def test_a_killed_worker(bench):
     running = bench(limited=False)
     kills = volume(2, 30)
     for number in range(kills):
+        standing = running.stand()
         pid = running.catch(scenario.PLACES[number % 2])
+        assert pid in standing, "it hit no standing task"
         before = running.app.topology("mb").status()["committed"]
         os.kill(pid, signal.SIGKILL)
         commit = running.wait()
         assert commit.id == before + 1
         assert not is_alive(pid)
         running.check()
+    running.stands_again()
     report("worker kills on Spark", kills, 0, began)
 
 
 def hung(running, number, stop=None):
     """One hung task, ended by the phase timeout; the seconds from then to the commit."""
+    standing = running.stand()
     pid = running.catch(scenario.PLACES[number % 2])
+    assert pid in standing, "it hit no standing task"
     if stop is not None:
         os.kill(pid, stop)
     caught_at = time.monotonic()

@@ -95,6 +95,13 @@ class FakeTask:
         self.wire.close()
 
 
+class _Session:
+    """As much of a Spark session as posts ask for."""
+
+    def __init__(self, **context):
+        self.sparkContext = SimpleNamespace(**context)
+
+
 class Staff:
     """Posts with their tasks, and what Spark was asked to kill."""
 
@@ -105,8 +112,11 @@ class Staff:
         self.cancelled: list[str] = []
         self.deaf = False
         """Whether what is killed does not die."""
-        context = SimpleNamespace(cancelJobsWithTag=self._cancel)
-        self.session = SimpleNamespace(sparkContext=context)
+        self.session = _Session(
+            cancelJobsWithTag=self._cancel,
+            _jsc=object(),
+            _gateway=SimpleNamespace(proc=None),
+        )
 
     def _cancel(self, tag):
         self.cancelled.append(tag)
@@ -187,10 +197,10 @@ def listening(staff):
 
 def connected(standing):
     """A connection to where the tasks come."""
-    made = socket.socket(socket.AF_UNIX)
-    made.connect(standing._address)
-    standing.visitors.append(Wire(made))
-    return standing.visitors[-1]
+    made = Wire(socket.socket(socket.AF_UNIX))
+    standing.visitors.append(made)
+    made._socket.connect(standing._address)
+    return made
 
 
 def come(standing, secret=None, about=None):

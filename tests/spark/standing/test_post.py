@@ -26,13 +26,12 @@ class Spark:
         self.began: list[float] = []
         self.tags: set[str] = set()
         self.cancelled: list[str] = []
-        self.stopped = False
         context = SimpleNamespace(
             addJobTag=self.tags.add,
             removeJobTag=self.tags.remove,
             setJobDescription=lambda _: None,
             cancelJobsWithTag=self._cancel,
-            _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: self.stopped)),
+            _jsc=object(),
             _gateway=SimpleNamespace(proc=None),
         )
         self.session = SimpleNamespace(sparkContext=context)
@@ -264,6 +263,27 @@ def test_the_end_of_a_post(spark, post, connect):
     assert not post.admit(hello(2, generation=1, trial=1), connect()[0])
 
 
+def test_a_post_retires_when_the_work_is_done(spark, post, connect):
+    """Whoever has the turn keeps its task; whoever waits for the turn finds nobody."""
+    driver, task = connect()
+    assert post.admit(hello(2, generation=1), driver)
+    assert post.turn.take(0)
+    retiring = threading.Thread(target=post.retire)
+    retiring.start()
+    until(lambda: len(post.turn._queue) == 1)
+    assert not post.ended.is_set()
+    assert post.is_ready()
+    post.turn.give_back()
+    retiring.join(LONG)
+    assert is_over(task)
+    assert post.turn.take(0)
+    assert not post.is_ready()
+    post.turn.give_back()
+    spark.jobs[-1].set()
+    assert post.await_end(LONG)
+    post.retire()
+
+
 def test_the_end_of_a_post_where_nobody_came(spark, post):
     """Its Spark job is cancelled."""
     post.end()
@@ -274,7 +294,7 @@ def test_the_end_of_a_post_where_nobody_came(spark, post):
 
 def test_spark_is_gone(spark, post):
     """Nobody follows: another session has other posts."""
-    spark.stopped = True
+    spark.session.sparkContext._jsc = None
     spark.fail(ConnectionRefusedError("no JVM"))
     assert post.await_end(LONG)
     assert len(spark.jobs) == 1

@@ -50,12 +50,3 @@ def test_a_cluster_of_which_nobody_wants_to_know_the_hosts(monkeypatch):
     monkeypatch.setattr(slots, "members", lambda _: CORES)
     for master in ("spark://x:7077", "local-cluster[2,3,1024]"):
         assert Slots.of(_session(master), seated=False) == Slots({HERE: 5}, 6)
-
-
-def test_a_running_session_of_our_own():
-    """Twice as many slots as units: a standing task for each leaves as many for others."""
-    from atoll.spark.session import local_session
-
-    found = Slots.of(local_session(2), seated=False)
-    assert found.total >= 2
-    assert found.posts == {HERE: found.total - 1}
