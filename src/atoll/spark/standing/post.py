@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from atoll.logs import get_logger
 from atoll.spark.standing.turn import Turn
@@ -184,6 +184,14 @@ class Post:
         """After :meth:`end`: wait until its Spark job is over."""
         self._thread.join(seconds_max)
         return not self._thread.is_alive()
+
+    def stages(self) -> set[int]:
+        """The stages of its running Spark job."""
+        context = self.session.sparkContext
+        scala: Any = context._jsc.sc()  # noqa: SLF001 - Python's tracker has no tags
+        jobs = scala.statusTracker().getJobIdsForTag(self._tag(self._generation))
+        found = [context.statusTracker().getJobInfo(job) for job in jobs]
+        return {stage for info in found if info is not None for stage in info.stageIds}
 
     # Inside ---------------------------------------------------------------------------------------
 
