@@ -115,7 +115,7 @@ class StandingTasks:
         found: dict[int, Post] = {}
         for unit, key in self._keys(placement).items():
             post = self._posts.get(key)
-            if post is None or not post.manned:
+            if post is None or not (post.manned or post.returning):
                 return None
             found[unit] = post
         return found or None
