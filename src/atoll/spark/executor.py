@@ -21,7 +21,7 @@ from atoll.spark.limit import JobLimit
 from atoll.spark.lives import lives
 from atoll.spark.seats import Seats
 from atoll.spark.shipping import ship
-from atoll.spark.standing.jobs import NotReadyError, StandingJob, warm
+from atoll.spark.standing.jobs import NotReadyError, StandingJob, TaskLostError, warm
 from atoll.spark.standing.tasks import standing_tasks
 from atoll.spark.tasks import WarmTask
 from atoll.spark.tracking import Tracking
@@ -228,7 +228,9 @@ class SparkExecutor:
         except SparkLostError:
             raise
         except Exception as error:
-            if not lives.is_dead(self.session, broken=is_broken(error)):
+            # a standing task ends with its JVM, but mostly without
+            broken = is_broken(error) and not isinstance(error, TaskLostError)
+            if not lives.is_dead(self.session, broken=broken):
                 raise
             hint = "it is started anew for the next attempt; look at the machine's memory"
             failure = ActorFailure(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from atoll.spark.standing.wire import Wire
     from atoll.tasks.program import JobSpec, Program
 
-__all__ = ["NotReadyError", "StandingJob", "warm"]
+__all__ = ["NotReadyError", "StandingJob", "TaskLostError", "warm"]
 
 _TURN_SECONDS_MAX = 1.0
 """So long a job waits for others; then it is run as an ordinary Spark job beside them."""
@@ -49,6 +49,21 @@ _MESSAGE_SECONDS_MAX = 30.0
 _numbers = itertools.count(1)
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Reply)
+
+
+class TaskLostError(AttemptError):
+    """An attempt one of whose standing tasks was lost."""
+
+    def __init__(self, post: Post) -> None:
+        """Say which."""
+        super().__init__(
+            ActorFailure(
+                "E-WORKER-LOST",
+                f"a worker of Spark's died: the standing task of {post} (process {post.pid})",
+                "look at the machine's memory: with less at once a worker needs less, see "
+                "depot.microbatch.max.bytes",
+            )
+        )
 
 
 class NotReadyError(Exception):
@@ -205,7 +220,7 @@ class _Round:
         """Send a request, with the program if the task has not been given it."""
         wire = post.wire
         if wire is None:
-            raise AttemptError(_lost(post))
+            raise TaskLostError(post)
         if request.digest in post.programs:
             request = msgspec.structs.replace(request, program=None)
         try:
@@ -250,7 +265,7 @@ class _Round:
         else:
             post.drop(wire)
         self.limit.check()
-        return AttemptError(_lost(post))
+        return TaskLostError(post)
 
     def _end(self, at_work: Iterable[tuple[Post, Wire, int]]) -> None:
         """Let tasks answer that are still at work, whatever it is; Spark kills those that do not.
@@ -309,18 +324,9 @@ def _turns(posts: Iterable[Post], limit: JobLimit) -> Iterator[None]:
             if not post.turn.take(until - time.monotonic()):
                 raise NotReadyError
             turns.callback(post.turn.give_back)
-        if not all(post.is_ready() for post in mine):
+        if not all(post.is_ready() or (post.await_return() and post.is_ready()) for post in mine):
             raise NotReadyError
         yield
-
-
-def _lost(post: Post) -> ActorFailure:
-    return ActorFailure(
-        "E-WORKER-LOST",
-        f"a worker of Spark's died: the standing task of {post} (process {post.pid})",
-        "look at the machine's memory: with less at once a worker needs less, see "
-        "depot.microbatch.max.bytes",
-    )
 
 
 def _mistaken(said: str) -> ActorFailure:

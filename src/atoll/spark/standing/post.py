@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from atoll.logs import get_logger
 from atoll.spark.standing.turn import Turn
@@ -37,6 +37,9 @@ _STOOD_SECONDS = 5.0
 _DELAY_SECONDS = 0.1
 _DELAY_SECONDS_MAX = 30.0
 _KILLED_SECONDS_MAX = 10.0
+_RETURN_SECONDS_MAX = 0.5
+"""So long it is quicker to wait for the next task than to begin an ordinary Spark job."""
+
 _RETIRE_SECONDS = 60.0
 
 
@@ -75,6 +78,7 @@ class Post:
         self._task = task
         self._is_at = is_at
         self._name = f"atoll-post-{uuid.uuid4().hex}"
+        self._returns_until = 0.0
         self._generation = 0
         self._trial = -1
         self._changed = threading.Condition()
@@ -115,6 +119,11 @@ class Post:
         return True
 
     @property
+    def returning(self) -> bool:
+        """Whether its task was lost so lately that the next one is about to come."""
+        return not self.manned and time.monotonic() < self._returns_until
+
+    @property
     def manned(self) -> bool:
         """Whether a task stands there, as far as is known without looking."""
         return self.wire is not None
@@ -129,6 +138,10 @@ class Post:
         self.drop(wire)
         return False
 
+    def await_return(self) -> bool:
+        """Whether a task stands there, once the next one had time to come for one just lost."""
+        return self.manned or self.await_ready(max(0.0, self._returns_until - time.monotonic()))
+
     def await_ready(self, seconds_max: float) -> bool:
         """Wait until a task has come; False when none did in time."""
         with self._changed:
@@ -139,6 +152,7 @@ class Post:
         with self._changed:
             if self.wire is wire:
                 self.wire = None
+                self._returns_until = time.monotonic() + _RETURN_SECONDS_MAX
         wire.sever()
 
     def kill(self, wire: Wire, *, wait: bool) -> None:
@@ -153,6 +167,7 @@ class Post:
             if self.wire is not wire:  # another task is there already: this one is ended
                 wire.sever()
                 return
+            self._returns_until = time.monotonic() + _RETURN_SECONDS_MAX
             self.wire = None  # or the next one to come would let it go before it is dead
         self._cancel(tag)
         if wait and not wire.await_end(_KILLED_SECONDS_MAX):
@@ -184,6 +199,14 @@ class Post:
         """After :meth:`end`: wait until its Spark job is over."""
         self._thread.join(seconds_max)
         return not self._thread.is_alive()
+
+    def stages(self) -> set[int]:
+        """The stages of its running Spark job."""
+        context = self.session.sparkContext
+        scala: Any = context._jsc.sc()  # noqa: SLF001 - Python's tracker has no tags
+        jobs = scala.statusTracker().getJobIdsForTag(self._tag(self._generation))
+        found = [context.statusTracker().getJobInfo(job) for job in jobs]
+        return {stage for info in found if info is not None for stage in info.stageIds}
 
     # Inside ---------------------------------------------------------------------------------------
 

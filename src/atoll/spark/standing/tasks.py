@@ -94,8 +94,7 @@ class StandingTasks:
         self._slots = Slots()
         self._slots_known_until = 0.0
         self._away_until = 0.0
-        self._starving = 0
-        self._starving_known_until = 0.0
+        self._waiting: set[int] = set()
         self._hellos = threading.Semaphore(_HELLOS_MAX)
 
     def want(self, owner: object, placement: Placement) -> None:
@@ -116,7 +115,7 @@ class StandingTasks:
         found: dict[int, Post] = {}
         for unit, key in self._keys(placement).items():
             post = self._posts.get(key)
-            if post is None or not post.manned:
+            if post is None or not (post.manned or post.returning):
                 return None
             found[unit] = post
         return found or None
@@ -258,10 +257,8 @@ class StandingTasks:
         now = time.monotonic()
         if self._ended.is_set():
             return
-        if self._posts and now > self._starving_known_until:
-            self._starving_known_until = now + (0 if self.is_full else _SLOTS_SECONDS)
-            if self._waits_in_vain():
-                self._make_room()
+        if self.is_full and self._waits_in_vain():
+            self._make_room()
         if self._away_until > now:
             return
         with self._lock:
@@ -312,18 +309,16 @@ class StandingTasks:
     # Spark's slots --------------------------------------------------------------------------------
 
     def _waits_in_vain(self) -> bool:
-        """Whether ordinary jobs wait for a slot and none of them has one, now and a look ago."""
+        """Whether an ordinary job waits while there is no slot for it, now and a look ago.
+
+        By its stages alone: of how many tasks a stage runs Spark's status tells seconds late.
+        """
         tracker = self.session.sparkContext.statusTracker()
-        found = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
-        stages = [each for each in found if each is not None]
-        manned = sum(post.manned for post in list(self._posts.values()))
-        waiting = sum(
-            not each.numActiveTasks and each.numCompletedTasks < each.numTasks for each in stages
-        )
-        ordinary = sum(each.numActiveTasks for each in stages) - manned
-        vain = waiting > len(self._posts) - manned and ordinary <= 0
-        self._starving = self._starving + 1 if vain else 0
-        return self._starving > 1
+        own = {each for post in list(self._posts.values()) for each in post.stages()}
+        waiting = set(tracker.getActiveStageIds()) - own
+        vain = bool(waiting & self._waiting)
+        self._waiting = waiting
+        return vain
 
     def _make_room(self) -> None:
         """Let all tasks go, and nobody come for a while; jobs that run on them end first."""
