@@ -295,7 +295,8 @@ class SparkExecutor:
     @contextlib.contextmanager
     def _framed(self, limit: JobLimit, job: JobProgram, spec: JobSpec) -> Iterator[JobFrames]:
         """The job's frames, which find the spec beside them."""
-        self.standing.ordinary_job()
+        if column_origins(job):  # another one is only here because no tasks stand
+            self.standing.ordinary_job()
         frames = self._frames_of(job, len(spec.splits))
         if isinstance(frames, CarefulFrames):
             frames.looking = Looking(self.program, spec, limit.collect, self._told)

@@ -142,7 +142,7 @@ class StandingTasks:
         return found
 
     def ordinary_job(self) -> None:
-        """An ordinary Spark job is about to run for a topology: it finds a slot, or makes room."""
+        """A job that needs Spark is about to run for a topology: it finds a slot, or makes room."""
         if self.is_full or self._away_until > time.monotonic():
             self._make_room()
 
@@ -285,8 +285,8 @@ class StandingTasks:
             lambda generation: StandingTask(self._address, self._secret, host, number, generation),
             self._is_at,
         )
-        self._posts[key] = post
         post.begin()
+        self._posts[key] = post
 
     def _is_at(self, tag: str, host: str) -> bool:
         """Whether the running job of a tag runs on a host, as far as Spark tells."""
