@@ -30,6 +30,9 @@ def ending_spark() -> Iterator[None]:
         with contextlib.suppress(*_gone()):  # Java has ended already
             session = SparkSession.getActiveSession()
             if session is not None:
+                from atoll.spark.standing.tasks import dismiss
+
+                dismiss(session)
                 _close_stderr(session)
                 session.stop()
 

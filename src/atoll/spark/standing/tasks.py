@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from atoll.placement.placement import Placement
 
-__all__ = ["StandingTasks", "standing_tasks"]
+__all__ = ["StandingTasks", "dismiss", "standing_tasks"]
 
 _log = get_logger("atoll.spark")
 
@@ -360,3 +360,11 @@ def standing_tasks(session: SparkSession, *, seated: bool) -> StandingTasks:
         if found is None:
             found = _known[session.sparkContext] = StandingTasks(session, seated=seated)
         return found
+
+
+def dismiss(session: SparkSession) -> None:
+    """Let the standing tasks of a session go, if it has any: it is about to be stopped."""
+    with _lock:
+        found = _known.pop(session.sparkContext, None)
+    if found is not None:
+        found.close()
