@@ -65,3 +65,27 @@ def test_a_commit_that_was_never_made_is_said(app):
     _round(app, 1)
     with pytest.raises(NotFoundError):
         warm_up(app._loops["mb"].actions.executor.program, 0, 99, 0)
+
+
+def test_a_commit_that_was_dropped_meanwhile_is_followed_by_the_last(tmp_path):
+    """The topology commits faster than many stores are built."""
+    module = atoll.Module("fast")
+    rows = module.depot("rows", "k long", partition_by="k")
+    options = {"pstate.history.microbatches": 2, "pstate.checkpoint.interval.commits": 2}
+    mb = module.microbatch("mb", vnode_count=8, options=options)
+    counts = mb.pstate("counts", Map(int, int))
+    mb.source(rows).aggregate(counts["k"], agg.count())
+    with atoll.LocalCluster(tmp_path / "root", engine="inline", parallelism=2) as cluster:
+        app = cluster.deploy(module)
+        for number in range(1, 13):
+            _round(app, number)
+        app.topology("mb").pause()
+        program = app._loops["mb"].actions.executor.program
+        stores = module_stores(str(app.local), "fast")
+        for vnode in range(8):
+            stores.discard("counts", vnode)
+        warm_up(program, 0, 1, 0)
+        app.topology("mb").resume()
+        opened = _round(app, 13)
+        ready = len(program.owned("counts", 0))
+        assert opened == {"current": ready, "absent": 8 - ready}
