@@ -170,7 +170,8 @@ class SparkExecutor:
             posts = self.standing.await_posts(placement, _MANNED_SECONDS_MAX)
             if posts is not None and self.standing.is_full:
                 with contextlib.suppress(NotReadyError):
-                    warm(posts, shipped, commit.id, commit.timeline, limit)
+                    mine = {unit: posts[unit] for unit in program.units}
+                    warm(mine, shipped, commit.id, commit.timeline, limit)
                     return
             # beside the standing tasks, which go on with attempts meanwhile
             task = WarmTask(shipped, commit.id, commit.timeline)

@@ -326,6 +326,29 @@ def test_others_find_slots_beside_them(session, running):
     assert standing_tasks(session, seated=False).processes().items() <= before.items()
 
 
+def test_units_that_only_read_have_posts_too(session, tmp_path):
+    """A PState of one vnode has one owner, while three units read."""
+    module = atoll.Module("narrow")
+    rows = module.depot("rows", "k long, v long", partitions=4)
+    mb = module.microbatch(
+        "mb", vnode_count=1, options={"topology.microbatch.small.max.records": 0}
+    )
+    mb.source(rows).aggregate(mb.pstate("sums", Map(int, int))["k"], agg.sum("v"))
+    with LocalCluster(tmp_path / "root", parallelism=3) as cluster:
+        app = cluster.deploy(module)
+        topology = app.topology("mb")
+        stand(session, 3)
+        for number in range(1, 4):
+            topology.pause()
+            app.depot("rows").append([{"k": v % 7, "v": 1} for v in range(20_000)])
+            topology.resume()
+            topology.wait_processed(20_000 * number)
+        status = topology.status()
+        assert status["jobs"] == ["standing"]
+        assert status["attempts_failed_total"] == {}
+        assert sum(dict(app.pstate("sums").select(path.all())).values()) == 60_000
+
+
 def test_two_clusters_share_the_posts(session, running, tmp_path):
     """Nothing is started for the second one that the first one has."""
     running.scale(2)

@@ -111,7 +111,7 @@ class StandingTasks:
         self._changed.set()
 
     def posts(self, placement: Placement) -> dict[int, Post] | None:
-        """The post of each unit, when all are manned; else None."""
+        """The post of each unit that reads or runs an actor, when all are manned; else None."""
         found: dict[int, Post] = {}
         for unit, key in self._keys(placement).items():
             post = self._posts.get(key)
@@ -226,7 +226,7 @@ class StandingTasks:
         """The post of each unit: a host's units in turn, on as many posts as it has."""
         found: dict[int, PostKey] = {}
         ranks: dict[str, int] = {}
-        for unit in sorted(placement.units):
+        for unit in sorted({*placement.units, *placement.source}):
             host = placement.hosts[unit] if self.seated else HERE
             rank = ranks.get(host, 0)
             ranks[host] = rank + 1
