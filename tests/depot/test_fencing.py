@@ -159,6 +159,18 @@ def test_many_open_at_once(open_depot: Open) -> None:
     assert all_values(depots[winners[0]]) == winners
 
 
+def test_a_past_number_that_is_claimed_again_is_not_the_writers_own(open_depot: Open) -> None:
+    """Who looked before the others came makes a claim of a past number, until it sees them."""
+    first = open_depot(epoch=1)
+    claim = first._writer._claim
+    claims, number = claim._claims, claim.number
+    payload = claims.read(number)
+    open_depot(epoch=1)
+    claims.create(number, payload)
+    with pytest.raises(FencedError):
+        first.append({"k": "a", "v": 1})
+
+
 def test_a_slow_opener_leaves_what_a_later_one_stages(
     open_depot: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,9 @@ A claim is a numbered object. Whoever makes one deletes all earlier ones, and on
 the segments. An earlier writer checks after each fsync, before it acknowledges: if its own claim
 is gone, the append is not acknowledged. So whatever it did acknowledge was in the files before
 the later writer looked.
+
+Its own claim is the file that it made, not the name: somebody who looked before may make a claim of
+a past number again, for the moment until it sees the later ones.
 """
 
 from __future__ import annotations
@@ -11,22 +14,28 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import uuid
+import weakref
 from pathlib import Path
 
 import msgspec
 
 from atoll.errors import DamageError, FencedError, NotFoundError, StorageError
-from atoll.storage.local import LocalStore
+from atoll.storage.local import LocalStore, storage_errors
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError
 
 __all__ = ["WriterClaim"]
+
+_CLAIM_BYTES_MAX = 4096
 
 
 class _Holder(msgspec.Struct, frozen=True, array_like=True):
     epoch: int
     host: str
     pid: int
+    nonce: str = ""
+    """Of this claim alone; those of earlier versions have none."""
 
 
 class WriterClaim:
@@ -45,27 +54,43 @@ class WriterClaim:
         """Claim: from now on no earlier writer's append is acknowledged."""
         self.folder = folder
         self.epoch = epoch
+        self._nonce = uuid.uuid4().hex
         self._claims = NumberedObjects(LocalStore(folder), "writers")
         self.number = self._take_number()
         self._claims.delete_below(self.number)
         self._own = str(folder / self._claims.name(self.number))
+        self._file = self._opened()
 
     def check(self) -> None:
-        """One system call.
+        """One system call: whether the file of that name is still the claim's.
 
         Raises:
             FencedError: When somebody claimed the depot after this writer and goes on to use it.
             StorageError: When the disk does not say.
         """
-        if not os.access(self._own, os.F_OK):
-            latest = self._claims.latest() or 0
-            if latest == self.number:  # an I/O error looks like a missing file here
-                raise StorageError("the depot's claim cannot be looked up", file=self._own)
-            raise self._fenced(self._holder(latest))
+        try:
+            found = os.stat(self._own)  # noqa: PTH116  # on the path of every append
+        except FileNotFoundError:
+            found = None
+        except OSError as error:
+            raise StorageError("the depot's claim cannot be looked up", file=self._own) from error
+        if found is None or (found.st_dev, found.st_ino) != self._file:
+            raise self._fenced(self._holder(self._claims.latest() or 0))
+
+    def _opened(self) -> tuple[int, int]:
+        """Device and inode of the claim's file, which stays open so that no other one gets them."""
+        with storage_errors(self._own), contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(self._own, os.O_RDONLY | os.O_CLOEXEC)
+            weakref.finalize(self, os.close, descriptor)
+            if self._nonce.encode() in os.pread(descriptor, _CLAIM_BYTES_MAX, 0):
+                found = os.fstat(descriptor)
+                return found.st_dev, found.st_ino
+        raise self._fenced(self._holder(self._claims.latest() or 0))
 
     def _take_number(self) -> int:
         """Make the claim with the highest number."""
-        payload = msgspec.msgpack.encode(_Holder(self.epoch, socket.gethostname(), os.getpid()))
+        own = _Holder(self.epoch, socket.gethostname(), os.getpid(), self._nonce)
+        payload = msgspec.msgpack.encode(own)
         while True:
             latest = self._claims.latest() or 0
             holder = self._holder(latest)
@@ -97,6 +122,7 @@ class WriterClaim:
 
     def _fenced(self, holder: _Holder | None) -> FencedError:
         about = {} if holder is None else msgspec.structs.asdict(holder)
+        about.pop("nonce", None)
         return FencedError(
             "another process writes this depot now",
             hint="append there; this process must not write any more",
