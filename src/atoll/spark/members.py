@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["members"]
 
 _DRIVER = "driver"
+_ADDRESS = re.compile(r"(\[.*\]|[^:]*):\d+")
 
 
 def members(session: SparkSession) -> dict[str, int]:
@@ -22,6 +24,11 @@ def members(session: SparkSession) -> dict[str, int]:
     for index in range(executors.size()):
         executor = executors.apply(index)
         if executor.id() != _DRIVER:
-            host, _, _ = executor.hostPort().rpartition(":")
-            cores[host] += executor.totalCores()
+            cores[_host(executor.hostPort())] += executor.totalCores()
     return dict(cores)
+
+
+def _host(address: str) -> str:
+    """Of ``host:port``; an executor that came this moment has no port yet."""
+    found = _ADDRESS.fullmatch(address)
+    return found[1] if found else address

@@ -62,7 +62,9 @@ class Driver:
                 text=True,
             )
         self.url = self.process.stdout.readline().strip()
-        assert self.url, (folder / "driver.log").read_text()
+        if not self.url:
+            code = self.end()
+            pytest.fail(f"it ended with {code}: {(folder / 'driver.log').read_text()}")
 
     def ask(self, path, body=None):
         """GET, or POST of JSON; the answer."""
