@@ -28,7 +28,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from atoll.representable import refuse_misfits
+from atoll.representable import refuse_misfits, type_holds
 
 __all__ = ["exact_array", "holds_decimals", "sound_decimals"]
 
@@ -55,7 +55,7 @@ def exact_array(
             is one that no datetime can be.
         pa.ArrowTypeError: When a value is of another type.
     """
-    if _holds(kind, _is_checked):
+    if type_holds(kind, _is_checked):
         if _is_plain(values, kind):
             with contextlib.suppress(pa.ArrowInvalid):  # zeros of high exponents, or a misfit
                 return pa.array(values, kind, from_pandas=from_pandas)
@@ -67,12 +67,12 @@ def exact_array(
 
 def holds_decimals(kind: pa.DataType) -> bool:
     """Whether it is a decimal, or one lies in it."""
-    return _holds(kind, pt.is_decimal)
+    return type_holds(kind, pt.is_decimal)
 
 
 def sound_decimals(kind: pa.DataType) -> bool:
     """Whether all decimals in it have a scale that Arrow can move, and write out."""
-    return not _holds(kind, _is_unsound)
+    return not type_holds(kind, _is_unsound)
 
 
 def _is_unsound(kind: pa.DataType) -> bool:
@@ -88,16 +88,6 @@ def _is_counted(kind: pa.DataType) -> bool:
     return bool(pt.is_integer(kind) or pt.is_temporal(kind))
 
 
-@lru_cache(maxsize=1024)
-def _holds(kind: pa.DataType, wanted: Callable[[pa.DataType], bool]) -> bool:
-    """Whether a type, or one that lies in it, is such a one."""
-    if pt.is_dictionary(kind):
-        return _holds(kind.value_type, wanted)
-    if kind.num_fields:
-        return any(_holds(kind.field(at).type, wanted) for at in range(kind.num_fields))
-    return wanted(kind)
-
-
 def _is_plain(values: Sequence[Any], kind: pa.DataType) -> bool:
     """Whether Arrow's own conversion is exact or fails; quickly told, so a no may be too many."""
     if pt.is_decimal(kind):
@@ -105,11 +95,11 @@ def _is_plain(values: Sequence[Any], kind: pa.DataType) -> bool:
     kinds = set(map(type, values)) - {NoneType}
     if _is_counted(kind):
         return not any(issubclass(each, float | Decimal) for each in kinds)
-    if not _holds(kind, _is_checked):
+    if not type_holds(kind, _is_checked):
         return True
     found = [value for value in values if value is not None]
     if pt.is_struct(kind) and kinds <= {dict}:
-        fields = (field for field in kind if _holds(field.type, _is_checked))
+        fields = (field for field in kind if type_holds(field.type, _is_checked))
         return all(_is_plain([row.get(f.name) for row in found], f.type) for f in fields)
     if pt.is_list(kind) and kinds <= {list}:
         return _is_plain(list(chain.from_iterable(found)), kind.value_type)
@@ -139,7 +129,7 @@ def _exact(values: Sequence[Any], kind: pa.DataType) -> Sequence[Any]:
         return _decimals(values, kind)
     if _is_counted(kind):
         return _whole(values)
-    if pt.is_dictionary(kind) or not _holds(kind, _is_checked):
+    if pt.is_dictionary(kind) or not type_holds(kind, _is_checked):
         return values
     if pt.is_struct(kind):
         return _structs(values, kind)

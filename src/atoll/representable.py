@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-__all__ = ["beyond_datetime", "holds_infinity", "refuse_misfits", "too_large"]
+__all__ = ["beyond_datetime", "holds_infinity", "refuse_misfits", "too_large", "type_holds"]
 
 _EPOCH = dt.date(1970, 1, 1)
 _DAYS = ((dt.date.min - _EPOCH).days, (dt.date.max - _EPOCH).days + 1)
@@ -40,7 +40,9 @@ def refuse_misfits(made: pa.Array, make: Callable[[pa.DataType], pa.Array]) -> N
     """
     if beyond_datetime(made) is not None:
         raise pa.ArrowInvalid("a time in it is before the year 1 or after 9999 in UTC")
-    if _holds(made.type, pt.is_float32) and any(_infinite(each).any() for each in _leaves(made)):
+    if type_holds(made.type, pt.is_float32) and any(
+        _infinite(each).any() for each in _leaves(made)
+    ):
         number = too_large(made, make(_widened(made.type)))
         if number is not None:
             raise pa.ArrowInvalid(f"{number!r} is too large for a float of 32 bits")
@@ -48,7 +50,7 @@ def refuse_misfits(made: pa.Array, make: Callable[[pa.DataType], pa.Array]) -> N
 
 def beyond_datetime(column: pa.Array) -> Mask | None:
     """Per row whether a time in it is before the year 1 or after 9999; None when none is."""
-    if not _holds(column.type, _is_time) or not len(column):
+    if not type_holds(column.type, _is_time) or not len(column):
         return None
     found = _rows_beyond(column)
     return found if found.any() else None
@@ -72,16 +74,17 @@ def too_large(small: pa.Array, wide: pa.Array) -> Any:
 
 def holds_infinity(batch: pa.RecordBatch) -> bool:
     """Whether a float in it is infinite."""
-    columns = (each for each in batch.columns if _holds(each.type, pt.is_floating))
+    columns = (each for each in batch.columns if type_holds(each.type, pt.is_floating))
     return any(_infinite(leaf).any() for column in columns for leaf in _leaves(column))
 
 
 @lru_cache(maxsize=1024)
-def _holds(kind: pa.DataType, wanted: Callable[[pa.DataType], bool]) -> bool:
+def type_holds(kind: pa.DataType, wanted: Callable[[pa.DataType], bool]) -> bool:
+    """Whether a type, or one that lies in it, is such a one."""
     if pt.is_dictionary(kind):
-        return _holds(kind.value_type, wanted)
+        return type_holds(kind.value_type, wanted)
     if kind.num_fields:
-        return any(_holds(kind.field(at).type, wanted) for at in range(kind.num_fields))
+        return any(type_holds(kind.field(at).type, wanted) for at in range(kind.num_fields))
     return bool(wanted(kind))
 
 
@@ -93,7 +96,7 @@ def _is_time(kind: pa.DataType) -> bool:
 def _rows_beyond(column: pa.Array) -> Mask:
     kind = column.type
     found: Mask = np.zeros(len(column), dtype=np.bool_)
-    if not _holds(kind, _is_time):
+    if not type_holds(kind, _is_time):
         return found
     if pt.is_dictionary(kind):
         return _rows_beyond(column.dictionary_decode())
