@@ -18,6 +18,7 @@ from atoll.logs import get_logger
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure, Manifest
 from atoll.spark.failures import job_failure
+from atoll.spark.stages import stages_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -126,10 +127,7 @@ class JobLimit:
 
     def _remember_stages(self) -> None:
         """Spark forgets an ended job soon; a running one can be asked for its stages."""
-        tracker = self.context.statusTracker()
-        jobs = self.context._jsc.sc().statusTracker().getJobIdsForTag(self.tag)  # noqa: SLF001 - Python's tracker has no tags
-        for job in map(tracker.getJobInfo, jobs):
-            self._stages.update(job.stageIds if job is not None else ())
+        self._stages |= stages_of(self.context, self.tag)
 
     def _await_tasks(self) -> None:
         """Return when no task of the attempt runs, so its Python workers are gone as well."""

@@ -12,9 +12,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atoll.logs import get_logger
+from atoll.spark.lives import lives
+from atoll.spark.stages import stages_of
 from atoll.spark.standing.turn import Turn
 
 if TYPE_CHECKING:
@@ -104,10 +106,8 @@ class Post:
             self._cancel(tag)
             return False
         with self._changed:
-            current = (self._generation, self._trial)
-            if self.ended.is_set() or (hello.generation, hello.trial) <= current:
-                return False
-            if hello.generation != self._generation:
+            current = hello.generation == self._generation and hello.trial > self._trial
+            if self.ended.is_set() or not current:
                 return False
             before, self.wire = self.wire, wire
             self._trial = hello.trial
@@ -202,11 +202,7 @@ class Post:
 
     def stages(self) -> set[int]:
         """The stages of its running Spark job."""
-        context = self.session.sparkContext
-        scala: Any = context._jsc.sc()  # noqa: SLF001 - Python's tracker has no tags
-        jobs = scala.statusTracker().getJobIdsForTag(self._tag(self._generation))
-        found = [context.statusTracker().getJobInfo(job) for job in jobs]
-        return {stage for info in found if info is not None for stage in info.stageIds}
+        return stages_of(self.session.sparkContext, self._tag(self._generation))
 
     # Inside ---------------------------------------------------------------------------------------
 
@@ -223,7 +219,7 @@ class Post:
                 self._trial = -1
                 generation = self._generation
             reason = self._stand(generation)
-            if self.ended.is_set() or self._spark_is_gone():
+            if self.ended.is_set() or lives.is_dead(self.session):
                 return
             self.lost += 1
             _log.warning("a standing task ended; another one follows", post=str(self), why=reason)
@@ -251,8 +247,3 @@ class Post:
     def _cancel(self, tag: str) -> None:
         with contextlib.suppress(Exception):  # Spark is gone, and with it the task
             self.session.sparkContext.cancelJobsWithTag(tag)
-
-    def _spark_is_gone(self) -> bool:
-        from atoll.spark.lives import lives
-
-        return lives.is_dead(self.session)

@@ -35,7 +35,9 @@ import msgspec
 from atoll.errors import UsageError
 from atoll.logs import get_logger
 from atoll.spark.folders import claim_folder
+from atoll.spark.lives import lives
 from atoll.spark.seats import Seats
+from atoll.spark.stages import stages_of
 from atoll.spark.standing.messages import Hello
 from atoll.spark.standing.post import Post, PostKey
 from atoll.spark.standing.slots import HERE, Slots
@@ -61,6 +63,10 @@ _UNWANTED_SECONDS = 60.0
 _AWAY_SECONDS = 30.0
 """So long after the last ordinary job the tasks stay away that had to make room for one."""
 
+_TOLD_SECONDS_MAX = 2.0
+"""Spark's status tells of a task a little after it has begun."""
+
+_TRIALS_MAX = 10
 _END_SECONDS_MAX = 10.0
 _SLOTS_SECONDS = 1.0
 _BEGUN_SECONDS = 0.01
@@ -241,17 +247,15 @@ class StandingTasks:
         while not self._ended.is_set():
             self._changed.wait(_LOOK_SECONDS)
             self._changed.clear()
-            if self._spark_is_gone():
-                break
+            if lives.is_dead(self.session):
+                self.close()
+                _forget(self)
+                return
             try:
                 self._look()
             except Exception as error:  # noqa: BLE001 - Spark may be ending; else it works again soon
                 _log.warning("standing tasks were not looked after", error=str(error))
                 self._ended.wait(_LOOK_SECONDS)
-        self.close()
-        with _lock:
-            for context in [each for each, known in _known.items() if known is self]:
-                del _known[context]
 
     def _look(self) -> None:
         now = time.monotonic()
@@ -292,18 +296,16 @@ class StandingTasks:
         """Whether the running job of a tag runs on a host, as far as Spark tells."""
         if not self.seated:
             return True
-        context = self.session.sparkContext
-        scala: Any = context._jsc.sc()  # noqa: SLF001 - no public way
-        until = time.monotonic() + _LOOK_SECONDS * 8
-        while time.monotonic() < until:  # Spark tells a little after the task has begun
-            for job in scala.statusTracker().getJobIdsForTag(tag):
-                info = context.statusTracker().getJobInfo(job)
-                for stage in info.stageIds if info is not None else ():
-                    tasks = scala.statusStore().taskList(stage, 0, 10)
-                    hosts = {tasks.apply(at).host() for at in range(tasks.size())}
-                    if hosts:
-                        return host in hosts
-            time.sleep(0.02)
+        context: Any = self.session.sparkContext
+        store = context._jsc.sc().statusStore()  # noqa: SLF001 - Python's tracker has no tasks
+        until = time.monotonic() + _TOLD_SECONDS_MAX
+        while time.monotonic() < until:
+            for stage in stages_of(context, tag):
+                tasks = store.taskList(stage, 0, _TRIALS_MAX)
+                hosts = {tasks.apply(at).host() for at in range(tasks.size())}
+                if hosts:
+                    return host in hosts
+            time.sleep(_BEGUN_SECONDS)
         return False
 
     # Spark's slots --------------------------------------------------------------------------------
@@ -331,11 +333,6 @@ class StandingTasks:
     def _retire(self, posts: Sequence[Post]) -> None:
         for post in posts:
             threading.Thread(target=post.retire, name="atoll-post-retires", daemon=True).start()
-
-    def _spark_is_gone(self) -> bool:
-        from atoll.spark.lives import lives
-
-        return lives.is_dead(self.session)
 
 
 def _bound(host: str, port: str) -> socket.socket:
@@ -368,3 +365,10 @@ def dismiss(session: SparkSession) -> None:
         found = _known.pop(session.sparkContext, None)
     if found is not None:
         found.close()
+
+
+def _forget(ended: StandingTasks) -> None:
+    """By itself: a context whose Spark is gone cannot be asked for anything, its key included."""
+    with _lock:
+        for context in [each for each, known in _known.items() if known is ended]:
+            del _known[context]

@@ -7,7 +7,6 @@ keep the others from their work.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 
 __all__ = ["Turn"]
@@ -24,18 +23,16 @@ class Turn:
 
     def take(self, seconds_max: float) -> bool:
         """Wait for the turn; False when it did not come in time."""
-        until = time.monotonic() + seconds_max
         ticket = object()
         with self._changed:
             self._queue.append(ticket)
             try:
-                return (
-                    self._changed.wait_for(
-                        lambda: not self._taken and self._queue[0] is ticket,
-                        max(0.0, until - time.monotonic()),
-                    )
-                    and self._begin()
+                came = self._changed.wait_for(
+                    lambda: not self._taken and self._queue[0] is ticket, max(0.0, seconds_max)
                 )
+                if came:
+                    self._taken = True
+                return came
             finally:
                 self._queue.remove(ticket)
                 self._changed.notify_all()
@@ -46,7 +43,3 @@ class Turn:
             assert self._taken
             self._taken = False
             self._changed.notify_all()
-
-    def _begin(self) -> bool:
-        self._taken = True
-        return True
