@@ -44,7 +44,7 @@ Blob = tuple[int, int, pa.Buffer | str]
 """A terminal's tag, the sequence number of the task that packed it, the rows or their file."""
 
 
-FAILED = -1
+_FAILED = -1
 """The tag of a blob that carries a failure instead of rows."""
 
 INLINE_BYTES_MAX = 64 * 1024
@@ -77,13 +77,13 @@ def wrapped(program: Program, spec: JobSpec, place: tuple[int, int], rows: pa.Bu
 
 def wrapped_failure(sequence: int, failure: ActorFailure) -> bytes:
     """What a task has for an actor that failed before it had rows."""
-    return wrap(FAILED, sequence, pa.py_buffer(msgspec.msgpack.encode(failure)))
+    return wrap(_FAILED, sequence, pa.py_buffer(msgspec.msgpack.encode(failure)))
 
 
 def failure_in(blobs: Iterable[Blob]) -> ActorFailure | None:
     """The first failure among what came for an actor."""
     for tag, _, payload in blobs:
-        if tag == FAILED and not isinstance(payload, str):
+        if tag == _FAILED and not isinstance(payload, str):
             return msgspec.msgpack.decode(payload, type=ActorFailure)
     return None
 

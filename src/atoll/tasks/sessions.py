@@ -115,13 +115,11 @@ class Sessions:
         Raises:
             StorageError: Instead of LMDB's own error.
         """
-        raised: BaseException | None = None
-        for session in reversed(
-            self._open.values()
-        ):  # all of them, also when one cannot be dropped
+        raised: Exception | None = None
+        for session in reversed(self._open.values()):
             try:
                 session.close(error)
-            except Exception as failure:  # noqa: BLE001 - the first one is raised after the others
+            except Exception as failure:  # noqa: BLE001 - the others are closed before it is raised
                 raised = raised or failure
         if raised is not None:
             raise raised

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from atoll.errors import DamageError, NotFoundError
+from atoll.errors import AtollError, DamageError, NotFoundError
 from atoll.microbatch.history import CommitHistory
 from atoll.microbatch.progress import latest_commit
 from atoll.pstate.stores import VnodeStores
@@ -38,23 +38,42 @@ def warm_up(program: Program, unit: int, commit_id: int, timeline: int) -> None:
         AtollError: When a file is damaged, or the topology was rolled back.
     """
     store = LocalStore(program.root)
-    names = (program.module, program.topology)
-    history: CommitHistory | None = None
     stores = VnodeStores(
         state_folder(program.local, program.module),
         microbatches_kept=program.history_microbatches,
     )
-    for pstate, spec in program.pstates.items():
-        for vnode in program.owned(pstate, unit):
-            while True:
-                try:
-                    if history is None:
-                        history = CommitHistory.open(store, *names, commit_id, timeline)
-                    view = PStateView(stores, pstate, spec.vnode_count, history)
-                    next(view.scan(vnode, limit=1), None)
-                    break
-                except (DamageError, NotFoundError):
-                    last = latest_commit(store, *names)
-                    if last.timeline != timeline or last.id <= commit_id:
-                        raise
-                    commit_id, history = last.id, CommitHistory(store, *names, last)
+    owned = [(name, vnode) for name in program.pstates for vnode in program.owned(name, unit)]
+    if not owned:
+        return
+    names = (store, program.module, program.topology)
+    try:
+        history = CommitHistory.open(*names, commit_id, timeline)
+    except NotFoundError as error:
+        history = _newer(names, commit_id, timeline, error)
+    for pstate, vnode in owned:
+        history = _built(program, stores, pstate, vnode, history)
+
+
+def _built(
+    program: Program, stores: VnodeStores, pstate: str, vnode: int, history: CommitHistory
+) -> CommitHistory:
+    """Bring a store up to date; with which history it could be done."""
+    count = program.pstates[pstate].vnode_count
+    while True:
+        try:
+            next(PStateView(stores, pstate, count, history).scan(vnode, limit=1), None)
+        except (DamageError, NotFoundError) as error:
+            names = (history.store, history.module, history.topology)
+            history = _newer(names, history.commit_id, history.timeline, error)
+        else:
+            return history
+
+
+def _newer(
+    names: tuple[LocalStore, str, str], commit_id: int, timeline: int, error: AtollError
+) -> CommitHistory:
+    """The history as of the last commit; where none is later, the error was not that one's age."""
+    last = latest_commit(*names)
+    if last.timeline != timeline or last.id <= commit_id:
+        raise error
+    return CommitHistory(*names, last)
