@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from atoll.dataflow import operators as op
@@ -31,7 +31,7 @@ from atoll.tasks.program import JobProgram, JobSpec, Program
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
     from atoll.dataflow.fragments import Fragments
     from atoll.dataflow.graph import Graph
@@ -265,24 +265,32 @@ class SparkExecutor:
         """
         columns = bool(column_origins(job))
         posts = self.standing.posts(self.program.placement)
-        if posts is not None and not (columns and self.standing.is_full):
-            standing = StandingJob(posts, self.program, self.shipped, spec, limit)
-            with contextlib.suppress(NotReadyError):
-                if columns:
-                    blobs = self._packed(limit, job, spec)
-                    return JobOutcome(job.index, standing.handed(blobs), Way.MIXED)
-                direct = self._is_direct(job, spec)
-                manifests = standing.direct() if direct else standing.packed()
-                return JobOutcome(job.index, manifests, Way.STANDING)
-        return JobOutcome(job.index, self._collected(limit, job, spec), Way.SPARK)
+        if posts is None or (columns and self.standing.is_full):
+            return JobOutcome(job.index, self._collected(limit, job, spec), Way.SPARK)
+        standing = StandingJob(posts, self.program, self.shipped, spec, limit)
+        if columns:
+            return self._mixed(limit, job, spec, standing)
+        try:
+            direct = self._is_direct(job, spec)
+            manifests = standing.direct() if direct else standing.packed()
+            return JobOutcome(job.index, manifests, Way.STANDING)
+        except NotReadyError:
+            return JobOutcome(job.index, self._collected(limit, job, spec), Way.SPARK)
 
-    def _packed(self, limit: JobLimit, job: JobProgram, spec: JobSpec) -> dict[int, list[bytes]]:
-        """What Spark packed for each unit."""
-        blobs: dict[int, list[bytes]] = {}
+    def _mixed(
+        self, limit: JobLimit, job: JobProgram, spec: JobSpec, standing: StandingJob
+    ) -> JobOutcome:
+        """Let Spark run the column steps, once, and actors take what it packed."""
         with self._framed(limit, job, spec) as frames:
-            for actor, blob in limit.collect(frames.packed()):
-                blobs.setdefault(self.program.units[actor], []).append(bytes(blob))
-        return blobs
+            blobs = _blobs(limit.collect(frames.packed()))
+            by_unit: dict[int, list[bytes]] = {}
+            for actor, blob in blobs:
+                by_unit.setdefault(self.program.units[actor], []).append(blob)
+            try:
+                return JobOutcome(job.index, standing.handed(by_unit), Way.MIXED)
+            except NotReadyError:
+                manifests = limit.manifests(frames.handed(blobs))
+                return JobOutcome(job.index, manifests, Way.SPARK)
 
     def _collected(self, limit: JobLimit, job: JobProgram, spec: JobSpec) -> list[Manifest]:
         with self._framed(limit, job, spec) as frames:
@@ -290,8 +298,7 @@ class SparkExecutor:
                 return limit.manifests(frames.direct())
             if not self.seats.fixed:
                 return limit.manifests(frames.exchanged())
-            blobs = limit.collect(frames.packed())
-            return limit.manifests(frames.handed([(row[0], bytes(row[1])) for row in blobs]))
+            return limit.manifests(frames.handed(_blobs(limit.collect(frames.packed()))))
 
     @contextlib.contextmanager
     def _framed(self, limit: JobLimit, job: JobProgram, spec: JobSpec) -> Iterator[JobFrames]:
@@ -369,3 +376,8 @@ class SparkExecutor:
         finally:
             self.limit = None
             limit.end()
+
+
+def _blobs(rows: Sequence[Row]) -> list[tuple[int, bytes]]:
+    """What Spark packed, each with the number of its actor."""
+    return [(row[0], bytes(row[1])) for row in rows]

@@ -20,10 +20,12 @@ from standing_fakes import LONG, Staff, come, connected, hello, let_go, listenin
 import atoll
 from atoll import Map, agg, path
 from atoll.cluster.local import LocalCluster
+from atoll.spark.frames import JobFrames
 from atoll.spark.standing import tasks as modules
 from atoll.spark.standing.slots import HERE, Slots
 from atoll.spark.standing.tasks import standing_tasks
 from atoll.spark.standing.wire import ImpostorError
+from atoll.tasks.handing_over import column_origins
 
 WAIT_SECONDS = 120.0
 ROUNDS_MAX = 8
@@ -315,6 +317,31 @@ def test_jobs_run_on_standing_tasks(session, running, units):
     stand(session, units)
     ways = running.settled()
     assert ways == {"plain": ["standing", "standing"], "columns": ["mixed", "standing"]}
+
+
+def test_column_steps_run_once_though_no_task_takes_what_they_made(session, running, monkeypatch):
+    """Others keep a post longer than an attempt waits: ordinary tasks take what Spark packed."""
+    running.scale(2)
+    stand(session, 2)
+    assert running.settled()["columns"] == ["mixed", "standing"]
+    ran = []
+    for name in ("packed", "exchanged"):
+
+        def counted(frames, name=name, whole=getattr(JobFrames, name)):
+            if column_origins(frames.job):
+                ran.append(name)
+            return whole(frames)
+
+        monkeypatch.setattr(JobFrames, name, counted)
+    post = next(iter(standing_tasks(session, seated=False)._posts.values()))
+    assert post.turn.take(LONG)
+    try:
+        assert running.round()["columns"] == ["spark", "spark"]
+    finally:
+        post.turn.give_back()
+    status = running.app.topology("columns").status()
+    assert status["attempts_failed_total"] == {}
+    assert ran == ["packed"]
 
 
 def test_others_find_slots_beside_them(session, running):
