@@ -17,8 +17,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -29,6 +27,7 @@ import pyarrow.parquet as pq
 
 from cpu import cpu_seconds
 from records import SCHEMA, write_records
+from sides import report_of
 
 DEPOT_PARTITIONS = 2
 CHECKED_KEYS = 2_000
@@ -101,13 +100,7 @@ def run_side(side: str, records: Path, batch: int, warmup: int) -> dict[str, Any
         command = [str(here / "peer.py"), "--records", str(records), "--warmup", str(warmup)]
     else:
         command = [__file__, "--side", str(records), "--batch", str(batch), "--warmup", str(warmup)]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(
-        [sys.executable, *command], env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise SystemExit(f"{side} failed:\n{done.stdout}\n{done.stderr}")
-    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    report = report_of(side, command)
     wrong = [count for count in report["records"] if count != batch]
     if wrong or not report["records"]:
         raise SystemExit(f"{side} ran microbatches of {wrong or 'no'} records, not of {batch}")

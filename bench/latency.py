@@ -24,8 +24,6 @@ import json
 import os
 import queue
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -37,6 +35,7 @@ import numpy as np
 
 from cpu import cpu_seconds
 from records import SCHEMA, SEED
+from sides import report_of
 
 MODULE = "latency"
 UNITS = 4
@@ -258,13 +257,7 @@ def run_side(side: str, keys: int, records: int, warmup: int) -> dict[str, Any]:
     """One side in a process of its own; its report with the percentiles."""
     command = [__file__, "--side", side, "--keys", str(keys)]
     command += ["--records", str(records), "--warmup", str(warmup)]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(
-        [sys.executable, *command], env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise SystemExit(f"{side} failed:\n{done.stdout}\n{done.stderr}")
-    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    report = report_of(side, command)
     milliseconds = np.array(report.pop("seconds")) * 1000
     for name, mark in MARKS.items():
         report[f"{name}_ms"] = round(float(np.percentile(milliseconds, mark)), 1)

@@ -20,7 +20,6 @@ from atoll.errors import (
 from atoll.microbatch import events as ev
 from atoll.microbatch.epochs import claim_epoch
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.loop import TopologyLoop
 from atoll.microbatch.objects import GENESIS, AppendedRows
 from atoll.microbatch.outcome import ActorFailure
 from atoll.pstate.history import FileRef
@@ -30,9 +29,8 @@ FENCED_SECONDS_MAX = 30.0
 
 
 @pytest.fixture
-def start(store, depot):
-    """Starts a loop; all of them are closed at the end."""
-    loops = []
+def start(store, depot, run_loop):
+    """Starts a loop."""
 
     def begin(executor=None, *, first=None, on_fenced=None, observer=None, **changes):
         epoch = claim_epoch(store, "m")
@@ -40,15 +38,9 @@ def start(store, depot):
         if "options" in changes:
             state = dataclasses.replace(state, options=changes["options"])
         actions = make_actions(store, epoch, executor or FakeExecutor(), depot, **changes)
-        loop = TopologyLoop(actions, state, first=first, on_fenced=on_fenced, observer=observer)
-        loops.append(loop)
-        loop.start()
-        return loop
+        return run_loop(actions, state, first=first, on_fenced=on_fenced, observer=observer)
 
-    yield begin
-    for loop in loops:
-        loop.actions.executor.cancel()
-        loop.close()
+    return begin
 
 
 def _until(done, seconds=60.0):

@@ -56,21 +56,14 @@ def idle(epoch):
 
 
 @pytest.fixture
-def start(store, depot, epoch, idle):
-    """Starts a loop on the old placement; it is closed at the end."""
-    loops = []
+def start(store, depot, epoch, idle, run_loop):
+    """Starts a loop on the old placement."""
 
     def begin(executor, **changes):
         state = dataclasses.replace(idle, options=changes.get("options", idle.options))
-        loop = TopologyLoop(make_actions(store, epoch, executor, depot, **changes), state)
-        loops.append(loop)
-        loop.start()
-        return loop
+        return run_loop(make_actions(store, epoch, executor, depot, **changes), state)
 
-    yield begin
-    for loop in loops:
-        loop.actions.executor.cancel()
-        loop.close()
+    return begin
 
 
 def _wake(end):

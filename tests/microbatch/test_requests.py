@@ -13,7 +13,6 @@ from atoll.microbatch import events as ev
 from atoll.microbatch.coordinator import decide
 from atoll.microbatch.epochs import claim_epoch
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.loop import TopologyLoop
 from atoll.microbatch.objects import GENESIS, AppendedRows
 from atoll.microbatch.outcome import ActorFailure
 from atoll.pstate.history import FileRef
@@ -24,23 +23,16 @@ SECONDS = 60.0
 
 
 @pytest.fixture
-def start(store, depot):
-    """Starts a loop; all of them are closed at the end."""
-    loops = []
+def start(store, depot, run_loop):
+    """Starts a loop."""
 
     def begin(executor, *, deliver=None, **values):
         epoch = claim_epoch(store, "m")
         state = fresh_state(epoch, options=options(**values))
         parts = {} if deliver is None else {"deliver": deliver}
-        loop = TopologyLoop(make_actions(store, epoch, executor, depot, **parts), state)
-        loops.append(loop)
-        loop.start()
-        return loop
+        return run_loop(make_actions(store, epoch, executor, depot, **parts), state)
 
-    yield begin
-    for loop in loops:
-        loop.actions.executor.cancel()
-        loop.close()
+    return begin
 
 
 class Unseen:

@@ -325,14 +325,19 @@ def test_column_steps_run_once_though_no_task_takes_what_they_made(session, runn
     stand(session, 2)
     assert running.settled()["columns"] == ["mixed", "standing"]
     ran = []
-    for name in ("packed", "exchanged"):
 
-        def counted(frames, name=name, whole=getattr(JobFrames, name)):
+    def counted(name):
+        whole = getattr(JobFrames, name)
+
+        def frame(frames):
             if column_origins(frames.job):
                 ran.append(name)
             return whole(frames)
 
-        monkeypatch.setattr(JobFrames, name, counted)
+        monkeypatch.setattr(JobFrames, name, frame)
+
+    counted("packed")
+    counted("exchanged")
     post = next(iter(standing_tasks(session, seated=False)._posts.values()))
     assert post.turn.take(LONG)
     try:
