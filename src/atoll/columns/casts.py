@@ -206,16 +206,18 @@ def _to_integer(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _parsed(values: pa.Array, kind: pa.DataType) -> pa.Array:
     bare = pc.ascii_trim(values, characters=_TRIMMED)
-    if (
-        not pc.all(pc.match_substring_regex(bare, _NUMBER)).as_py()
-        and len(values) > values.null_count
-    ):
-        raise RowError("CAST_INVALID_INPUT")
+    if pc.all(pc.match_substring_regex(bare, _NUMBER)).as_py() is False:
+        raise _no_number(values, kind)
     plain = pc.replace_substring_regex(bare, r"^(?:\+|(-)?)0*([0-9])", r"\1\2")
     try:
         return plain.cast(kind)
-    except pa.ArrowInvalid as error:
-        raise RowError("CAST_INVALID_INPUT") from error
+    except pa.ArrowInvalid:
+        raise _no_number(values, kind) from None
+
+
+def _no_number(values: pa.Array, kind: pa.DataType) -> RowError:
+    text = f"The value {values[0].as_py()!r} is no {words(kind)}" if len(values) == 1 else ""
+    return RowError("CAST_INVALID_INPUT", text)
 
 
 def _truncated(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -29,6 +29,7 @@ __all__ = [
     "RowError",
     "Rows",
     "any_fails",
+    "columns_of",
 ]
 
 
@@ -39,9 +40,9 @@ SURE, MAY_FAIL = False, True
 class RowError(Exception):
     """A value that an expression cannot be computed of; ``condition`` is Spark's name for it."""
 
-    def __init__(self, condition: str) -> None:
-        """Which condition."""
-        super().__init__(condition)
+    def __init__(self, condition: str, said: str = "") -> None:
+        """Which condition, and what is known of the value."""
+        super().__init__(f"[{condition}] {said}".strip())
         self.condition = condition
 
 
@@ -82,6 +83,11 @@ class Node:
     def compute(self, rows: Rows) -> pa.Array:
         """As :meth:`of`, anew."""
         raise NotImplementedError
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The nodes that it is computed of."""
+        return ()
 
     def where(self, rows: Rows, mask: NDArray[np.bool_]) -> pa.Array:
         """Its value for some of the rows; null for the others."""
@@ -129,6 +135,11 @@ class Call(Node):
     options: tuple[Any, ...] = ()
     backwards: bool = False
 
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The nodes that it is computed of."""
+        return self.args
+
     def compute(self, rows: Rows) -> pa.Array:
         """An argument is computed where those before it are not null."""
         order = reversed(self.args) if self.backwards else self.args
@@ -151,6 +162,11 @@ class Junction(Node):
     right: Node
     conjoins: bool
 
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The nodes that it is computed of."""
+        return (self.left, self.right)
+
     def compute(self, rows: Rows) -> pa.Array:
         """In three-valued logic."""
         left = self.left.of(rows)
@@ -169,6 +185,11 @@ class Case(Node):
     conditions: tuple[Node, ...]
     branches: tuple[Node, ...]
     """One more than there are conditions."""
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The nodes that it is computed of."""
+        return (*self.conditions, *self.branches)
 
     def compute(self, rows: Rows) -> pa.Array:
         """Conditions and branches that can fail only for the rows that come to them."""
@@ -190,6 +211,11 @@ class Coalesce(Node):
     """The first that is not null."""
 
     args: tuple[Node, ...]
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The nodes that it is computed of."""
+        return self.args
 
     def compute(self, rows: Rows) -> pa.Array:
         """Each only where those before it are null, if it can fail."""
@@ -214,6 +240,13 @@ def _spread(rows: Rows, branches: Sequence[Node], chosen: NDArray[np.int64]) -> 
 
 def _mask(values: pa.Array) -> NDArray[np.bool_]:
     return np.array(values.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def columns_of(node: Node) -> list[int]:
+    """Which columns of the rows it is computed of, each once, in the order of the text."""
+    if isinstance(node, Column):
+        return [node.index]
+    return list(dict.fromkeys(at for each in node.parts for at in columns_of(each)))
 
 
 def any_fails(nodes: Iterable[Node]) -> bool:
