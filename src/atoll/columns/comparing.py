@@ -120,7 +120,13 @@ def _neither(one: pa.Array, other: pa.Array) -> pa.Array:
 
 
 def null_test(node: Node, *, valid: bool = False) -> Node:
-    """Whether it is null, or is not."""
+    """Whether it is null, or is not.
+
+    Raises:
+        NotCertifiedError: When it can fail: Spark leaves it out where no column is null.
+    """
+    if node.fails:
+        raise NotCertifiedError("a test for null of what can fail")
     return Call(pa.bool_(), node.fails, _is_valid if valid else _is_null, (node,))
 
 

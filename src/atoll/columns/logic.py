@@ -9,7 +9,16 @@ import pyarrow.compute as pc
 
 from atoll.columns.comparing import compared, equal, null_test
 from atoll.columns.forms import Reading, certified
-from atoll.columns.tree import SURE, Call, Case, Coalesce, Junction, Literal, Node, any_fails
+from atoll.columns.tree import (
+    SURE,
+    Call,
+    Case,
+    Coalesce,
+    Junction,
+    Literal,
+    Node,
+    any_fails,
+)
 from atoll.columns.types import NotCertifiedError, common_type, words
 
 __all__: list[str] = []

@@ -15,7 +15,7 @@ import pyarrow as pa
 from atoll.columns import arithmetic, casing, comparing, logic, nested, strings, times
 from atoll.columns.casts import widened
 from atoll.columns.forms import FORMS
-from atoll.columns.tree import SURE, Column, Literal, Node
+from atoll.columns.tree import SURE, Case, Coalesce, Column, Literal, Node, alike, is_constant
 from atoll.columns.types import DECIMAL_DIGITS_MAX, DOUBLE, NotCertifiedError
 
 __all__ = ["FAMILIES", "computed"]
@@ -70,6 +70,7 @@ _ARGUMENTS: dict[str, frozenset[str]] = {
     "Replace": frozenset({"replacement"}),
     "SplitPart": frozenset({"delimiter", "part_index"}),
     "Substring": frozenset({"start", "length"}),
+    "TimeToStr": frozenset({"format"}),
     "Trim": frozenset({"position"}),
     "TryCast": frozenset({"to"}),
     "TsOrDsToDate": frozenset({"safe"}),
@@ -96,7 +97,34 @@ def computed(text: str, rows: pa.Schema) -> Node:
         raise NotCertifiedError("an expression of so many parts") from None
     if pa.types.is_null(node.type):
         raise NotCertifiedError("null of no type")
+    if node.fails:
+        _check_needed(node)
     return node
+
+
+def _check_needed(node: Node) -> None:
+    """Refuse what Spark simplifies so that it leaves out a part that can fail."""
+    for each in _deciding(node):
+        plain = isinstance(each, Literal) and each.type != pa.bool_() and each.value is not None
+        if is_constant(each) and not plain:
+            raise NotCertifiedError("a constant beside what can fail")
+    if isinstance(node, Case) and all(alike(each, node.branches[0]) for each in node.branches):
+        raise NotCertifiedError("a choice between the same, beside what can fail")
+    for each in node.parts:
+        _check_needed(each)
+
+
+def _deciding(node: Node) -> tuple[Node, ...]:
+    """The parts that, were they constant, might make others needless."""
+    match node:
+        case Case(conditions=conditions):
+            return conditions
+        case Coalesce(args=args):
+            return (_NO_VALUE,) if is_constant(args[0]) else ()
+    return node.parts
+
+
+_NO_VALUE = Literal(pa.null(), SURE, None)
 
 
 def _check_text(text: str) -> None:

@@ -65,3 +65,28 @@ def _to_date(reading: Reading, e: Any) -> Node:
     if value.type not in (*_TIMES, DATE):
         raise NotCertifiedError(f"to_date of {words(value.type)}")
     return cast(value, DATE)
+
+
+_FORMATS = {"%Hstrict:%Mstrict": "%H:%M", "%Hstrict": "%H", "%Mstrict": "%M"}
+"""What sqlglot makes of ``HH:mm``, ``HH`` and ``mm``."""
+
+
+@certified(
+    _FAMILY,
+    "`date_format(t, 'HH:mm')`, `date_format(t, 'HH')`, `date_format(t, 'mm')`",
+    "timestamp, timestamp_ntz",
+    "TimeToStr",
+)
+def _formatted(reading: Reading, e: Any) -> Node:
+    given = e.args.get("format")
+    pattern = _FORMATS.get(given.name if type(given).__name__ == "Literal" else "")
+    if pattern is None or type(e.this).__name__ != "TimeStrToTime" or e.this.args.get("zone"):
+        raise NotCertifiedError("date_format with a format other than HH:mm, HH and mm")
+    value = reading.node(e.this.this)
+    if value.type not in _TIMES:
+        raise NotCertifiedError(f"date_format of {words(value.type)}")
+    return Call(pa.string(), value.fails, _written, (value,), (pattern,))
+
+
+def _written(values: pa.Array, pattern: str) -> pa.Array:
+    return pc.strftime(values.cast(pa.timestamp("us")), pattern)

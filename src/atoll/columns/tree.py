@@ -28,8 +28,10 @@ __all__ = [
     "Node",
     "RowError",
     "Rows",
+    "alike",
     "any_fails",
     "columns_of",
+    "is_constant",
 ]
 
 
@@ -247,6 +249,22 @@ def columns_of(node: Node) -> list[int]:
     if isinstance(node, Column):
         return [node.index]
     return list(dict.fromkeys(at for each in node.parts for at in columns_of(each)))
+
+
+def alike(one: Node, other: Node) -> bool:
+    """Whether two nodes are written alike."""
+    match one, other:
+        case (Column(index=index), Column(index=another)):
+            return index == another
+        case (Literal(value=value), Literal(value=another)):
+            return bool(value == another)
+    shaped = type(one) is type(other) and len(one.parts) == len(other.parts) > 0
+    return shaped and all(map(alike, one.parts, other.parts))
+
+
+def is_constant(node: Node) -> bool:
+    """Whether it is the same for all rows."""
+    return not columns_of(node)
 
 
 def any_fails(nodes: Iterable[Node]) -> bool:
