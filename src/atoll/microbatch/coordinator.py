@@ -278,12 +278,13 @@ def _weighed(state: State, sizes: Sizes) -> tuple[State, Command]:
     """A plan beyond the limits, or one that did not run, is cut; any other is tried as it is."""
     assert state.plan is not None
     before, why = state.plan, state.cutting.why
-    if why is not None:
-        state = replace(state, room=room_left(sizes))
-    plan = smaller(before, sizes, state.options, state.room if why else 0)
-    state = replace(state, cutting=replace(state.cutting, weighed=True, why=None))
+    room = state.room if why is None else room_left(sizes)
+    plan = smaller(before, sizes, state.options, room if why else 0)
     if plan is None:
-        return _attempt(state)
+        smallest = state.cutting.smallest or why is not None
+        cutting = replace(state.cutting, weighed=True, why=None, smallest=smallest)
+        return _attempt(replace(state, cutting=cutting))
+    state = replace(state, room=room, cutting=replace(state.cutting, weighed=True, why=None))
     plan = msgspec.structs.replace(plan, epoch=state.epoch)
     return state, CutPlan(plan, before, why)
 
