@@ -94,14 +94,15 @@ class Deploying:
         self._tell(app)
         return app
 
-    def at_rest(self, name: str, info: ClusterInfo) -> RestingCluster:
-        """The workers of a module that does not run."""
+    def at_rest(self, name: str, info: ClusterInfo, since: int | None = None) -> RestingCluster:
+        """The workers of a module that does not run; ``since`` when it last ran here."""
         places = self._lives().places
         folder = state_folder(places.local, name)
         return RestingCluster(
             LocalStore(places.root),
             name,
             info,
+            since,
             lock=self.lock,
             running=lambda: self._cluster_of(name),
             sizes=lambda info: vnode_bytes(info, folder, {}),
@@ -159,7 +160,7 @@ class Deploying:
         """Let it be said that a module does not run, and start it as soon as that can be."""
         name = standing.version.module.name
         known = self.stopped.get(name)
-        cluster = self.at_rest(name, standing.info) if known is None else known.cluster
+        cluster = known.cluster if known else self.at_rest(name, standing.info, standing.epoch)
         stopped = StoppedModule(name, standing, cluster, failure)
         self.stopped[name] = stopped
         self.apps.pop(name, None)
