@@ -119,6 +119,7 @@ class Deploying:
 
     def kill(self) -> None:
         """End every module as if the process had died."""
+        self.reviver.close()
         for app in self.apps.values():
             app.kill()
         self._forget()
