@@ -11,6 +11,7 @@ import pytest
 import atoll
 from atoll import LocalCluster, Map, agg, start
 from atoll.fsck.root import check_root
+from atoll.microbatch import recovery
 from atoll.microbatch.progress import latest_commit
 from atoll.microbatch.recovery import RecoveryCheck
 from atoll.microbatch.warned import clock_warning
@@ -136,6 +137,25 @@ def test_a_look_goes_on_where_the_last_one_stopped(tmp_path):
         found = [len(check.look(4)) for _ in range(8)]
         assert found == sorted(found)
         assert (found[0], found[-1]) == (0, 1)
+
+
+def test_what_was_dropped_while_it_was_looked_for_is_forgotten(tmp_path, monkeypatch):
+    """It never comes back, so each look would go through all vnodes because of it."""
+    module = shop()
+    module.topologies["mb"].options["pstate.checkpoint.interval.commits"] = 1
+    with TopologyTestDriver(module, root=tmp_path, parallelism=1, engine="inline") as driver:
+        append(driver, 3)
+        loop = driver.app._loops["mb"]
+        before = loop.published
+        append(driver, 8)
+        assert loop.published.floor > before.id
+        commits = iter([before])
+        check = RecoveryCheck(
+            LocalStore(tmp_path), "shop", "mb", lambda: next(commits, loop.published)
+        )
+        assert check.look(None) == ()
+        monkeypatch.setattr(recovery, "vnodes_needing", lambda *_: pytest.fail("asked again"))
+        assert check.look(None) == ()
 
 
 def test_a_clock_that_was_ahead_is_told_with_what_waits_and_how_long(caplog):
