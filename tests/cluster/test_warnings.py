@@ -10,6 +10,7 @@ import pytest
 
 import atoll
 from atoll import LocalCluster, Map, agg, start
+from atoll.cluster import warnings as cluster_warnings
 from atoll.fsck.root import check_root
 from atoll.microbatch import recovery
 from atoll.microbatch.progress import latest_commit
@@ -217,6 +218,22 @@ def test_a_clock_that_is_set_back_a_little_is_no_matter(behind):
     assert clock_warning(10_000, 10_000 - behind, []) is None
     told = clock_warning(10_000, 10_000 - behind - 1_001, ["tick 'each'"])
     assert told.context == {"until": "1970-01-01T00:00:10+00:00", "waits": "tick 'each'"}
+
+
+def test_two_threads_may_tell_at_once_what_is_over(monkeypatch):
+    """The one that looks each second, and who asked for a checkpoint; each is told once."""
+    with TopologyTestDriver(shop(), engine="inline") as driver:
+        warnings, told = driver.app._warnings, []
+        warnings._told.update({("mb", "E-DAMAGE", depot): "lost" for depot in ("", "a", "b")})
+
+        class Log:
+            def warning(self, *_, code, **__):
+                told.append(code)
+                warnings._tell("mb")  # as the other one does in between
+
+        monkeypatch.setattr(cluster_warnings, "_log", Log())
+        warnings._tell("mb")
+        assert told == ["E-DAMAGE"] * 3
 
 
 def test_what_waits_for_the_clock_is_named():
