@@ -23,6 +23,7 @@ from atoll.microbatch.timelines import Timelines, read_timelines
 
 if TYPE_CHECKING:
     from atoll.fsck.findings import Report
+    from atoll.pstate.history import FileRef
     from atoll.storage.local import LocalStore
     from atoll.storage.numbered import NumberedObjects
 
@@ -170,32 +171,31 @@ class _Check:
 
     def _files(self, commit: Commit) -> None:
         for part in commit.pstates.values():
-            for job in part.logs:
-                for log in job:
-                    self._note(
-                        check_change_file(self.store, log.file, log.vnodes), log.file.name, commit
-                    )
+            for log in (log for job in part.logs for log in job):
+                problem = check_change_file(self.store, log.file, log.vnodes)
+                if self._is_bad(log.file, problem, commit):
+                    self.bad[log.file.name] = str(problem)
             for checkpoint in part.checkpoints:
                 problem = check_change_file(self.store, checkpoint.file, None)
-                self._note(problem, checkpoint.file.name, commit)
+                if self._is_bad(checkpoint.file, problem, commit):
+                    self.bad[checkpoint.file.name] = str(problem)
         for rows in commit.appends:
             problem = check_rows_file(self.store, rows.file)
-            if problem is not None:
+            if self._is_bad(rows.file, problem, commit):
                 self.report.damage(
                     rows.file.name,
-                    problem,
+                    str(problem),
                     f"if microbatch {commit.id} has not reached depot {rows.depot} yet, "
                     f"{rows.file.rows} records of it are lost",
                 )
-            self.report.files += 1
-            self.report.bytes += rows.file.size
 
-    def _note(self, problem: str | None, name: str, commit: Commit) -> None:
+    def _is_bad(self, ref: FileRef, problem: str | None, commit: Commit) -> bool:
+        """Whether a file is damaged; one that was dropped with its commit meanwhile is not."""
         self.report.files += 1
         if problem is None:
-            self.report.bytes += self.store.path(name).stat().st_size
-        elif commit.id >= latest_commit(self.store, self.module, self.topology).floor:
-            self.bad[name] = problem
+            self.report.bytes += ref.size
+            return False
+        return commit.id >= latest_commit(self.store, self.module, self.topology).floor
 
     def _needed(self, last: Commit) -> dict[str, dict[str, list[int]]]:
         """For each damaged file the vnodes, by PState, whose rebuild needs it."""
