@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 
 from atoll.cluster.app import App
@@ -110,19 +111,15 @@ class Deploying:
         )
 
     def close(self) -> None:
-        """Stop every module."""
+        """Stop every module, whatever one of them raises; it is raised in the end."""
         self.reviver.close()
         with self.lock:
-            for app in self.apps.values():
-                app.close()
-            self._forget()
+            self._end(App.close)
 
     def kill(self) -> None:
-        """End every module as if the process had died."""
+        """End every module as if the process had died; what one raises, as for :meth:`close`."""
         self.reviver.close()
-        for app in self.apps.values():
-            app.kill()
-        self._forget()
+        self._end(App.kill)
 
     # Inside ---------------------------------------------------------------------------------------
 
@@ -190,6 +187,12 @@ class Deploying:
 
     def _cluster_of(self, name: str) -> Scaling | None:
         return self.apps[name].cluster if name in self.apps else None
+
+    def _end(self, end: Callable[[App], None]) -> None:
+        with ExitStack() as ending:
+            ending.callback(self._forget)
+            for app in self.apps.values():
+                ending.callback(end, app)
 
     def _forget(self) -> None:
         self.apps.clear()
