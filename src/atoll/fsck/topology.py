@@ -14,7 +14,7 @@ import msgspec
 from atoll.errors import AtollError, DamageError, NotFoundError
 from atoll.fsck.files import check_change_file, check_rows_file
 from atoll.microbatch.history import CommitHistory, commit_objects, plan_objects, read_commit
-from atoll.microbatch.objects import Commit, decode_plan
+from atoll.microbatch.objects import Commit, Ranges, decode_plan
 from atoll.microbatch.progress import latest_commit
 from atoll.microbatch.recovery import vnodes_needing
 from atoll.microbatch.revisions import committed_plan, newest_revision, plan_of, revision_objects
@@ -141,7 +141,7 @@ class _Check:
                 "the commit of its number went by other watermarks",
                 "windows may have closed too early or too late",
             )
-        if commit is not None and commit.ranges != plan.ranges:
+        if commit is not None and _read(commit.ranges) != _read(plan.ranges):
             self.report.damage(
                 name,
                 "the commit of its number covers other records",
@@ -231,6 +231,16 @@ class _Check:
                 for number in each.numbers():
                     if self.timelines.of(number) != timeline:
                         self.report.leftover(each.name(number), "a rollback took it back")
+
+
+def _read(ranges: Ranges) -> Ranges:
+    """Of ranges those of depots of which something is read.
+
+    A commit also names those that only a later version than the plan's reads.
+    """
+    return {
+        depot: parts for depot, parts in ranges.items() if any(end > start for start, end in parts)
+    }
 
 
 def _microbatch_of(name: str) -> int:

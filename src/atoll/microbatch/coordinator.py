@@ -203,7 +203,8 @@ def _begin(state: State, event: Begin) -> tuple[State, Command]:
     state = replace(state, owed=owed, step=Step.PUBLISH)
     if event.plan is not None:
         assert event.plan.id == state.last.id + 1, "a plan follows the last commit"
-        state = replace(state, plan=event.plan, cutting=Cutting())
+        plan = planning.with_unread(event.plan, state.last.ends())
+        state = replace(state, plan=plan, cutting=Cutting())
     return (state, Deliver(owed[0])) if owed else _begun(state)
 
 
@@ -263,7 +264,7 @@ def _prime(state: State, event: PlanReady | Weighed | PlanCut) -> tuple[State, C
 
 def _planned(state: State, event: PlanReady) -> tuple[State, Command]:
     """Every attempt follows the plan object: ours, or the one that was there."""
-    plan = event.plan
+    plan = planning.with_unread(event.plan, state.last.ends())
     assert plan.id == state.last.id + 1, "a plan follows the last commit"
     asked = state.asked
     if asked.came > asked.answered and plan.checkpoint_vnodes == state.checkpoints.stale(
@@ -293,6 +294,7 @@ def _cut(state: State, plan: Plan) -> tuple[State, Command]:
     """From now on every attempt follows the revision, which has all its tries before it."""
     assert state.plan is not None
     assert plan.id == state.plan.id, "a revision is one of the same plan"
+    plan = planning.with_unread(plan, state.last.ends())
     state = replace(state, plan=plan, failures=0, blamed=0, careful=False, cutting=Cutting())
     return _attempt(state)
 

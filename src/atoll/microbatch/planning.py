@@ -8,7 +8,14 @@ from atoll.errors import DamageError
 from atoll.microbatch.fitting import Sizes, fit
 from atoll.microbatch.objects import Plan, Ranges
 
-__all__ = ["choose_ranges", "cut", "left_behind", "lost_records", "partition_name"]
+__all__ = [
+    "choose_ranges",
+    "cut",
+    "left_behind",
+    "lost_records",
+    "partition_name",
+    "with_unread",
+]
 
 
 def lost_records(progress: dict[str, list[int]], ends: dict[str, list[int]]) -> DamageError | None:
@@ -48,6 +55,23 @@ def choose_ranges(
             start = max(done[partition], starts[depot][partition])
             ranges[depot].append((start, min(max(end, start), start + records_max[depot])))
     return ranges
+
+
+def with_unread(plan: Plan, progress: dict[str, list[int]]) -> Plan:
+    """The plan with all that the topology reads, nothing of it where the plan says nothing.
+
+    A version of the topology that read less may have made the plan, and left it.
+
+    Args:
+        plan: The plan as it was made.
+        progress: How far what the topology reads now was read, by depot or tick.
+    """
+    unread = {
+        name: [(at, at) for at in ends]
+        for name, ends in progress.items()
+        if name not in plan.ranges
+    }
+    return msgspec.structs.replace(plan, ranges={**plan.ranges, **unread}) if unread else plan
 
 
 def cut(plan: Plan, sizes: Sizes, records_max: dict[str, int], bytes_max: int) -> Plan | None:

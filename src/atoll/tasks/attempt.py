@@ -132,7 +132,7 @@ class JobSpecs:
             migrate_vnodes={
                 name: tuple(vnodes)
                 for name, vnodes in plan.migrate_vnodes.items()
-                if job.index == 0
+                if job.index == 0 and name in self.program.pstates
             },
             migrated_vnodes=_migrated(done),
             mirrors=plan.mirrors,
