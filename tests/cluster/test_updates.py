@@ -138,7 +138,10 @@ def test_what_cannot_be_removed(tmp_path, remove, problem):
 
 
 def test_a_topology_that_reads_a_depot_again_begins_as_it_says(tmp_path):
-    """What it read before it was told to stop is not counted twice with ``start.end()``."""
+    """What it read before it was told to stop is not counted twice with ``start.end()``.
+
+    One that is told at once to read it after all goes on where it was.
+    """
 
     def reading(*names):
         module = atoll.Module("sources")
@@ -150,7 +153,11 @@ def test_a_topology_that_reads_a_depot_again_begins_as_it_says(tmp_path):
         return module
 
     with TopologyTestDriver(reading("a", "b"), root=tmp_path) as driver:
+        driver.depot("b").append([{"v": 0}])
+        driver.run_until_idle()
+        driver.update(reading("a"))
         driver.depot("b").append([{"v": 1}])
+        driver.update(reading("a", "b"))  # before anything was committed without it
         driver.run_until_idle()
         plan = driver.cluster.plan(reading("a"))
         assert [each.detail for each in plan.changes] == ["no longer reads b"]
