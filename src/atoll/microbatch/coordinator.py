@@ -342,6 +342,7 @@ def _back_off(state: State, *, environmental: bool) -> Wait:
 def _committed(state: State, commit: Commit) -> tuple[State, Command]:
     """Step 4 begins: the rows for other depots come first, since the commit counts on them."""
     assert state.step == Step.COMMIT
+    commit = planning.with_unread(commit, state.last.ends())
     owed = (commit,) if commit.appends else ()
     state = replace(state, step=Step.PUBLISH, commit=commit, owed=owed)
     state = replace(state, failures=0, blamed=0, failure=None)

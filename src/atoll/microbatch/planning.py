@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
 from atoll.errors import DamageError
 from atoll.microbatch.fitting import Sizes, fit
-from atoll.microbatch.objects import Plan, Ranges
+from atoll.microbatch.objects import Commit, Plan, Ranges
 
 __all__ = [
     "choose_ranges",
@@ -16,6 +18,9 @@ __all__ = [
     "partition_name",
     "with_unread",
 ]
+
+
+_Reading = TypeVar("_Reading", Plan, Commit)
 
 
 def lost_records(progress: dict[str, list[int]], ends: dict[str, list[int]]) -> DamageError | None:
@@ -57,21 +62,21 @@ def choose_ranges(
     return ranges
 
 
-def with_unread(plan: Plan, progress: dict[str, list[int]]) -> Plan:
-    """The plan with all that the topology reads, nothing of it where the plan says nothing.
+def with_unread(made: _Reading, progress: dict[str, list[int]]) -> _Reading:
+    """A plan or commit with all that the topology reads: nothing of what it does not name.
 
-    A version of the topology that read less may have made the plan, and left it.
+    A version of the topology that read less may have made it.
 
     Args:
-        plan: The plan as it was made.
-        progress: How far what the topology reads now was read, by depot or tick.
+        made: As it was made.
+        progress: How far what the topology reads now was read before it, by depot or tick.
     """
     unread = {
         name: [(at, at) for at in ends]
         for name, ends in progress.items()
-        if name not in plan.ranges
+        if name not in made.ranges
     }
-    return msgspec.structs.replace(plan, ranges={**plan.ranges, **unread}) if unread else plan
+    return msgspec.structs.replace(made, ranges={**made.ranges, **unread}) if unread else made
 
 
 def cut(plan: Plan, sizes: Sizes, records_max: dict[str, int], bytes_max: int) -> Plan | None:
