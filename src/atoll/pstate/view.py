@@ -30,6 +30,7 @@ from atoll.pstate.history import History
 from atoll.pstate.migration import Converter, MigratedVnode
 from atoll.pstate.opening import VnodeHistory, settle
 from atoll.pstate.overlay import UNTOUCHED, Overlay, _Untouched
+from atoll.pstate.reverse_log import ReverseLog
 from atoll.pstate.session import DAMAGE
 from atoll.pstate.spec import PStateSpec
 from atoll.pstate.stores import VnodeStores
@@ -95,6 +96,14 @@ class _MemoryVnode:
         return Page(pairs, None)
 
 
+class _Settled(NamedTuple):
+    """The overlay of what was committed in a store after the commit to show, up to a later one."""
+
+    timeline: int
+    applied: int
+    overlay: Overlay
+
+
 _EMPTY = _MemoryVnode(None)
 _UNSEEN = _Known(b"", None)
 
@@ -102,7 +111,7 @@ _UNSEEN = _Known(b"", None)
 class VnodeView:
     """One vnode of a PState as one commit left it. Safe to share between threads."""
 
-    __slots__ = ("_environments", "_known", "_memory", "_path", "_vnode")
+    __slots__ = ("_environments", "_known", "_memory", "_path", "_settled", "_vnode")
 
     def __init__(self, stores: VnodeStores, vnode: VnodeHistory) -> None:
         """Bind; the store is opened by the first read."""
@@ -110,6 +119,7 @@ class VnodeView:
         self._path = stores.path(vnode.pstate, vnode.vnode)
         self._vnode = vnode
         self._known = _UNSEEN
+        self._settled: _Settled | None = None
         self._memory: _MemoryVnode | None = None if vnode.last_touched() else _EMPTY
 
     def get(self, key: bytes) -> bytes | None:
@@ -174,8 +184,10 @@ class VnodeView:
             pairs, bounds, after = self._page(bounds, after, entries_max)
             yield from pairs if left is None else pairs[:left]
             if after is None:
-                return
+                break
             left = None if left is None else left - len(pairs)
+        if low is None and high is None:  # a whole vnode: mostly it is not read again
+            self._known, self._settled = _UNSEEN, None
 
     def _page(
         self, bounds: Bounds, after: bytes | None, entries_max: int
@@ -248,13 +260,28 @@ class VnodeView:
         if reading == "lost":
             self._memory = _MemoryVnode(self._vnode)
             return None
-        overlay = None
-        if reading == "overlaid":
-            logs = [log for _, _, log in store.reverse_logs(self._vnode.commit_id)]
-            overlay = Overlay(logs) if logs else None
-        known = _Known(header, overlay)
+        known = _Known(header, self._overlay(store) if reading == "overlaid" else None)
         self._known = known
         return known
+
+    def _overlay(self, store: StoreTransaction) -> Overlay | None:
+        """What hides all that came after the commit; None when nothing did.
+
+        What was committed before the last look is not decoded again: it never changes while the
+        store follows one timeline. Pending work may be taken back, and is laid on top each time.
+        """
+        header, before = store.header, self._settled
+        if before is None or before.timeline != header.timeline or before.applied > header.applied:
+            before = _Settled(header.timeline, self._vnode.commit_id, Overlay(()))
+        committed: list[ReverseLog] = []
+        pending: list[ReverseLog] = []
+        for log_id, _, log in store.reverse_logs(before.applied):
+            (committed if log_id <= header.applied else pending).append(log)
+        if committed:
+            applied = max(before.applied, header.applied)
+            before = _Settled(header.timeline, applied, before.overlay.extended(committed))
+        self._settled = before
+        return Overlay(pending, before.overlay) if pending else before.overlay or None
 
     def _catch_up(self, environment: Environment) -> None:
         """Bring a store that is behind to the commit, unless somebody just did."""
