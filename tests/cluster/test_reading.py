@@ -123,7 +123,7 @@ def test_another_process_reads_each_commit_without_spark_or_the_module_code(clus
 @pytest.mark.parametrize("parallelism", [1, 3])
 def test_a_stopped_module_goes_on_without_its_local_folder(tmp_path, parallelism):
     """State is rebuilt from checkpoints and logs, also by another number of actors."""
-    options = {"pstate.checkpoint.interval.commits": 3}
+    options = {"pstate.history.seconds": 0, "pstate.checkpoint.interval.commits": 3}
     root = tmp_path / "root"
     with LocalCluster(root) as cluster:
         module = _module()

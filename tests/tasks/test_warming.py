@@ -71,7 +71,7 @@ def test_a_commit_that_was_dropped_meanwhile_is_followed_by_the_last(tmp_path):
     """The topology commits faster than many stores are built."""
     module = atoll.Module("fast")
     rows = module.depot("rows", "k long", partition_by="k")
-    options = {"pstate.history.microbatches": 2, "pstate.checkpoint.interval.commits": 2}
+    options = {"pstate.history.seconds": 0, "pstate.checkpoint.interval.commits": 2}
     mb = module.microbatch("mb", vnode_count=8, options=options)
     counts = mb.pstate("counts", Map(int, int))
     mb.source(rows).aggregate(counts["k"], agg.count())

@@ -107,7 +107,11 @@ PATHS = {
 def _module(vnodes, partitions, kept=2):
     module = atoll.Module("followed")
     depot = module.depot("records", RECORDS, partition_by="user", partitions=partitions)
-    mb = module.microbatch("mb", vnode_count=vnodes, options={"pstate.history.microbatches": kept})
+    mb = module.microbatch(
+        "mb",
+        vnode_count=vnodes,
+        options={"pstate.history.seconds": 0, "pstate.history.microbatches": kept},
+    )
     schema = Map(str, Struct(count=int, days=Map(int, List(int)), tags=Set(str)))
     users = mb.pstate("users", schema, track_size=vnodes > 1)  # counters are no data to tell of
     mb.source(depot, start_from=start.beginning()).update(users, _change, key="user")

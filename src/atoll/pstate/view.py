@@ -338,7 +338,7 @@ class PStateView:
         """One vnode of it."""
         view = self._vnodes[vnode]
         if view is None:
-            known = VnodeHistory(self._history, self._pstate, vnode, self._stores.microbatches_kept)
+            known = VnodeHistory(self._history, self._pstate, vnode)
             view = self._vnodes[vnode] = self._shown(VnodeView(self._stores, known), vnode)
         return view
 

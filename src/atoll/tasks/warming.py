@@ -38,10 +38,7 @@ def warm_up(program: Program, unit: int, commit_id: int, timeline: int) -> None:
         AtollError: When a file is damaged, or the topology was rolled back.
     """
     store = LocalStore(program.root)
-    stores = VnodeStores(
-        state_folder(program.local, program.module),
-        microbatches_kept=program.history_microbatches,
-    )
+    stores = VnodeStores(state_folder(program.local, program.module))
     owned = [(name, vnode) for name in program.pstates for vnode in program.owned(name, unit)]
     if not owned:
         return
