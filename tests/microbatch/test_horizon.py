@@ -167,6 +167,15 @@ def test_a_pin_holds_the_horizon_and_an_option_never_sets_it_back():
     assert life.commit().horizon > 60
 
 
+def test_a_checkpoint_because_of_a_lost_file_gives_up_what_may_need_it():
+    """What comes after it is kept for the whole time again; any other checkpoint gives up none."""
+    heads = NO_HEADS.followed_by(3, 0, 10_000).followed_by(4, 3_000, 10_000).since_ever(5)
+    assert heads.before(10_000) == 5
+    later = heads.followed_by(6, 4_000, 10_000).followed_by(7, 8_000, 10_000)
+    assert later.at(8_500, 10_000).before(10_000) == 5
+    assert later.at(12_500, 10_000).at(16_500, 10_000).before(10_000) == 6
+
+
 def test_a_rollback_forgets_the_commits_whose_ids_come_again():
     """Else the time of an abandoned commit would count for the one that got its id."""
     heads = Heads(((0, 3), (100, 6), (200, 9)), 200, 5)

@@ -116,7 +116,8 @@ def _decide(state: State, event: Event) -> tuple[State, Command]:
             state = replace(state, cutting=Cutting(), room=0)
             return _go_on(replace(state, failures=0, blamed=0, failure=None, careful=False))
         case AskCheckpoint(lost):
-            asked = replace(state.asked, came=state.asked.came + 1)
+            asked = state.asked
+            asked = replace(asked, came=asked.came + 1, lost=asked.lost or bool(lost))
             known = state.checkpoints.without(lost)
             return _go_on(replace(state, asked=asked, checkpoints=known))
         case Place(ticket, to, trial):
@@ -361,10 +362,14 @@ def _published(state: State, steady_ms: int) -> tuple[State, Command]:
     assert state.commit is not None
     commit = state.commit
     asked, checkpoints = state.asked, state.checkpoints.with_commit(commit)
+    heads = state.heads.followed_by(commit.id, steady_ms, state.options.history_millis)
     if commit.floor > state.last.floor:
         checkpoints = checkpoints.above(commit.floor)
     if asked.planned > asked.answered:
-        asked = replace(asked, answered=asked.planned, commit=commit.id)
+        if asked.lost:  # what came before may need what is lost
+            heads = heads.since_ever(commit.id)
+        lost = asked.lost and asked.came > asked.planned
+        asked = replace(asked, answered=asked.planned, commit=commit.id, lost=lost)
     state = replace(
         state,
         step=Step.TIDY,
@@ -374,7 +379,7 @@ def _published(state: State, steady_ms: int) -> tuple[State, Command]:
         commit=None,
         version=0,
         checkpoints=checkpoints,
-        heads=state.heads.followed_by(commit.id, steady_ms, state.options.history_millis),
+        heads=heads,
         asked=asked,
     )
     if state.placing is not None and state.placing.tried:

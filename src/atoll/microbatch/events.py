@@ -95,6 +95,8 @@ class Asked:
     answered: int = 0
     commit: int = 0
     """The commit that answered the last one."""
+    lost: bool = False
+    """Whether one that is not answered came because a file is lost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,10 @@ _SAMPLES = 100
 """Into how many parts the time kept is divided: of the commits of one part the first is noted."""
 
 
+_EVER_MS = 2**62
+"""Longer than any time that is kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Heads:
     """Which commit was the last one since when, as far back as the horizon needs it.
@@ -65,6 +69,10 @@ class Heads:
         """A commit that was the last one so long ago, or an earlier one; None: not known."""
         old = [commit for since, commit in self.noted if since <= self.passed_ms - span_ms]
         return old[-1] if old else None
+
+    def since_ever(self, commit_id: int) -> Heads:
+        """As if a commit had been the last one for ever: those before it are kept by count only."""
+        return replace(self, noted=((-_EVER_MS, commit_id),))
 
     def upto(self, commit_id: int) -> Heads:
         """Without the commits that a rollback to one abandoned: others get their ids."""
