@@ -256,3 +256,31 @@ def test_a_slow_reader_decodes_what_is_committed_once(new_world, monkeypatch):
     assert found == [(b"%04d" % key, b"0") for key in range(3_000)]
     assert len(decoded) < 3 * 60
     assert dict(world.view().scan(0)) == world.models[world.last][0]
+
+
+def test_what_the_next_commit_overwrote_is_found_without_all_that_came_after(
+    new_world, monkeypatch
+):
+    """Before every commit, as every other read says; for keys that it left alone as well."""
+    world = new_world(kept=1000)
+    world.commit(world.run({0: {b"%02d" % key: b"0" for key in range(20)}}))
+    written = {}
+    for number in range(2, 40):
+        world.run({0: {b"lost": b"lost", b"%02d" % (number % 20): b"lost"}}, version=1)
+        written[number] = sorted({b"%02d" % (number * k % 23) for k in (1, 3, 5)})
+        step = world.run({0: dict.fromkeys(written[number], b"%d" % number)}, version=2)
+        world.commit(step)
+    world.run({0: {b"lost": b"lost"}}, version=1)
+    made = []
+    known = ReverseLog.__init__
+    monkeypatch.setattr(
+        ReverseLog, "__init__", lambda log, data: (made.append(log), known(log, data))[1]
+    )
+    for number in range(1, 39):
+        view, model = world.view(number), world.models[number][0]
+        keys = written[number + 1]
+        assert view.get_overwritten(0, keys) == [model.get(key) for key in keys]
+        assert len(made) <= 2
+        assert view.get_overwritten(0, [b"07", b"no"]) == [model.get(b"07"), None]
+        made.clear()
+    assert world.view().get_overwritten(0, [b"lost"]) == [None]

@@ -309,7 +309,7 @@ def test_one_change_among_100_000_elements_reads_that_one(tmp_path, monkeypatch)
             value = page.apply(value)
         assert value == dict.fromkeys(range(100_000), 100_000)
         read = []
-        many, scan = PStateView.get_many, PStateView.scan
+        many, scan = PStateView.get_overwritten, PStateView.scan
 
         def counted_many(self, vnode, keys):
             read.extend(keys)
@@ -320,7 +320,7 @@ def test_one_change_among_100_000_elements_reads_that_one(tmp_path, monkeypatch)
                 read.append(pair[0])
                 yield pair
 
-        monkeypatch.setattr(PStateView, "get_many", counted_many)
+        monkeypatch.setattr(PStateView, "get_overwritten", counted_many)
         monkeypatch.setattr(PStateView, "scan", counted_scan)
         driver.depot("rows").append([{"k": "a", "n": 77_777, "count": 1}])
         driver.microbatch()

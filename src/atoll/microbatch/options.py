@@ -106,7 +106,7 @@ class Options:
     history_microbatches: int = _option("pstate.history.microbatches", 2, 2, 1_000_000)
     """How many microbatches back the state stays readable at least."""
 
-    history_seconds: int = _option("pstate.history.seconds", 10, 0, _DAY_MILLIS // 1000)
+    history_seconds: int = _option("pstate.history.seconds", 30, 0, _DAY_MILLIS // 1000)
     """For how long at least the state after a microbatch stays readable once it is not the last."""
 
     checkpoint_commits: int = _option("pstate.checkpoint.interval.commits", 100, 1, 1_000_000)

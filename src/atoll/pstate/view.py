@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import lmdb
@@ -159,6 +160,32 @@ class VnodeView:
             assert self._memory is not None
             return [self._memory.values.get(key) for key in keys]
         return found
+
+    def get_overwritten(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of each key at the commit, for keys that the next commit wrote.
+
+        As :meth:`get_many`, but what came after the next commit is not looked at where the store
+        tells what that one overwrote: whoever goes from commit to commit may be far behind.
+        """
+        if self._memory is None:
+            environment = self._environments.acquire(self._path)
+            try:
+                with environment.lmdb.begin() as transaction:
+                    store = StoreTransaction(environment, transaction)
+                    if how_to_read(store.header, self._vnode) == "overlaid":
+                        commit_id = self._vnode.commit_id
+                        logs = takewhile(
+                            lambda each: each[0] == commit_id + 1, store.reverse_logs(commit_id)
+                        )
+                        overlay = Overlay([log for _, _, log in logs])
+                        found = [overlay.find(key) for key in keys]
+                        if UNTOUCHED not in found:
+                            return found  # type: ignore[return-value]  # as just seen
+            except (lmdb.MapResizedError, lmdb.ReadersFullError, *DAMAGE):
+                pass  # the usual way deals with these
+            finally:
+                self._environments.release(environment)
+        return self.get_many(keys)
 
     def scan(
         self,
@@ -363,6 +390,13 @@ class PStateView:
     def get_many(self, vnode: int, keys: Sequence[bytes]) -> list[bytes | None]:
         """The value of each key, all of one vnode."""
         return self.vnode(vnode).get_many(keys)
+
+    def get_overwritten(self, vnode: int, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of keys of one vnode, all of which the next commit wrote; none is later."""
+        view = self.vnode(vnode)
+        if isinstance(view, VnodeView):
+            return view.get_overwritten(keys)
+        return view.get_many(keys)
 
     def scan(
         self,

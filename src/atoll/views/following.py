@@ -293,7 +293,7 @@ def _changed(
     changed = []
     for vnode, group in groupby(written, operator.itemgetter(0)):
         entries = list(group)
-        olds = before.get_many(vnode, [key for _, key, _ in entries])
+        olds = before.get_overwritten(vnode, [key for _, key, _ in entries])
         changed += [
             EntryChange(key, vnode, old, new)
             for (_, key, new), old in zip(entries, olds, strict=True)
