@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import atoll
@@ -51,6 +53,25 @@ def test_what_was_built_before_is_current_when_it_is_needed(app):
     opened = _round(app, 3)
     assert opened == {"current": ready, "absent": 9 - ready}
     assert dict(app.pstate("counts").select(path.all())) == dict.fromkeys(range(KEYS), 3)
+
+
+@pytest.mark.parametrize("shares", [1, 2, 3, 20])
+def test_all_shares_are_all_stores(app, shares):
+    """Each once, however many there are."""
+    _round(app, 1)
+    loop = app._loops["mb"]
+    program, last = loop.actions.executor.program, loop.published
+    stores = module_stores(str(app.local), "warm")
+    names = [(name, vnode) for name in program.pstates for vnode in program.owned(name, 1)]
+    for name, vnode in names:
+        stores.discard(name, vnode)
+    built = []
+    for share in range(shares):
+        warm_up(program, 1, last.id, last.timeline, (share, shares))
+        built.append(sum(Path(stores.path(*each)).exists() for each in names))
+    assert built[-1] == len(names)
+    assert built == sorted(built)
+    assert shares == 1 or built[0] < len(names)
 
 
 def test_before_the_first_commit_there_is_nothing_to_do(app):

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["warm_up"]
 
 
-def warm_up(program: Program, unit: int, commit_id: int, timeline: int) -> None:
+def warm_up(
+    program: Program, unit: int, commit_id: int, timeline: int, share: tuple[int, int] = (0, 1)
+) -> None:
     """Open the stores of the vnodes that a unit will own; each holds the commit then, or more.
 
     The topology commits meanwhile, and in the end drops the commit with which this began; then it
@@ -33,13 +35,17 @@ def warm_up(program: Program, unit: int, commit_id: int, timeline: int) -> None:
         unit: Whose vnodes.
         commit_id: A commit that was the last one lately.
         timeline: The timeline that it belongs to.
+        share: Of its vnodes the one with the first number, and each as many further on as the
+            second says; all of them unless told.
 
     Raises:
         AtollError: When a file is damaged, or the topology was rolled back.
     """
     store = LocalStore(program.root)
     stores = VnodeStores(state_folder(program.local, program.module))
+    first, step = share
     owned = [(name, vnode) for name in program.pstates for vnode in program.owned(name, unit)]
+    owned = owned[first::step]
     if not owned:
         return
     names = (store, program.module, program.topology)
