@@ -261,7 +261,7 @@ def test_the_log_does_not_grow_for_ever(cluster):
     Some keys change in two microbatches running, so that a checkpoint is written with their last
     change, and never again: what their stores hold must stay readable without that commit.
     """
-    options = {"pstate.checkpoint.interval.commits": 5}
+    options = {"pstate.history.seconds": 0, "pstate.checkpoint.interval.commits": 5}
     module = atoll.Module("tidy")
     rows = module.depot("rows", "k long, v long", partitions=2)
     mb = module.microbatch("mb", vnode_count=256, options=options)

@@ -88,11 +88,12 @@ def test_a_commit_that_was_never_made_is_said(app):
         warm_up(app._loops["mb"].actions.executor.program, 0, 99, 0)
 
 
-def test_a_commit_that_was_dropped_meanwhile_is_followed_by_the_last(tmp_path):
-    """The topology commits faster than many stores are built."""
+@pytest.mark.parametrize("seconds", [0, 30])
+def test_a_commit_that_was_the_last_long_ago_is_followed_by_the_last(tmp_path, seconds):
+    """The topology commits faster than many stores are built, whether it can be read or not."""
     module = atoll.Module("fast")
     rows = module.depot("rows", "k long", partition_by="k")
-    options = {"pstate.history.microbatches": 2, "pstate.checkpoint.interval.commits": 2}
+    options = {"pstate.history.seconds": seconds, "pstate.checkpoint.interval.commits": 2}
     mb = module.microbatch("mb", vnode_count=8, options=options)
     counts = mb.pstate("counts", Map(int, int))
     mb.source(rows).aggregate(counts["k"], agg.count())

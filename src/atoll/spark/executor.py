@@ -192,12 +192,8 @@ class SparkExecutor:
         self.standing.want(self, placement)
 
     def tune(self, options: Options) -> None:
-        """Run with these options; the program is pickled anew when it depends on what differs."""
+        """Run with these options."""
         self.specs.options = options
-        program = self.program.keeping(options.history_microbatches)
-        if program is not self.program:
-            self.program = self.specs.program = program
-            self._ship()
 
     def cancel(self) -> None:
         """End the running attempt's job; whoever takes over need not wait for its tasks."""
