@@ -114,6 +114,7 @@ def test_what_is_named_is_removed_with_its_data_and_its_name_stays_taken(tmp_pat
         driver.depot("orders").append([{"k": "a", "v": 1}])
         driver.run_until_idle()
         assert driver.pstate("sums").get("a") == 8
+        driver.app.options.set("pstate.history.seconds", 0)
         for _ in range(120):
             driver.depot("orders").append([{"k": "b", "v": 1}])
             driver.run_until_idle()

@@ -31,7 +31,11 @@ def _module():
     mb = module.microbatch(
         "mb",
         vnode_count=4,
-        options={"pstate.checkpoint.interval.commits": 5, "pstate.history.microbatches": 3},
+        options={
+            "pstate.history.seconds": 0,
+            "pstate.checkpoint.interval.commits": 5,
+            "pstate.history.microbatches": 3,
+        },
     )
     sums = mb.pstate("sums", Map(int, int))
     mb.source(orders).aggregate(sums["k"], agg.sum("v"))

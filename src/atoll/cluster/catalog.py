@@ -93,8 +93,7 @@ class _Checked:
 
     def bound(self, places: Places, readable: Mapping[str, PStateSpec]) -> BoundTopology:
         """Bound to types, with all PStates that it may read."""
-        kept = self.options.history_microbatches
-        program = bind(self.pstates, self.cut, self.schemas, places, kept, readable)
+        program = bind(self.pstates, self.cut, self.schemas, places, readable)
         return BoundTopology(
             self.declared, self.options, self.cut, self.schemas, program, self.hidden
         )

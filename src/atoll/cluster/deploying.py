@@ -25,6 +25,7 @@ from atoll.cluster.versions import Version
 from atoll.errors import AtollError, FencedError
 from atoll.logs import get_logger
 from atoll.placement.info import ClusterInfo
+from atoll.pstate.environment import shared_environments
 from atoll.storage.local import LocalStore
 from atoll.tasks.sessions import state_folder
 
@@ -113,7 +114,10 @@ class Deploying:
     def close(self) -> None:
         """Stop every module, whatever one of them raises; it is raised in the end."""
         self.reviver.close()
-        with self.lock:
+        with self.lock, ExitStack() as ending:
+            for name in self.apps:
+                folder = state_folder(self._lives().places.local, name)
+                ending.callback(shared_environments().close, folder)
             self._end(App.close)
 
     def kill(self) -> None:

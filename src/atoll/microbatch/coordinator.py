@@ -116,7 +116,8 @@ def _decide(state: State, event: Event) -> tuple[State, Command]:
             state = replace(state, cutting=Cutting(), room=0)
             return _go_on(replace(state, failures=0, blamed=0, failure=None, careful=False))
         case AskCheckpoint(lost):
-            asked = replace(state.asked, came=state.asked.came + 1)
+            asked = state.asked
+            asked = replace(asked, came=asked.came + 1, lost=asked.lost or bool(lost))
             known = state.checkpoints.without(lost)
             return _go_on(replace(state, asked=asked, checkpoints=known))
         case Place(ticket, to, trial):
@@ -146,8 +147,9 @@ def _advance(state: State, event: Event) -> tuple[State, Command]:
             return _go_on(state)
         case AttemptFailed(failure):
             return _failed(state, failure)
-        case AttemptSucceeded(outcome, now_ms, pinned):
+        case AttemptSucceeded(outcome, now_ms, pinned, steady_ms):
             assert state.step == Step.PROCESS
+            state = replace(state, heads=state.heads.at(steady_ms, state.options.history_millis))
             commit = build_commit(state, outcome, now_ms, pinned)
             return replace(state, step=Step.COMMIT, commit=commit), CreateCommit(commit)
         case CommitCreated(commit):
@@ -158,8 +160,8 @@ def _advance(state: State, event: Event) -> tuple[State, Command]:
             assert state.step == Step.PUBLISH
             state = replace(state, failures=state.failures + 1, failure=failure)
             return state, _back_off(state, environmental=True)
-        case Published():
-            return _published(state)
+        case Published(steady_ms):
+            return _published(state, steady_ms)
         case Tidied():
             assert state.step == Step.TIDY
             return replace(state, step=Step.IDLE), Wait(0)
@@ -359,13 +361,19 @@ def _delivered(state: State) -> tuple[State, Command]:
     return _begun(state)
 
 
-def _published(state: State) -> tuple[State, Command]:
+def _published(state: State, steady_ms: int) -> tuple[State, Command]:
     assert state.step == Step.PUBLISH
     assert state.commit is not None
     commit = state.commit
-    asked = state.asked
+    asked, checkpoints = state.asked, state.checkpoints.with_commit(commit)
+    heads = state.heads.followed_by(commit.id, steady_ms, state.options.history_millis)
+    if commit.floor > state.last.floor:
+        checkpoints = checkpoints.above(commit.floor)
     if asked.planned > asked.answered:
-        asked = replace(asked, answered=asked.planned, commit=commit.id)
+        if asked.lost:  # what came before may need what is lost
+            heads = heads.since_ever(commit.id)
+        lost = asked.lost and asked.came > asked.planned
+        asked = replace(asked, answered=asked.planned, commit=commit.id, lost=lost)
     state = replace(
         state,
         step=Step.TIDY,
@@ -374,7 +382,8 @@ def _published(state: State) -> tuple[State, Command]:
         room=grown(state.room, state.options),
         commit=None,
         version=0,
-        checkpoints=state.checkpoints.with_commit(commit).above(commit.floor),
+        checkpoints=checkpoints,
+        heads=heads,
         asked=asked,
     )
     if state.placing is not None and state.placing.tried:

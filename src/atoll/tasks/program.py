@@ -299,7 +299,6 @@ class Program:
     jobs: tuple[JobProgram, ...]
     depots: dict[int, tuple[str, pa.Schema]]
     """For each source operator its depot's name and schema."""
-    history_microbatches: int
     placement: Placement = NOWHERE
     """Which unit owns each vnode of each PState."""
     tracked: frozenset[int] = frozenset()
@@ -334,11 +333,6 @@ class Program:
     def placed(self, placement: Placement) -> Program:
         """The same program on a placement."""
         return replace(self, placement=placement)
-
-    def keeping(self, microbatches: int) -> Program:
-        """The same program, so many microbatches of state readable; itself when it is the same."""
-        same = microbatches == self.history_microbatches
-        return self if same else replace(self, history_microbatches=microbatches)
 
     def clocks(self) -> dict[str, Clock]:
         """For each PState of a timed step what time it goes by."""
