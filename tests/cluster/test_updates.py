@@ -230,7 +230,7 @@ def test_a_pstate_that_no_step_writes_any_more_holds_nothing_back(tmp_path, para
     def keeping(*, writes, value=int):
         module = atoll.Module("keeping")
         rows = module.depot("rows", "k string, v long", partition_by="k")
-        options = {"pstate.checkpoint.interval.commits": 5}
+        options = {"pstate.checkpoint.interval.commits": 5, "pstate.history.seconds": 0}
         mb = module.microbatch("mb", vnode_count=4, options=options)
         sums = mb.pstate("sums", Map(str, int))
         kept = mb.pstate("kept", Map(str, value))

@@ -143,7 +143,8 @@ def test_a_look_goes_on_where_the_last_one_stopped(tmp_path):
 def test_what_was_dropped_while_it_was_looked_for_is_forgotten(tmp_path, monkeypatch):
     """It never comes back, so each look would go through all vnodes because of it."""
     module = shop()
-    module.topologies["mb"].options["pstate.checkpoint.interval.commits"] = 1
+    options = {"pstate.checkpoint.interval.commits": 1, "pstate.history.seconds": 0}
+    module.topologies["mb"].options |= options
     with TopologyTestDriver(module, root=tmp_path, parallelism=1, engine="inline") as driver:
         append(driver, 3)
         loop = driver.app._loops["mb"]
