@@ -17,6 +17,7 @@ __all__ = [
     "DamageError",
     "DataError",
     "DeclarationError",
+    "DefinitionError",
     "DeployError",
     "DepotError",
     "FencedError",
@@ -104,6 +105,16 @@ class DeclarationError(AtollError):
     """A module's declaration is wrong: found while declaring or while deploying it."""
 
     code = "E-DECLARATION"
+
+
+class DefinitionError(AtollError):
+    """The definition of a runtime is wrong; ``context["problems"]`` lists everything that is.
+
+    Each problem is ``{"kind": ..., "path": ..., "what": ..., "hint": ...}``; the path is a JSON
+    pointer into the definition.
+    """
+
+    code = "E-DEFINITION"
 
 
 class DeployError(AtollError):

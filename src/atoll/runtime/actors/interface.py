@@ -143,7 +143,7 @@ class ActorType(Generic[P]):
     effect: ClassVar[EffectKind] = "none"
 
     fields: ClassVar[tuple[str, ...]] = ()
-    """What :meth:`read` gives, and so what siblings may collect."""
+    """What :meth:`read_for` gives, and so what siblings may collect."""
 
     modes: ClassVar[frozenset[Mode]] = frozenset()
     """The state functions that it has; none for a stateless type."""
@@ -153,6 +153,12 @@ class ActorType(Generic[P]):
 
     aliases: ClassVar[frozenset[str] | None] = frozenset()
     """The aliases that its ``collect`` must have, exactly; None for any."""
+
+    emits: ClassVar[bool] = True
+    """Whether its trigger can emit at all; one that never does answers no query."""
+
+    resettable: ClassVar[bool] = False
+    """Whether ``timeout`` may put its state back."""
 
     entry: ClassVar[bool] = False
     """Whether events come of it by themselves (a timer, a broker), so that none are sent to it."""
@@ -194,8 +200,15 @@ class ActorType(Generic[P]):
         return Result(state)
 
     def read(self, params: P, state: State) -> dict[str, Any]:
-        """The state as siblings and people see it: a value per field of ``fields``."""
+        """The state as people see it: a value per field of ``fields``."""
         return {}
+
+    def read_for(self, params: P, state: State, event: Event) -> dict[str, Any]:
+        """The state as a sibling may collect it while it takes this event of its own.
+
+        The same as :meth:`read`; of a type by a field (``group.py``), that of the event's group.
+        """
+        return self.read(params, state)
 
     def answered(self, params: P, effect: Effect, outcome: dict[str, Any]) -> tuple[Event, ...]:
         """The events that the outcome of one of its effects makes, once it was performed."""
