@@ -14,6 +14,7 @@ __all__ = [
     "AccountsError",
     "AtollError",
     "BusyError",
+    "ConflictError",
     "DamageError",
     "DataError",
     "DeclarationError",
@@ -99,6 +100,12 @@ class BusyError(AtollError):
     """The service holds as many of something open as it may."""
 
     code = "E-BUSY"
+
+
+class ConflictError(AtollError):
+    """What is asked does not fit what is there now: a runtime that does not run, say."""
+
+    code = "E-CONFLICT"
 
 
 class DeclarationError(AtollError):

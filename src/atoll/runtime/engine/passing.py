@@ -1,0 +1,198 @@
+"""Passes events through the actors of one copy. Pure but for the memory that it is given.
+
+Events come in *waves*: a run of events that may go through the actors together. Each has its
+place in the wave, its origin, and what an actor emits stands at the origin of the event that it
+came of.
+So an actor that hears of several others gets their events in the order of origins, and of one
+origin in the order of the actors: as if one event had gone all the way before the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from atoll.runtime.actors.interface import Effect, Event, Given, Result
+from atoll.runtime.engine.instances import Instances
+from atoll.runtime.engine.leaving import Leaving
+from atoll.runtime.engine.memory import Failure, Memory
+from atoll.runtime.engine.program import ActorProgram, RuntimeProgram
+
+__all__ = ["Origin", "Passing", "Wave"]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an event of a wave came from.
+
+    Attributes:
+        identity: Of what came in; no two origins of a runtime have the same.
+        at: When it came in, epoch milliseconds.
+        shunt: The shunt's id, for one that is answered and emits nothing.
+    """
+
+    identity: str
+    at: int
+    shunt: str = ""
+
+
+@dataclass(slots=True)
+class Wave:
+    """Events on their way: by actor the place of each event's origin, and the event."""
+
+    origins: list[Origin] = field(default_factory=list)
+    waiting: dict[str, list[tuple[int, Event]]] = field(default_factory=dict)
+
+    def add(self, origin: Origin, actors: Iterable[str], event: Event) -> None:
+        """An event that comes in, for these actors."""
+        place = len(self.origins)
+        self.origins.append(origin)
+        for actor in actors:
+            self.waiting.setdefault(actor, []).append((place, event))
+
+
+class Passing:
+    """The actors of one copy during one call.
+
+    Args:
+        program: The runtime.
+        copy: The copy's number, from 1.
+        memory: What it keeps.
+        leaving: What leaves it.
+    """
+
+    def __init__(
+        self, program: RuntimeProgram, copy: int, memory: Memory, leaving: Leaving
+    ) -> None:
+        """Nothing has passed."""
+        self.program = program
+        self.copy = copy
+        self.memory = memory
+        self.leaving = leaving
+        self.instances = {name: Instances(actor, memory) for name, actor in program.actors.items()}
+
+    def pass_wave(self, wave: Wave) -> None:
+        """Let every event of a wave go all the way."""
+        if self.program.one_by_one and len(wave.origins) > 1:
+            for each in _apart(wave):
+                self.pass_wave(each)
+            return
+        for name, actor in self.program.actors.items():
+            events = wave.waiting.pop(name, None)
+            if events is None:
+                continue
+            if len(wave.waiting) and len(events) > 1:
+                events.sort(key=_place)
+            self._take(actor, events, wave)
+
+    def emit(self, actor: ActorProgram, place: int, emitted: Iterable[Event], wave: Wave) -> None:
+        """Let what an actor emits wait at those that it is linked to."""
+        for event in emitted:
+            for target in actor.targets:
+                wave.waiting.setdefault(target, []).append((place, event))
+
+    # Inside ---------------------------------------------------------------------------------------
+
+    def _take(self, actor: ActorProgram, events: list[tuple[int, Event]], wave: Wave) -> None:
+        """One actor takes its events of a wave."""
+        instances, name, origins = self.instances[actor.name], actor.name, wave.origins
+        reported = failed = shunted = emitted = 0
+        before, nth = -1, 0
+        outbox = [wave.waiting.setdefault(target, []) for target in actor.targets]
+        for place, event in events:
+            nth = nth + 1 if place == before else 0
+            before = place
+            origin = origins[place]
+            instance = instances.next()
+            result = self._triggered(actor, instance, event, origin, nth)
+            if result.failure is not None:
+                failed += 1
+                self.memory.fail(name, Failure(result.failure, origin.at))
+            reported += result.failure is None and bool(result.effects)
+            for effect in result.effects if result.failure is None else ():
+                self.leaving.effect(name, instance, origin.at, effect)
+            if origin.shunt:
+                shunted += 1
+                self._answer(instances, instance, origin, event, result)
+            elif result.failure is None:
+                for each in result.emitted:
+                    emitted += 1
+                    self._log_out(actor, instance, origin.at, each)
+                    for box in outbox:
+                        box.append((place, each))
+        for target in [target for target, box in wave.waiting.items() if not box]:
+            del wave.waiting[target]
+        counts = {"json": len(events) - shunted, "shunt": shunted, "failure": failed}
+        for statistic, count in {**counts, "emitted": emitted, "effects": reported}.items():
+            self.memory.count(name, statistic, count)
+
+    def _triggered(
+        self, actor: ActorProgram, instance: int, event: Event, origin: Origin, nth: int
+    ) -> Result:
+        identity = f"{origin.identity}/{actor.name}.{instance}/{nth}"
+        given = Given(identity, origin.at)
+        if actor.declared.collect:
+            given = Given(identity, origin.at, self._collected(actor, instance, event, given))
+        if actor.declared.log.incoming:
+            seen = self.instances[actor.name].seen(instance)
+            self.leaving.log("incoming", actor.name, instance, seen, origin.at, event)
+            if actor.batch is not None:
+                self.leaving.counted(actor.name, instance, seen, origin.at)
+        try:
+            return self.instances[actor.name].trigger(instance, event, origin.at, given)
+        except Exception as error:  # noqa: BLE001 - a type's defect fails one event, never the runtime
+            return Result(failure=f"{type(error).__name__}: {error}"[:500])
+
+    def _collected(
+        self, actor: ActorProgram, instance: int, event: Event, given: Given
+    ) -> dict[str, Any]:
+        """What siblings answer; an alias that none answers is missing."""
+        found = {}
+        for wanted in actor.declared.collect:
+            sibling = self.instances[wanted.source]
+            try:
+                found[wanted.alias] = sibling.collected(wanted, instance, event, given)
+            except Exception as error:  # noqa: BLE001 - told as a failure of the sibling
+                reason = f"collected as {wanted.alias}: {type(error).__name__}: {error}"[:500]
+                self.memory.fail(wanted.source, Failure(reason, given.at_ms))
+                self.memory.count(wanted.source, "failure", 1)
+        return found
+
+    def _answer(
+        self, instances: Instances, instance: int, origin: Origin, event: Event, result: Result
+    ) -> None:
+        """What the caller of a shunt gets."""
+        effects = [{"kind": e.kind, "key": e.key} for e in result.effects]
+        answer = {
+            "success": result.failure is None,
+            "reason": result.failure,
+            "emitted": [] if result.failure is not None else list(result.emitted),
+            "effects": effects,
+            "state": instances.read(instance, event),
+            "copy": self.copy,
+            "instance": instance,
+        }
+        self.memory.answer(origin.shunt, answer, origin.at)
+
+    def _log_out(self, actor: ActorProgram, instance: int, at: int, event: Event) -> None:
+        if actor.declared.log.outgoing:
+            self.leaving.log("outgoing", actor.name, instance, 0, at, event)
+
+    def asked(self, actor: ActorProgram, instance: int, at: int, effects: Iterable[Effect]) -> None:
+        """Effects that came of no event."""
+        for effect in effects:
+            self.leaving.effect(actor.name, instance, at, effect)
+
+
+def _place(waiting: tuple[int, Event]) -> int:
+    return waiting[0]
+
+
+def _apart(wave: Wave) -> Iterable[Wave]:
+    """A wave per origin, in order."""
+    waves = [Wave([origin]) for origin in wave.origins]
+    for actor, events in wave.waiting.items():
+        for place, event in events:
+            waves[place].waiting.setdefault(actor, []).append((0, event))
+    return waves

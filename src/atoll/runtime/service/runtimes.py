@@ -1,0 +1,340 @@
+"""All runtimes of a root as this process runs them: made, started, stopped, scaled, deleted.
+
+Each change is an object of the registry first, then what follows from it: a record of the intake
+(``start``, ``stop``, ``drop``), appended once under the change's number; the topology paused or
+let go on; the module deployed with another number of copies. All of that can be done again, so
+whoever is killed in between leaves it to the next who opens the root (:meth:`Runtimes.open`).
+
+A runtime's module is deployed as soon as the runtime is made, and paused unless it runs. So state
+and statistics can be read at any time. A runtime that does not run refuses events. What it had
+accepted before is kept, in order, and processed: before the stop takes effect.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from atoll.cluster.cluster import Cluster
+from atoll.errors import AtollError, ConflictError, DefinitionError, NotFoundError
+from atoll.logs import get_logger
+from atoll.runtime.definition.read import read_definition, unrunnable
+from atoll.runtime.engine.compile import TOPOLOGY, module_of
+from atoll.runtime.engine.intake import COPIES_MAX
+from atoll.runtime.engine.program import RuntimeProgram, program_of
+from atoll.runtime.service.registry import Change, Registered, Registry, free_name
+from atoll.runtime.service.running import RunningRuntime
+from atoll.storage.local import LocalStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["OWNER", "Fate", "Runtimes"]
+
+OWNER = "coral"
+"""Who owns what is made by somebody who did not say who it is: Coral's user of accept-all."""
+
+Fate = Literal["keep", "drop"]
+"""What becomes of the state of copies that go."""
+
+_log = get_logger("atoll.runtimes")
+
+
+@dataclass
+class _Here:
+    """What runs here of a runtime, or why it does not."""
+
+    running: RunningRuntime | None = None
+    failure: AtollError | None = None
+
+
+class Runtimes:
+    """The runtimes of a root. Safe from many threads; one change at a time.
+
+    Args:
+        cluster: Runs their modules.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Nothing runs; see :meth:`open`."""
+        self.cluster = cluster
+        self.registry = Registry(LocalStore(cluster.root))
+        self._here: dict[str, _Here] = {}
+        self._lock = threading.RLock()
+
+    def open(self) -> None:
+        """Bring back what there was: all that is not deleted, running what ran.
+
+        One that cannot be brought back says why when it is asked for, and the others run.
+        """
+        with self._lock:
+            for each in list(self.registry.all().values()):
+                try:
+                    self._follow(each)
+                except AtollError as error:
+                    _log.error(
+                        "a runtime was not brought back", runtime=each.name, error=str(error)
+                    )
+                    self._here[each.id] = _Here(failure=error)
+
+    # -- who there is -----------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Registered]:
+        """Those that are not deleted, oldest first."""
+        return iter([each for each in self.registry.all().values() if each.status != "deleted"])
+
+    def find(self, reference: str, owner: str = OWNER) -> tuple[Registered, int | None]:
+        """The runtime that a reference names, and the copy where it names one.
+
+        Args:
+            reference: A name, ``<owner>-<name>`` or an id; with ``.<i>`` behind it, copy i.
+            owner: Whose bare names are meant.
+
+        Raises:
+            NotFoundError: When there is none, or it was deleted.
+        """
+        for name, copy in _readings(reference):
+            for each in self:
+                if name in (each.id, each.unique_name) or (each.owner, each.name) == (owner, name):
+                    if copy is not None and not 1 <= copy <= each.copies:
+                        raise NotFoundError(
+                            f"runtime {each.name!r} has no copy {copy}",
+                            hint=f"its copies are 1 to {each.copies}",
+                        )
+                    return each, copy
+        names = ", ".join(each.unique_name for each in self)
+        raise NotFoundError(
+            f"there is no runtime {reference[:100]!r}",
+            hint=f"there are: {names}" if names else "make one: POST /api/runtimes",
+        )
+
+    def running(self, runtime: Registered) -> RunningRuntime:
+        """A runtime as its module runs here.
+
+        Raises:
+            AtollError: Why it does not.
+        """
+        here = self._here.get(runtime.id)
+        if here is not None and here.failure is not None:
+            raise here.failure
+        if here is None or here.running is None:
+            raise NotFoundError(f"runtime {runtime.name!r} was deleted", hint="make another one")
+        fenced = here.running.app.fenced
+        if fenced is not None:
+            raise fenced
+        return here.running
+
+    # -- changes ----------------------------------------------------------------------------------
+
+    def create(self, given: Mapping[str, Any], owner: str = OWNER) -> Registered:
+        """Make a runtime, which does not run yet.
+
+        Its name is changed when the owner has ever had one of that name.
+
+        Raises:
+            DefinitionError: With everything that is wrong with the definition.
+        """
+        definition = read_definition(dict(given))
+
+        def decide(known: dict[str, Registered]) -> Change:
+            taken = [each.name for each in known.values() if each.owner == owner]
+            name = free_name(definition.name, taken)
+            rest = {key: value for key, value in given.items() if key not in {"name", "owner"}}
+            return Change(
+                "created",
+                str(uuid.uuid4()),
+                _now_ms(),
+                owner,
+                name,
+                {"name": name, "owner": owner, **rest},
+                definition.distribution.copies,
+            )
+
+        return self._changed(decide)
+
+    def start(self, runtime: Registered) -> Registered:
+        """Let a runtime process events.
+
+        Raises:
+            ConflictError: When it runs, or has an actor that this version cannot run.
+        """
+        program = self._program(runtime)
+        reasons = unrunnable(program.definition)
+        if reasons:
+            raise ConflictError(
+                f"runtime {runtime.name!r} cannot run: {reasons[0].what}",
+                hint=reasons[0].hint,
+                problems=[msgspec.to_builtins(each) for each in reasons],
+            )
+
+        def decide(known: dict[str, Registered]) -> Change:
+            if _present(known, runtime).status == "running":
+                raise ConflictError(f"runtime {runtime.name!r} runs already", hint="leave it so")
+            return Change("started", runtime.id, _now_ms())
+
+        return self._changed(decide)
+
+    def stop(self, runtime: Registered) -> Registered:
+        """Let a runtime rest, once all is processed that it had accepted.
+
+        Raises:
+            ConflictError: When it does not run.
+        """
+
+        def decide(known: dict[str, Registered]) -> Change:
+            if _present(known, runtime).status != "running":
+                raise ConflictError(f"runtime {runtime.name!r} does not run", hint="leave it so")
+            return Change("stopped", runtime.id, _now_ms())
+
+        return self._changed(decide)
+
+    def scale(self, runtime: Registered, copies: int, state: Fate | None = None) -> Registered:
+        """Change how many copies a runtime has, while it runs.
+
+        Args:
+            runtime: The runtime.
+            copies: How many from now on.
+            state: What becomes of the state of copies that go, where there is any: ``keep`` it,
+                for when there are as many copies again, or ``drop`` it.
+
+        Raises:
+            ConflictError: When copies go that have state, and it is not said what becomes of it.
+        """
+        if not 1 <= copies <= COPIES_MAX:
+            raise DefinitionError(
+                f"a runtime cannot have {copies} copies", hint=f"use 1 to {COPIES_MAX}", problems=[]
+            )
+        program = self._program(runtime)
+
+        def decide(known: dict[str, Registered]) -> Change:
+            before = _present(known, runtime)
+            moves = program.definition.distribution.by is not None and copies != before.copies
+            if program.stateful and state is None and (copies < before.copies or moves):
+                raise _unsaid(before, copies, moves=moves)
+            return Change("scaled", runtime.id, _now_ms(), copies=copies, drop=state == "drop")
+
+        return self._changed(decide)
+
+    def delete(self, runtime: Registered) -> Registered:
+        """Delete a runtime and all that it kept; its name is never given again."""
+
+        def decide(known: dict[str, Registered]) -> Change:
+            _present(known, runtime)
+            return Change("deleted", runtime.id, _now_ms())
+
+        return self._changed(decide)
+
+    def close(self) -> None:
+        """Stop what runs beside the modules; these are the cluster's to close."""
+
+    # Inside ---------------------------------------------------------------------------------------
+
+    def _changed(self, decide: Any) -> Registered:
+        with self._lock:
+            changed = self.registry.change(decide)
+            _log.info(
+                "runtime " + changed.last, runtime=changed.unique_name, revision=changed.revision
+            )
+            self._follow(changed)
+            return changed
+
+    def _program(self, runtime: Registered) -> RuntimeProgram:
+        definition = read_definition(runtime.definition)
+        return program_of(runtime.unique_name, definition, runtime.copies)
+
+    def _follow(self, runtime: Registered) -> None:
+        """Do what follows from the last change of a runtime; doing it again changes nothing."""
+        if runtime.status == "deleted":
+            self._here.pop(runtime.id, None)
+            self.cluster.remove(runtime.module)
+            return
+        running = self._deployed(runtime)
+        topology = running.app.topology(TOPOLOGY)
+        self._tell(running)
+        if runtime.status == "running":
+            topology.resume()
+            return
+        if runtime.status == "stopped" and topology.status()["state"] == "running":
+            try:
+                running.wait_all()
+            except AtollError as error:  # it rests all the same, and goes on from here
+                _log.warning("stopped early", runtime=runtime.unique_name, error=str(error))
+        topology.pause()
+
+    def _deployed(self, runtime: Registered) -> RunningRuntime:
+        """Its module, deployed with as many copies as it has now."""
+        known = self._here.get(runtime.id)
+        if known is not None and known.running is not None:
+            before = known.running.registered
+            if before.copies == runtime.copies:
+                known.running.registered = runtime
+                return known.running
+        program = self._program(runtime)
+        module = module_of(runtime.module, runtime.unique_name, program.definition, runtime.copies)
+        app = self.cluster.deploy(module)
+        if runtime.status == "created":
+            app.topology(TOPOLOGY).pause()
+        running = RunningRuntime(runtime, program, app)
+        self._here[runtime.id] = _Here(running)
+        return running
+
+    def _tell(self, running: RunningRuntime) -> None:
+        """Append what the copies have to know of the last change, once."""
+        runtime = running.registered
+        life = {"revision": runtime.revision}
+        records = []
+        if runtime.last == "started":
+            records = [running.control("start", "", life)]
+        elif runtime.last == "stopped":
+            records = [running.control("stop", "", life)]
+        elif runtime.last == "scaled":
+            gone = range(runtime.copies + 1, runtime.copies_before + 1) if runtime.drop else ()
+            records = [running.control("drop", "", life, copy) for copy in gone]
+            if runtime.status == "running":
+                first = {**life, "from": runtime.copies_before + 1}
+                records.append(running.control("start", "", first))
+        if records:
+            running.append_once("life", runtime.revision, records)
+
+
+def _present(known: dict[str, Registered], runtime: Registered) -> Registered:
+    """The runtime as it is now.
+
+    Raises:
+        NotFoundError: When it was deleted meanwhile.
+    """
+    found = known[runtime.id]
+    if found.status == "deleted":
+        raise NotFoundError(f"runtime {found.name!r} was deleted", hint="make another one")
+    return found
+
+
+def _unsaid(runtime: Registered, copies: int, *, moves: bool) -> ConflictError:
+    what = "the state of copies that go" if copies < runtime.copies else "state by key"
+    because = "; events find another copy by their key then" if moves else ""
+    return ConflictError(
+        f"runtime {runtime.name!r} has state, and it is not said what becomes of {what}{because}",
+        hint='say "state": "keep" (it stays with its copy, to be used when there are as many '
+        'copies again) or "state": "drop" (the state of copies that go is deleted)',
+        choices=["keep", "drop"],
+        copies=runtime.copies,
+        wanted=copies,
+    )
+
+
+def _readings(reference: str) -> Iterator[tuple[str, int | None]]:
+    """What a reference may mean: a name, or a name and a copy."""
+    yield reference, None
+    name, dot, number = reference.rpartition(".")
+    if dot and number.isascii() and number.isdecimal() and len(number) <= len(str(COPIES_MAX)):
+        yield name, int(number)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
