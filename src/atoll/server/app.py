@@ -9,6 +9,7 @@ from fastapi import FastAPI
 
 import atoll
 from atoll.errors import UsageError
+from atoll.runtime.service.runtimes import Runtimes
 from atoll.server.context import Context, Served
 from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
@@ -23,8 +24,12 @@ from atoll.server.routes import (
     options,
     pstates,
     queries,
+    runtime_actors,
     subscriptions,
     topologies,
+)
+from atoll.server.routes import (
+    runtimes as runtime_routes,
 )
 from atoll.server.settings import ServerSettings
 
@@ -42,6 +47,7 @@ def create_app(
     *apps: AppPort,
     settings: ServerSettings | None = None,
     deployers: Mapping[str, Deployer] | None = None,
+    runtimes: Runtimes | None = None,
 ) -> FastAPI:
     """The service over the given deployed modules.
 
@@ -51,12 +57,14 @@ def create_app(
         *apps: The modules.
         settings: How to serve them.
         deployers: For each module that clients may have deployed again what does it.
+        runtimes: The runtimes to serve.
 
     Raises:
         UsageError: When two modules have one name.
     """
-    by_name = Served({app.name: app for app in apps}, deployers or {})
-    if len(by_name) < len(apps):
+    named = {app.name: app for app in apps}
+    by_name = Served(named, deployers or {}, runtimes)
+    if len(named) < len(apps):
         raise UsageError("two modules have one name", hint="serve them from two processes")
     chosen = settings or ServerSettings()
     metrics = Metrics(by_name)
@@ -78,6 +86,7 @@ def create_app(
         query_limiter=anyio.CapacityLimiter(_QUERIES_MAX),
         subscriber_limiter=anyio.CapacityLimiter(chosen.subscriber_count_max),
         deployers=dict(deployers or {}),
+        runtimes=runtimes,
     )
     install_problems(application)
     for part in (
@@ -91,6 +100,8 @@ def create_app(
         options,
         cluster,
         operations,
+        runtime_routes,
+        runtime_actors,
     ):
         application.include_router(part.router)
     application.add_middleware(RequestMetrics, metrics=metrics)

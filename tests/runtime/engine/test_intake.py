@@ -27,10 +27,12 @@ SCHEMA = parse_ddl(INTAKE_DDL)
 
 
 def batch(records):
+    """Records as a depot has them."""
     return pa.RecordBatch.from_pylist(records, schema=SCHEMA)
 
 
 def event(turn, **parts):
+    """An event of that turn."""
     return record("trigger", "a", {"v": turn}, turn=turn, at=0, **parts)
 
 

@@ -26,6 +26,7 @@ def test_case_26_a_name_once_used_gets_a_number(wanted, taken, given):
 
 
 def made(name, number=0):
+    """Decides to make a runtime."""
     return lambda known: Change("created", f"id-{name}", number, "coral", name, {"name": name}, 1)
 
 

@@ -33,7 +33,7 @@ class Leaving:
         self.rows: list[dict[str, Any]] = []
         self._counts: dict[str, tuple[int, dict[str, int]]] = {}
 
-    def log(  # noqa: PLR0913  # a row's columns
+    def log(  # a row's columns
         self, kind: str, actor: str, instance: int, number: int, at: int, event: Event
     ) -> None:
         """An event that came or went, for the event log."""

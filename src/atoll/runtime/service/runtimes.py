@@ -35,6 +35,8 @@ from atoll.storage.local import LocalStore
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from atoll.cluster.app import App
+
 __all__ = ["OWNER", "Fate", "Runtimes"]
 
 OWNER = "coral"
@@ -129,6 +131,18 @@ class Runtimes:
         if fenced is not None:
             raise fenced
         return here.running
+
+    def failure(self, runtime: Registered) -> AtollError | None:
+        """Why a runtime is not here as it should be; None when it is."""
+        here = self._here.get(runtime.id)
+        if here is None:
+            return None
+        return here.failure or (here.running.app.fenced if here.running is not None else None)
+
+    def apps(self) -> dict[str, App]:
+        """The modules of the runtimes here, by name."""
+        found = [each.running.app for each in list(self._here.values()) if each.running is not None]
+        return {app.name: app for app in found}
 
     # -- changes ----------------------------------------------------------------------------------
 
