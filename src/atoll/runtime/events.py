@@ -1,4 +1,4 @@
-"""Reading values out of events: what counts as a number, a text, a field.
+"""Events and the values in them: what is one, what counts as a number, a text, a field.
 
 An event is a JSON object from outside. A field that is null counts as missing, true and false are
 no numbers, and a number that is not finite is none either.
@@ -6,10 +6,31 @@ no numbers, and a number that is not finite is none either.
 
 from __future__ import annotations
 
+import json
 import math
-from typing import Any
+from typing import Annotated, Any
 
-__all__ = ["number_of", "text_of"]
+import msgspec
+
+from atoll.runtime.limits import check_size, parse_json
+
+__all__ = ["FieldName", "compact", "event_of", "number_of", "text_of"]
+
+FieldName = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+"""The name of a field of events, in params."""
+
+
+def compact(event: Any) -> str:
+    """The event as JSON on one line, without spaces."""
+    return json.dumps(event, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def event_of(text: bytes | str) -> dict[str, Any] | None:
+    """The event that a JSON text holds, or None when it is no object that can be taken."""
+    data, problems = parse_json(text)
+    if problems or not isinstance(data, dict) or next(check_size(data), None):
+        return None
+    return data
 
 
 def number_of(value: Any) -> int | float | None:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from numpy.typing import NDArray
 
-from atoll.runtime.actors.interface import ActorType, Event, Given, Result, State
-from atoll.runtime.problems import Problem
+from atoll.runtime.actors.interface import (
+    ActorType,
+    BatchGiven,
+    BatchResult,
+    Event,
+    Given,
+    Result,
+    State,
+)
+from atoll.runtime.batches import chosen, column_of
+from atoll.runtime.events import FieldName
 
 __all__ = ["Filter"]
 
@@ -25,7 +38,7 @@ class FilterRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     type: Literal["startswith"]
     function: Literal["include", "exclude"]
-    field: str
+    field: FieldName
     param: str
 
     def passes(self, event: Event) -> bool:
@@ -33,6 +46,16 @@ class FilterRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         value = event.get(self.field)
         found = type(value) is str and value.startswith(self.param)
         return found == (self.function == "include")
+
+    def passing(self, events: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Per row whether this rule lets the event pass."""
+        column = column_of(events, self.field)
+        if column is None or not pt.is_string(column.type):
+            found = np.zeros(events.num_rows, np.bool_)
+        else:
+            begins = pc.fill_null(pc.starts_with(column, self.param), False)  # noqa: FBT003
+            found = begins.to_numpy(zero_copy_only=False)
+        return found if self.function == "include" else ~found
 
 
 class FilterParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,7 +65,7 @@ class FilterParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         filters: The rules; an event passes when it passes every one.
     """
 
-    filters: tuple[FilterRule, ...]
+    filters: Annotated[tuple[FilterRule, ...], msgspec.Meta(min_length=1, max_length=1000)]
 
 
 class Filter(ActorType[FilterParams]):
@@ -54,12 +77,16 @@ class Filter(ActorType[FilterParams]):
         "filters": [{"type": "startswith", "function": "include", "field": "url", "param": "/api"}]
     }
 
-    def check(self, params: FilterParams) -> Iterator[Problem]:
-        """There is a rule."""
-        if not params.filters:
-            yield Problem("invalid-actor", "/filters", "there are no filters", "give at least one")
-
     def trigger(self, params: FilterParams, state: State, event: Event, given: Given) -> Result:
         """The event, or nothing."""
         passes = all(rule.passes(event) for rule in params.filters)
         return Result(state, (event,) if passes else ())
+
+    def batch(
+        self, params: FilterParams, events: pa.RecordBatch, given: BatchGiven
+    ) -> BatchResult | None:
+        """One comparison per rule for all."""
+        keep = np.ones(events.num_rows, np.bool_)
+        for rule in params.filters:
+            keep &= rule.passing(events)
+        return chosen(events, keep)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from atoll.runtime.actors.interface import ActorType, Effect, Event, Given, Result, State
 from atoll.runtime.events import text_of
 
@@ -124,4 +126,4 @@ def _put(state: State, group: str, result: Result) -> Result:
 
 def _within(given: Given, group: str) -> Given:
     """The same, for one of several groups that may be due at once."""
-    return Given(f"{given.identity}/{group}", given.at_ms, given.collected)
+    return msgspec.structs.replace(given, identity=f"{given.identity}/{group}")

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ActorType",
+    "BatchGiven",
     "BatchResult",
     "Effect",
     "EffectKind",
@@ -69,17 +70,40 @@ P = TypeVar("P", bound=msgspec.Struct)
 class Given(msgspec.Struct, frozen=True):
     """What a trigger knows besides state and event; the same for every attempt.
 
+    Identity and number together are this trigger's: no two of a runtime have both the same. Who
+    has a text for each trigger needs no numbers; who triggers many at once gives them one identity.
+
     Args:
-        identity: Of this trigger: runtime, copy, instance, and the event's way from where it
-            came in. No two triggers of a runtime have the same.
+        identity: Where the event comes from: runtime, copy, instance, and the way that it took.
+        number: Which of the events with this identity it is, from 0.
         at_ms: The microbatch's time, milliseconds since 1970.
         collected: By alias what was collected from siblings; one that could not be answered is
             missing, which is a failure of the trigger that needs it.
     """
 
     identity: str = ""
+    number: int = 0
     at_ms: int = 0
     collected: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Identity and number as one text: the key of an effect."""
+        return f"{self.identity}#{self.number}"
+
+
+class BatchGiven(msgspec.Struct, frozen=True):
+    """What a batch knows besides the events: :class:`Given` of all its rows.
+
+    Args:
+        identity: Of all rows.
+        numbers: Of each row.
+        at_ms: The microbatch's time, milliseconds since 1970.
+    """
+
+    identity: str
+    numbers: NDArray[np.int64]
+    at_ms: int = 0
 
 
 class Effect(msgspec.Struct, frozen=True):
@@ -229,6 +253,6 @@ class ActorType(Generic[P]):
         """The snapshot of a whole range, from those of its parts in order; at least one."""
         raise NotImplementedError
 
-    def batch(self, params: P, events: pa.RecordBatch) -> BatchResult | None:
+    def batch(self, params: P, events: pa.RecordBatch, given: BatchGiven) -> BatchResult | None:
         """What :meth:`trigger` gives for each row, or None when it must be asked row by row."""
         return None

@@ -15,14 +15,53 @@ from typing import Any
 
 from atoll.errors import DeclarationError
 from atoll.runtime.actors.filter import Filter
+from atoll.runtime.actors.fsm import Fsm
+from atoll.runtime.actors.function import Function
+from atoll.runtime.actors.generator import Generator
+from atoll.runtime.actors.httpbroadcast import HttpBroadcast
+from atoll.runtime.actors.httpclient import HttpClient
 from atoll.runtime.actors.interface import ActorType
+from atoll.runtime.actors.json import Json
+from atoll.runtime.actors.kafka_consumer import KafkaConsumer
+from atoll.runtime.actors.kafka_producer import KafkaProducer
+from atoll.runtime.actors.linearregression import LinearRegression
+from atoll.runtime.actors.log import Log
+from atoll.runtime.actors.lookup import Lookup
+from atoll.runtime.actors.minmax import MinMax
+from atoll.runtime.actors.sample import Sample
+from atoll.runtime.actors.sql import Sql
+from atoll.runtime.actors.stats import Stats
+from atoll.runtime.actors.tabulate import Tabulate
 from atoll.runtime.actors.threshold import Threshold
+from atoll.runtime.actors.window import Window
+from atoll.runtime.actors.zscore import ZScore
 
 __all__ = ["BUILT_IN", "ENTRY_POINTS", "actor_types"]
 
 ENTRY_POINTS = "atoll.runtime_actors"
 
-BUILT_IN: tuple[type[ActorType[Any]], ...] = (Filter, Threshold)
+BUILT_IN: tuple[type[ActorType[Any]], ...] = (
+    Filter,
+    Fsm,
+    Function,
+    Generator,
+    HttpBroadcast,
+    HttpClient,
+    Json,
+    KafkaConsumer,
+    KafkaProducer,
+    LinearRegression,
+    Log,
+    Lookup,
+    MinMax,
+    Sample,
+    Sql,
+    Stats,
+    Tabulate,
+    Threshold,
+    Window,
+    ZScore,
+)
 """Atoll's own types, by name in order."""
 
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from typing import Any, ClassVar
 
 import msgspec
+import numpy as np
+import pyarrow as pa
 
-from atoll.runtime.actors.interface import ActorType, Event, Given, Result, State
-from atoll.runtime.events import number_of
-from atoll.runtime.problems import Problem
+from atoll.runtime.actors.interface import (
+    ActorType,
+    BatchGiven,
+    BatchResult,
+    Event,
+    Given,
+    Result,
+    State,
+)
+from atoll.runtime.batches import chosen, column_of, numbers_in
+from atoll.runtime.events import FieldName, number_of
 
 __all__ = ["Threshold"]
 
@@ -22,7 +32,7 @@ class ThresholdParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         threshold: The least number that passes.
     """
 
-    key: str
+    key: FieldName
     threshold: float
 
 
@@ -36,14 +46,36 @@ class Threshold(ActorType[ThresholdParams]):
     params = ThresholdParams
     example: ClassVar[dict[str, Any]] = {"key": "amount", "threshold": 1000}
 
-    def check(self, params: ThresholdParams) -> Iterator[Problem]:
-        """The field has a name."""
-        if not params.key:
-            yield Problem("invalid-actor", "/key", "the field has no name", "name a field")
-
     def trigger(self, params: ThresholdParams, state: State, event: Event, given: Given) -> Result:
         """The event, or nothing."""
         value = number_of(event.get(params.key))
         if value is None:
-            return Result(state, failure=f"field {params.key!r} is missing or no number")
+            return Result(state, failure=_failure(params))
         return Result(state, (event,) if value >= params.threshold else ())
+
+    def batch(
+        self, params: ThresholdParams, events: pa.RecordBatch, given: BatchGiven
+    ) -> BatchResult | None:
+        """One comparison for all."""
+        found = numbers_in(column_of(events, params.key))
+        if found is None:
+            nothing = np.zeros(events.num_rows, np.bool_)
+            return chosen(events, nothing, {_failure(params): np.arange(events.num_rows)})
+        numbers, valid = found
+        # Whole numbers are compared with a whole one: as floats, large ones would be others.
+        least = _least(params.threshold, numbers.dtype)
+        keep = valid & (numbers >= least) if least is not None else np.zeros_like(valid)
+        return chosen(events, keep, {_failure(params): np.flatnonzero(~valid)})
+
+
+def _least(threshold: float, dtype: np.dtype[Any]) -> Any:
+    """The least number of this kind that reaches the threshold, or None when none does."""
+    if dtype.kind == "f":
+        return threshold
+    bounds = np.iinfo(dtype)
+    least = max(math.ceil(threshold), int(bounds.min))
+    return None if least > bounds.max else dtype.type(least)
+
+
+def _failure(params: ThresholdParams) -> str:
+    return f"field {params.key!r} is missing or no number"

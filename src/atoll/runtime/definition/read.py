@@ -15,10 +15,10 @@ from atoll.runtime.actors.registry import actor_types
 from atoll.runtime.definition.actor import read_actor
 from atoll.runtime.definition.collects import sibling_misfits
 from atoll.runtime.definition.distribution import read_distribution
-from atoll.runtime.definition.limits import check_size, parse_json
 from atoll.runtime.definition.links import circle_in, order_of, orphans, read_links
 from atoll.runtime.definition.reading import shown
 from atoll.runtime.definition.structs import Actor, Definition, Link
+from atoll.runtime.limits import check_size, parse_json
 from atoll.runtime.problems import Problem, pointer, under
 
 __all__ = ["check_definition", "parse_definition", "read_definition", "unrunnable"]
