@@ -10,8 +10,8 @@ in the order of the actors that sent it, and of their emissions. So what an acto
 sibling that stands before it is the sibling's state after the same event.
 
 **Instances.** Each of a copy's instances of an actor has a state of its own; its events go to them
-in turn, the first to the first. An instance collects from the sibling's instance with its own
-number, modulo how many there are.
+in turn, the first to the first. A group has its own list of ``collect-local``, as its own state.
+An instance collects from the sibling's instance with its own number, modulo how many there are.
 
 **Snapshots.** ``collect-local`` is computed here, event by event. A snapshot of ``spark-batch`` or
 ``log-batch`` depends on when a microbatch ends, so it is put in with :meth:`Interpreter.offer`.
@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from atoll.runtime.actors.group import Grouped
 from atoll.runtime.actors.interface import Effect, Event, Given, Result, State
 from atoll.runtime.definition.structs import (
     Actor,
@@ -42,7 +43,7 @@ class _Instance:
         self.actor = actor
         self.name = name
         self.state: State = actor.kind.initial(actor.params)
-        self.kept: list[tuple[int, Event]] = []
+        self.kept: dict[str | None, list[tuple[int, Event]]] = {}
         self.next_at: int | None = None
 
 
@@ -187,18 +188,25 @@ class Interpreter:
         update = each.actor.state.collect_local
         if update is None:
             return
-        each.kept.append((self._now_ms, event))
+        kind, group = each.actor.kind, None
+        if isinstance(kind, Grouped):
+            group = kind.group_of(event)
+            if group is None:
+                return
+        kept = each.kept.setdefault(group, [])
+        kept.append((self._now_ms, event))
         match update:
-            case EventCount(events) if len(each.kept) == events:
-                self._compute(each)
-                each.kept = []
-            case Sliding(size, slide, "events") if len(each.kept) == size:
-                self._compute(each)
-                each.kept = each.kept[slide:]
+            case EventCount(events) if len(kept) == events:
+                self._compute(each, group)
+                kept.clear()
+            case Sliding(size, slide, "events") if len(kept) == size:
+                self._compute(each, group)
+                del kept[:slide]
 
-    def _compute(self, each: _Instance) -> None:
-        events = [event for _, event in each.kept]
-        each.state = each.actor.kind.snapshot(each.actor.params, events)
+    def _compute(self, each: _Instance, group: str | None) -> None:
+        events = [event for _, event in each.kept[group]]
+        state = each.actor.kind.snapshot(each.actor.params, events)
+        each.state = state if group is None else {**each.state, **state}
 
     def _due(self, each: _Instance) -> int | None:
         times = [each.next_at, each.actor.kind.due(each.actor.params, each.state)]
@@ -209,9 +217,13 @@ class Interpreter:
         update = each.actor.state.collect_local
         if each.next_at is not None and each.next_at <= self._now_ms:
             since = 0 if isinstance(update, Duration) else each.next_at - _size_ms(update)
-            each.kept = [pair for pair in each.kept if pair[0] >= since]
-            self._compute(each)
-            each.kept = [] if isinstance(update, Duration) else each.kept
+            if not isinstance(each.actor.kind, Grouped):
+                each.kept.setdefault(None, [])
+            for group, kept in each.kept.items():
+                kept[:] = [pair for pair in kept if pair[0] >= since]
+                self._compute(each, group)
+                if isinstance(update, Duration):
+                    kept.clear()
             each.next_at += _period_ms(update)
             return
         given = Given(f"{each.name}/tick", 0, self._now_ms)

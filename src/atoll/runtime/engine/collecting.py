@@ -11,7 +11,7 @@ from atoll.runtime.actors.interface import Event, State
 from atoll.runtime.definition.structs import Duration, EventCount, Update
 from atoll.runtime.engine.memory import Kept
 
-__all__ = ["by_time", "hold", "pass_time"]
+__all__ = ["by_time", "first_due", "hold", "pass_time"]
 
 Snapshot = Callable[[Iterable[Event]], State]
 
@@ -30,8 +30,6 @@ def hold(kept: Kept, update: Update, event: Event, at: int, snapshot: Snapshot) 
     """
     kept.held.append((at, event))
     if by_time(update):
-        if kept.due is None:
-            kept.due = at + _every_ms(update)
         return
     assert not isinstance(update, Duration)
     size, slide = (
@@ -44,6 +42,18 @@ def hold(kept: Kept, update: Update, event: Event, at: int, snapshot: Snapshot) 
         del kept.held[:slide]
 
 
+def first_due(update: Update, since: int, at: int) -> int:
+    """When an update by time counts next: so many times after the start of the runtime.
+
+    Args:
+        update: By time.
+        since: When the runtime was started, epoch milliseconds.
+        at: The time now.
+    """
+    every = _every_ms(update)
+    return since + every * (max(at - since, 0) // every + 1)
+
+
 def pass_time(kept: Kept, update: Update, now_ms: int, snapshot: Snapshot) -> bool:
     """Look at the clock; by time the state may be computed anew. Whether anything has changed.
 
@@ -52,15 +62,15 @@ def pass_time(kept: Kept, update: Update, now_ms: int, snapshot: Snapshot) -> bo
     if kept.due is None or now_ms < kept.due or not by_time(update):
         return False
     every = _every_ms(update)
-    kept.due += every * ((now_ms - kept.due) // every + 1)
-    size = every if isinstance(update, Duration) else getattr(update, "size", every)
-    young = [(at, each) for at, each in kept.held if at > now_ms - size]
+    last = kept.due + every * ((now_ms - kept.due) // every)
+    kept.due = last + every
     if isinstance(update, Duration):
         kept.state = snapshot(each for _, each in kept.held)
         kept.held = []
-        return True
-    kept.state = snapshot(each for _, each in young)
-    kept.held = young
+    else:
+        since = last - getattr(update, "size", every)
+        kept.held = [(at, each) for at, each in kept.held if at >= since]
+        kept.state = snapshot(each for _, each in kept.held)
     return True
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from atoll.runtime.actors.interface import Given
 from atoll.runtime.engine.intake import COPIES_MAX, FOR_ALL, FOR_GONE
 from atoll.runtime.engine.leaving import Leaving
 from atoll.runtime.engine.memory import Life, Memory, Offer
@@ -80,29 +79,25 @@ class CopyRun:
     def take(self, records: pa.RecordBatch) -> None:
         """Take records in order; those for all copies divide the events into waves."""
         columns = {
-            name: records.column(name).to_pylist()
-            for name in ("kind", "actor", "turn", "at", "id", "body")
+            name: records.column(name).to_pylist() for name in ("kind", "actor", "at", "id", "body")
         }
         wave = Wave()
-        base = f"{self.program.name}/{self.copy}"
         bodies = msgspec.json.decode("[" + ",".join(columns["body"]) + "]")
-        rows = zip(
-            *(columns[name] for name in ("kind", "actor", "turn", "at", "id")), bodies, strict=True
-        )
-        for kind, actor, turn, at, name, body in rows:
+        rows = zip(*(columns[name] for name in ("kind", "actor", "at", "id")), bodies, strict=True)
+        for kind, actor, at, name, body in rows:
             if kind in FOR_ALL or kind == FOR_GONE:
                 self.passing.pass_wave(wave)
                 wave = Wave()
-                self._control(kind, actor, turn, at, body)
+                self._control(kind, actor, at, body)
                 continue
             found = self.program.actors.get(actor)
             if found is None:  # the intake refuses it; a record of an older definition may remain
                 self.memory.count("", "unknown", 1)
             elif kind == "answer":
-                wave.add(Origin(f"{base}/{turn}", at), found.targets, body)
+                wave.add(Origin(at), found.targets, body)
                 self.memory.count(actor, "answers", 1)
             else:
-                wave.add(Origin(f"{base}/{turn}", at, name), (actor,), body)
+                wave.add(Origin(at, name), (actor,), body)
         self.passing.pass_wave(wave)
 
     def tick(self, now_ms: int) -> None:
@@ -111,18 +106,10 @@ class CopyRun:
             if not actor.timed:
                 continue
             wave = Wave()
-
-            def given(name: str = name) -> Given:
-                self.memory.count(name, "ticks", 1)
-                nth = self.memory.counted(name, "ticks")
-                return Given(f"{self.program.name}/{self.copy}/tick/{name}/{nth}", now_ms)
-
-            for instance, result in self.passing.instances[name].ticks(given, now_ms):
+            for instance, result in self.passing.instances[name].ticks(now_ms):
                 self.passing.asked(actor, instance, now_ms, result.effects)
-                nth = self.memory.counted(name, "ticks")
-                for index, event in enumerate(result.emitted):
-                    origin = f"{self.program.name}/{self.copy}/tick/{name}/{nth}/{index}"
-                    wave.add(Origin(origin, now_ms), actor.targets, event)
+                for event in result.emitted:
+                    wave.add(Origin(now_ms), actor.targets, event)
                     if actor.declared.log.outgoing:
                         self.leaving.log("outgoing", name, instance, 0, now_ms, event)
                 self.memory.count(name, "emitted", len(result.emitted))
@@ -138,7 +125,7 @@ class CopyRun:
         self.memory.write()
         return iter(list(self.leaving.taken()))
 
-    def _control(self, kind: str, actor: str, turn: int, at: int, body: Any) -> None:
+    def _control(self, kind: str, actor: str, at: int, body: Any) -> None:
         """Take a record that all copies take."""
         if kind == "offer":
             offer = msgspec.convert(body, Offer)
@@ -154,9 +141,8 @@ class CopyRun:
             return
         if revision <= life.revision:
             return
-        self.memory.live(Life(kind == "start", revision))
+        self.memory.live(Life(kind == "start", revision, at))
         if kind == "start" and (not life.running or self.copy >= body.get("from", COPIES_MAX)):
-            for name, instances in self.passing.instances.items():
+            for instances in self.passing.instances.values():
                 if instances.actor.starts or instances.actor.timed:
-                    nth = f"{self.program.name}/{self.copy}/{turn}/start/{name}"
-                    instances.started(Given(nth, at))
+                    instances.started(at)

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from atoll.runtime.actors.interface import Event, Given, Result, State
-from atoll.runtime.definition.structs import Collect
-from atoll.runtime.engine.collecting import hold, pass_time
+from atoll.runtime.engine.collecting import by_time, first_due, hold, pass_time
 from atoll.runtime.engine.memory import Kept, Memory, current, group_key, group_value
 from atoll.runtime.engine.program import ActorProgram, kind_of_instance
 from atoll.runtime.events import text_of
@@ -33,12 +32,18 @@ class Instances:
     """The instances of one actor in one copy, during one call.
 
     Args:
+        prefix: What identities of the copy's instances begin with.
         actor: The actor.
         memory: What the copy keeps.
+
+    Attributes:
+        identities: By number, what tells an instance from every other one.
     """
 
-    def __init__(self, actor: ActorProgram, memory: Memory) -> None:
+    def __init__(self, prefix: str, actor: ActorProgram, memory: Memory) -> None:
         """Nothing is loaded."""
+        names = range(actor.declared.copies)
+        self.identities = [f"{prefix}/{actor.name}/{instance}" for instance in names]
         self.actor = actor
         self.kind = kind_of_instance(actor)
         self.params = actor.declared.params
@@ -48,19 +53,20 @@ class Instances:
         name = actor.name
         self._turn = memory.counted(name, "json") + memory.counted(name, "shunt")
 
-    def next(self) -> int:
-        """The instance that takes the next event: one after the other."""
-        instance = self._turn % self.count
-        self._turn += 1
-        return instance
+    def next(self) -> tuple[int, int]:
+        """The number of the next event, and the instance that takes it: one after the other.
 
-    def trigger(self, instance: int, event: Event, at: int, given: Given) -> Result:
+        The number is how many events the copy's actor took before, so no two are the same.
+        """
+        number = self._turn
+        self._turn += 1
+        return number, number % self.count
+
+    def trigger(self, instance: int, event: Event, given: Given) -> Result:
         """Let an instance take an event, and keep what its state functions say."""
-        kind = self.kind
+        kind, field, group = self.kind, self.actor.declared.group_by, None
         if not self.actor.stateful:
-            return kind.trigger(self.params, None, event, given)
-        field = self.actor.declared.group_by
-        group = None
+            return self.actor.kind.trigger(self.params, None, event, given)
         if field is not None:
             group = text_of(event.get(field))
             if group is None:
@@ -69,42 +75,39 @@ class Instances:
         key = group_key(group)
         kept = self.kept(instance, key)
         result = kind.trigger(self.params, kept.state, event, given)
-        if result.failure is not None:
-            return result
         modes = self.actor.declared.state
-        if modes.calc_local:
+        if modes.calc_local and result.failure is None:
             kept.state = result.state
         if modes.collect_local is not None:
-            hold(kept, modes.collect_local, event, at, self._snapshot)
+            hold(kept, modes.collect_local, event, given.at_ms, self._snapshot)
+            self._plan(kept, given.at_ms)
         self.keep(instance, key, kept)
         return result
 
-    def collected(self, wanted: Collect, instance: int, event: Event, given: Given) -> Any:
-        """What a sibling sees of the instance that answers it: a field, or the reply to an event.
-
-        Raises:
-            LookupError: When there is nothing to see.
-        """
+    def read_for(self, instance: int, event: Event) -> dict[str, Any]:
+        """What the instance of that number, or its group of an event, shows to a sibling."""
         field = self.actor.declared.group_by
-        asked = event if wanted.data is None else {**event, **wanted.data}
-        key = group_key(None if field is None else text_of(asked.get(field)))
-        kept = self.kept(instance % self.count, key)
-        if wanted.data is None:
-            return self.kind.read(self.params, kept.state)[wanted.field or ""]
-        result = self.kind.trigger(self.params, kept.state, wanted.data, given)
-        if result.failure is not None or not result.emitted:
-            raise LookupError(result.failure or "it answers nothing")
-        return result.emitted[0]
+        group = None if field is None else text_of(event.get(field))
+        if field is not None and group is None:
+            return {}
+        kept = self.kept(instance % self.count, group_key(group))
+        return self.kind.read_for(self.params, kept.state, event)
 
-    def read(self, instance: int, event: Event) -> dict[str, Any]:
-        """The fields of the instance, or of its group that the event belongs to."""
+    def reply(self, instance: int, query: Event, given: Given) -> Event | None:
+        """What the instance of that number answers to a query, which changes nothing."""
         field = self.actor.declared.group_by
-        key = group_key(None if field is None else text_of(event.get(field)))
-        return self.kind.read(self.params, self.kept(instance, key).state)
+        group = None if field is None else text_of(query.get(field))
+        if field is not None and group is None:
+            return None
+        if group is not None:
+            given = msgspec.structs.replace(given, identity=f"{given.identity}/{group}")
+        kept = self.kept(instance % self.count, group_key(group))
+        result = self.kind.trigger(self.params, kept.state, query, given)
+        return result.emitted[0] if result.emitted and result.failure is None else None
 
     # -- by the clock -----------------------------------------------------------------------------
 
-    def started(self, given: Given) -> None:
+    def started(self, now_ms: int) -> None:
         """Tell every instance that the runtime starts."""
         keys = set(self.memory.keys(self.actor.name))
         if self.actor.declared.group_by is None:
@@ -112,10 +115,13 @@ class Instances:
         for instance, key in sorted(keys):
             if instance < self.count and self._has_state(key):
                 kept = self.kept(instance, key)
+                given = Given(self.identities[instance], at_ms=now_ms)
+                kept.due = None
+                self._plan(kept, now_ms)
                 kept.state = self.kind.started(self.params, kept.state, given)
                 self.keep(instance, key, kept)
 
-    def ticks(self, given_of: Any, now_ms: int) -> Iterator[tuple[int, Result]]:
+    def ticks(self, now_ms: int) -> Iterator[tuple[int, Result]]:
         """Do what is due; what each instance gave, in order."""
         for instance, key in list(self.memory.keys(self.actor.name)):
             if instance >= self.count or not self._has_state(key):
@@ -127,7 +133,8 @@ class Instances:
                 due = self.kind.due(self.params, kept.state)
                 if due is None or due > now_ms:
                     break
-                result = self.kind.tick(self.params, kept.state, given_of())
+                given = Given(f"{self.identities[instance]}{key}/tick", 0, now_ms)
+                result = self.kind.tick(self.params, kept.state, given)
                 kept.state, changed = result.state, True
                 yield instance, result
             if changed:
@@ -163,6 +170,12 @@ class Instances:
         kept.seen += 1
         self.keep(instance, "", kept)
         return kept.seen
+
+    def _plan(self, kept: Kept, now_ms: int) -> None:
+        """Set when ``collect-local`` by time counts next, where it is not set."""
+        update = self.actor.declared.state.collect_local
+        if update is not None and kept.due is None and by_time(update):
+            kept.due = first_due(update, self.memory.life().since, now_ms)
 
     def _has_state(self, key: str) -> bool:
         """Whether the type's state lies there, and not only what is counted of the instance."""

@@ -82,10 +82,11 @@ class Failure(msgspec.Struct):
 
 
 class Life(msgspec.Struct):
-    """Whether a runtime was started, and by which change of the registry."""
+    """Whether a runtime was started, by which change of the registry, and when."""
 
     running: bool = False
     revision: int = 0
+    since: int = 0
 
 
 _kept = msgspec.json.Decoder(Kept)
@@ -141,6 +142,7 @@ class Memory:
         self._counted: dict[tuple[str, str], int] = {}
         self._counts: dict[tuple[str, str], int] = {}
         self._failures: dict[str, Failure] = {}
+        self._life: Life | None = None
 
     # -- instances --------------------------------------------------------------------------------
 
@@ -187,18 +189,21 @@ class Memory:
 
     def life(self) -> Life:
         """Whether the runtime was started, as far as the copy knows."""
-        data = self._states[""][LIFE].get("")
-        return Life() if data is None else _life.decode(data)
+        if self._life is None:
+            data = self._states[""][LIFE].get("")
+            self._life = Life() if data is None else _life.decode(data)
+        return self._life
 
     def live(self, life: Life) -> None:
         """Let it be so from now on."""
+        self._life = life
         self._states[""][LIFE][""] = _encode(life).decode()
 
     def drop(self) -> None:
         """Forget everything but what was counted: the copy has gone."""
         self._states.clear()
         self._answers.clear()
-        self._kept, self._changed, self._offers = {}, {}, {}
+        self._kept, self._changed, self._offers, self._life = {}, {}, {}, None
 
     # -- counts and answers -----------------------------------------------------------------------
 

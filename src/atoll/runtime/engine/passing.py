@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from atoll.runtime.actors.interface import Effect, Event, Given, Result
 from atoll.runtime.engine.instances import Instances
@@ -22,17 +22,14 @@ from atoll.runtime.engine.program import ActorProgram, RuntimeProgram
 __all__ = ["Origin", "Passing", "Wave"]
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Where an event of a wave came from.
 
     Attributes:
-        identity: Of what came in; no two origins of a runtime have the same.
         at: When it came in, epoch milliseconds.
         shunt: The shunt's id, for one that is answered and emits nothing.
     """
 
-    identity: str
     at: int
     shunt: str = ""
 
@@ -70,7 +67,10 @@ class Passing:
         self.copy = copy
         self.memory = memory
         self.leaving = leaving
-        self.instances = {name: Instances(actor, memory) for name, actor in program.actors.items()}
+        self.instances = {
+            name: Instances(f"{program.name}.{copy}", actor, memory)
+            for name, actor in program.actors.items()
+        }
 
     def pass_wave(self, wave: Wave) -> None:
         """Let every event of a wave go all the way."""
@@ -80,11 +80,10 @@ class Passing:
             return
         for name, actor in self.program.actors.items():
             events = wave.waiting.pop(name, None)
-            if events is None:
-                continue
-            if len(wave.waiting) and len(events) > 1:
-                events.sort(key=_place)
-            self._take(actor, events, wave)
+            if events:
+                if actor.joins:
+                    events.sort(key=_place)
+                self._take(actor, events, wave)
 
     def emit(self, actor: ActorProgram, place: int, emitted: Iterable[Event], wave: Wave) -> None:
         """Let what an actor emits wait at those that it is linked to."""
@@ -97,20 +96,17 @@ class Passing:
     def _take(self, actor: ActorProgram, events: list[tuple[int, Event]], wave: Wave) -> None:
         """One actor takes its events of a wave."""
         instances, name, origins = self.instances[actor.name], actor.name, wave.origins
-        reported = failed = shunted = emitted = 0
-        before, nth = -1, 0
+        asked = failed = shunted = emitted = 0
         outbox = [wave.waiting.setdefault(target, []) for target in actor.targets]
         for place, event in events:
-            nth = nth + 1 if place == before else 0
-            before = place
             origin = origins[place]
-            instance = instances.next()
-            result = self._triggered(actor, instance, event, origin, nth)
+            number, instance = instances.next()
+            result = self._triggered(actor, instance, event, origin.at, number)
             if result.failure is not None:
                 failed += 1
                 self.memory.fail(name, Failure(result.failure, origin.at))
-            reported += result.failure is None and bool(result.effects)
             for effect in result.effects if result.failure is None else ():
+                asked += 1
                 self.leaving.effect(name, instance, origin.at, effect)
             if origin.shunt:
                 shunted += 1
@@ -121,42 +117,43 @@ class Passing:
                     self._log_out(actor, instance, origin.at, each)
                     for box in outbox:
                         box.append((place, each))
-        for target in [target for target, box in wave.waiting.items() if not box]:
-            del wave.waiting[target]
         counts = {"json": len(events) - shunted, "shunt": shunted, "failure": failed}
-        for statistic, count in {**counts, "emitted": emitted, "effects": reported}.items():
+        for statistic, count in {**counts, "emitted": emitted, "effects": asked}.items():
             self.memory.count(name, statistic, count)
 
     def _triggered(
-        self, actor: ActorProgram, instance: int, event: Event, origin: Origin, nth: int
+        self, actor: ActorProgram, instance: int, event: Event, at: int, number: int
     ) -> Result:
-        identity = f"{origin.identity}/{actor.name}.{instance}/{nth}"
-        given = Given(identity, origin.at)
-        if actor.declared.collect:
-            given = Given(identity, origin.at, self._collected(actor, instance, event, given))
+        instances = self.instances[actor.name]
+        collected = self._collected(actor, instance, event, at) if actor.declared.collect else {}
+        given = Given(instances.identities[instance], number, at, collected)
         if actor.declared.log.incoming:
-            seen = self.instances[actor.name].seen(instance)
-            self.leaving.log("incoming", actor.name, instance, seen, origin.at, event)
+            seen = instances.seen(instance)
+            self.leaving.log("incoming", actor.name, instance, seen, at, event)
             if actor.batch is not None:
-                self.leaving.counted(actor.name, instance, seen, origin.at)
+                self.leaving.counted(actor.name, instance, seen, at)
         try:
-            return self.instances[actor.name].trigger(instance, event, origin.at, given)
+            return instances.trigger(instance, event, given)
         except Exception as error:  # noqa: BLE001 - a type's defect fails one event, never the runtime
             return Result(failure=f"{type(error).__name__}: {error}"[:500])
 
     def _collected(
-        self, actor: ActorProgram, instance: int, event: Event, given: Given
+        self, actor: ActorProgram, instance: int, event: Event, at: int
     ) -> dict[str, Any]:
         """What siblings answer; an alias that none answers is missing."""
         found = {}
         for wanted in actor.declared.collect:
             sibling = self.instances[wanted.source]
-            try:
-                found[wanted.alias] = sibling.collected(wanted, instance, event, given)
-            except Exception as error:  # noqa: BLE001 - told as a failure of the sibling
-                reason = f"collected as {wanted.alias}: {type(error).__name__}: {error}"[:500]
-                self.memory.fail(wanted.source, Failure(reason, given.at_ms))
-                self.memory.count(wanted.source, "failure", 1)
+            if wanted.data is None:
+                shown = sibling.read_for(instance, event)
+                if wanted.field in shown:
+                    found[wanted.alias] = shown[wanted.field]
+                continue
+            inner = self._collected(sibling.actor, instance, wanted.data, at)
+            identity = f"{self.program.name}.{self.copy}/{actor.name}/{wanted.alias}"
+            reply = sibling.reply(instance, wanted.data, Given(identity, 0, at, inner))
+            if reply is not None:
+                found[wanted.alias] = reply
         return found
 
     def _answer(
@@ -169,7 +166,7 @@ class Passing:
             "reason": result.failure,
             "emitted": [] if result.failure is not None else list(result.emitted),
             "effects": effects,
-            "state": instances.read(instance, event),
+            "state": instances.read_for(instance, event),
             "copy": self.copy,
             "instance": instance,
         }

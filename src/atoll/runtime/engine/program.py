@@ -28,6 +28,7 @@ class ActorProgram:
         targets: Those that it is linked to, in the order of the links.
         timed: Whether time alone may make it do something.
         starts: Whether it wants to know when the runtime starts.
+        joins: Whether others emit to it, so that its events may have to be put in order.
         batch: What asks for snapshots of it, or None.
     """
 
@@ -35,6 +36,7 @@ class ActorProgram:
     targets: tuple[str, ...]
     timed: bool
     starts: bool
+    joins: bool
     batch: Update | None
 
     @property
@@ -116,6 +118,7 @@ def program_of(name: str, definition: Definition, copies: int) -> RuntimeProgram
         each: _actor(
             by_name[each],
             tuple(link.target for link in definition.links if link.source == each),
+            joins=any(link.target == each for link in definition.links),
         )
         for each in definition.order
     }
@@ -128,13 +131,14 @@ def _ungrouped(actor: Actor) -> ActorType[Any]:
     return kind.inner if isinstance(kind, Grouped) else kind
 
 
-def _actor(actor: Actor, targets: tuple[str, ...]) -> ActorProgram:
+def _actor(actor: Actor, targets: tuple[str, ...], *, joins: bool) -> ActorProgram:
     kind = type(_ungrouped(actor))
     return ActorProgram(
         actor,
         targets,
         timed=kind.due is not ActorType.due or _collects_by_time(actor),
         starts=kind.started is not ActorType.started,
+        joins=joins,
         batch=batch_update(actor),
     )
 

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.exceptions import HTTPException
 
 from atoll.errors import UsageError
-from atoll.runtime.definition.limits import check_size, parse_json
+from atoll.runtime.limits import check_size, parse_json
 from atoll.runtime.service.showing import actor_shown, actor_stats
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, answer
 from atoll.server.guard import NDJSON, media_type

@@ -1,0 +1,169 @@
+"""The engine gives what the plain interpreter gives, for random graphs of actors.
+
+Once the copy alone, over plain dicts, with the records cut into calls of any size; then as a
+module on the inline engine, where microbatches fall as they may.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import msgspec
+import pyarrow as pa
+from graphs import definitions, events
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from atoll.cluster.local import LocalCluster
+from atoll.ddl import parse_ddl
+from atoll.runtime.definition.read import read_definition
+from atoll.runtime.engine.copies import CopyRun
+from atoll.runtime.engine.intake import INTAKE_DDL, record
+from atoll.runtime.engine.memory import Kept, Memory
+from atoll.runtime.engine.program import kind_of_instance, program_of
+from atoll.runtime.interpreter import Interpreter
+from atoll.runtime.service.runtimes import Runtimes
+
+SCHEMA = parse_ddl(INTAKE_DDL)
+
+
+class Answers(dict):
+    """As a stored map has it."""
+
+    def range_keys(self, end):
+        """The keys before one."""
+        return [key for key in self if key < end]
+
+
+def empty():
+    """The PStates of one copy."""
+    states = defaultdict(lambda: defaultdict(dict))
+    return states, defaultdict(dict), Answers()
+
+
+def sizes(count, seed):
+    """Cut so many records into calls."""
+    at = 0
+    while at < count:
+        size = (seed + at * 7) % 5 + 1
+        yield at, min(at + size, count)
+        at += size
+
+
+def run_copy(program, sent, seed):
+    """All that left the copy, and its PStates."""
+    stored, left = empty(), []
+    records = [
+        record("trigger", actor, event, turn=at, at=at) for at, (actor, event) in enumerate(sent)
+    ]
+    for start, end in sizes(len(records), seed):
+        run = CopyRun(program, 1, Memory(*stored))
+        run.take(pa.RecordBatch.from_pylist(records[start:end], schema=SCHEMA))
+        left += list(run.leave())
+    return left, stored
+
+
+def states_of(program, stored):
+    """By actor the state of each instance, groups of one in a dict, as the interpreter has them."""
+    found = {}
+    for name, actor in program.actors.items():
+        kept = stored[0][name]
+        kind, params = kind_of_instance(actor), actor.declared.params
+        found[name] = [None] * actor.declared.copies
+        for instance in range(actor.declared.copies):
+            states = {
+                key: msgspec.json.decode(data, type=Kept).state
+                for key, data in kept[instance].items()
+            }
+            if not actor.stateful:
+                continue
+            if actor.declared.group_by is None:
+                found[name][instance] = states.get("", kind.initial(params))
+            else:
+                found[name][instance] = {key[1:]: state for key, state in states.items()}
+    return found
+
+
+def expected(definition, sent):
+    """The interpreter's answer."""
+    plain = Interpreter(definition)
+    for at, (actor, event) in enumerate(sent):
+        plain.send(actor, event, at)
+    return plain
+
+
+def started_apart(state):
+    """A state without when a window was started, which is no matter here, and empty groups."""
+    if isinstance(state, dict):
+        return {
+            name: started_apart(each)
+            for name, each in state.items()
+            if name != "since" and each != EMPTY
+        }
+    return state
+
+
+EMPTY = {"count": 0, "mean": 0.0, "squares": 0.0, "least": None, "most": None}
+
+
+def same_states(plain, found):
+    """Hold that both keep the same; a group that nothing happened to counts as none."""
+    for name, states in found.items():
+        for mine, theirs in zip(states, plain.states(name), strict=True):
+            assert (started_apart(mine) or None) == (started_apart(theirs) or None), name
+
+
+@given(definitions(), events(), st.integers(0, 100))
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_a_copy_gives_what_the_interpreter_gives(given_definition, made, seed):
+    """What is emitted, in which order, what fails, and what is kept; however calls are cut."""
+    definition = read_definition(given_definition)
+    names = [actor.name for actor in definition.actors]
+    sent = [(names[(seed + at) % min(2, len(names))], event) for at, event in enumerate(made)]
+    plain = expected(definition, sent)
+    program = program_of("r", definition, 1)
+    left, stored = run_copy(program, sent, seed)
+    emitted = defaultdict(list)
+    for row in left:
+        if row["kind"] == "outgoing":
+            emitted[row["actor"]].append(msgspec.json.decode(row["body"]))
+    assert {name: emitted[name] for name in names} == plain.emitted
+    failed = {name: stored[1][name].get("failure", 0) for name in names}
+    assert failed == {name: len(each) for name, each in plain.failures.items()}
+    same_states(plain, states_of(program, stored))
+
+
+@given(definitions(), events())
+@settings(max_examples=4, deadline=None, derandomize=True, phases=[Phase.generate])
+def test_a_runtime_on_the_engine_gives_what_the_interpreter_gives(
+    tmp_path_factory, given_definition, made
+):
+    """Through the intake, microbatches and PStates, with a restart in the middle."""
+    root = tmp_path_factory.mktemp("root")
+    definition = read_definition({**given_definition, "name": "r"})
+    first = definition.actors[0].name
+    plain = Interpreter(msgspec.structs.replace(definition, name="coral-r"))
+    half = len(made) // 2
+    for part in (made[:half], made[half:]):
+        with LocalCluster(root, engine="inline") as cluster:
+            runtimes = Runtimes(cluster)
+            runtimes.open()
+            runtime = next(iter(runtimes), None) or runtimes.create(given_definition)
+            runtime = runtime if runtime.status == "running" else runtimes.start(runtime)
+            running = runtimes.running(runtime)
+            if part:
+                running.send(first, part)
+            running.wait_all()
+            kept = {name: running.kept(1, name) for name in running.program.actors}
+            program, counted = running.program, running.counters()
+        for event in part:
+            plain.send(first, event)
+    stored = {
+        name: defaultdict(dict, {at: groups for at, groups in each.items() if at >= 0})
+        for name, each in kept.items()
+    }
+    same_states(plain, states_of(program, (stored,)))
+    for name, failures in plain.failures.items():
+        counts = counted.get(1, {}).get(name, {})
+        assert counts.get("failure", 0) == len(failures)
+        assert counts.get("emitted", 0) == len(plain.emitted[name])
