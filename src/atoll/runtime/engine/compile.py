@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +18,22 @@ from atoll.runtime.engine.intake import INTAKE_DDL, vnode_of_copy
 from atoll.runtime.engine.leaving import LEAVING_DDL
 from atoll.runtime.engine.packing import PACKED_DDL, packer
 from atoll.runtime.engine.program import RuntimeProgram, program_of
+from atoll.runtime.snapshots.counting import every_ms
+from atoll.runtime.snapshots.step import calculator_function
 from atoll.schema import Map
 
 if TYPE_CHECKING:
     from atoll.dataflow.stream import Stream
+    from atoll.module import Microbatch
 
-__all__ = ["EFFECTS", "EVENTS_LOG", "INTAKE", "TOPOLOGY", "module_of"]
+__all__ = ["CALCULATOR", "EFFECTS", "EVENTS_LOG", "INTAKE", "TOPOLOGY", "module_of"]
 
 TOPOLOGY, INTAKE, EVENTS_LOG, EFFECTS = "run", "intake", "events", "effects"
 
+CALCULATOR = "calculator"
+"""The PState of the batch state calculator."""
+
+_TICK_MS_LEAST, _TICK_MS_MOST = 100, 1_000
 _INTAKE_DAYS = 1
 _LOG_DAYS = 7
 _DAY_SECONDS = 86_400
@@ -35,6 +43,14 @@ _EVENTS_DDL = (
 )
 _EFFECTS_DDL = "actor string, copy long, instance long, at long, key string, effect string"
 
+_COUNTING_DDL = "kind string, actor string, number long, at long, body string"
+_COUNTING_COLUMNS = {
+    "kind": "kind",
+    "actor": "actor",
+    "number": "number",
+    "at": "at",
+    "body": "body",
+}
 _EVENTS_COLUMNS = {
     "direction": "kind",
     "actor": "actor",
@@ -88,11 +104,43 @@ def module_of(module_name: str, name: str, definition: Definition, copies: int) 
         name="clock" if program.timed else None,
     )
     if leaves:
-        _leave(module, program, left)
+        _leave(module, topology, program, left, given)
     return module
 
 
-def _leave(module: Module, program: RuntimeProgram, left: Stream) -> None:
+def _count(
+    module: Module, topology: Microbatch, program: RuntimeProgram, left: Stream, given: bytes
+) -> None:
+    """What the copies tell the batch state calculator, and the clock."""
+    kept = topology.pstate(CALCULATOR, Map(str, str), is_global=True)
+    rows = left.map_batches(
+        _only(("register", "count", "offer"), _COUNTING_COLUMNS), emits=_COUNTING_DDL
+    )
+    every = [every_ms(each.batch) for each in program.batch.values() if each.batch is not None]
+    if any(every):
+        least = max(min(each for each in every if each), _TICK_MS_LEAST)
+        tick = module.tick("clock", dt.timedelta(milliseconds=min(least, _TICK_MS_MOST)))
+        rows = rows.union(topology.source(tick).map_batches(_ticks, emits=_COUNTING_DDL))
+    rows.process(calculator_function(program.name, given, program.copies), states=[kept])
+
+
+def _ticks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Ticks as rows for the calculator: for every actor."""
+    for batch in batches:
+        at = pc.cast(pc.cast(batch.column("at"), pa.timestamp("ms", "UTC"), safe=False), pa.int64())
+        columns = {
+            "kind": pa.array(["tick"] * batch.num_rows),
+            "actor": pa.array([""] * batch.num_rows),
+            "number": batch.column("tick"),
+            "at": at,
+            "body": pa.array(["{}"] * batch.num_rows),
+        }
+        yield pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _leave(
+    module: Module, topology: Microbatch, program: RuntimeProgram, left: Stream, given: bytes
+) -> None:
     """What leaves the copies goes to the depots, and to the batch state calculator."""
     if program.logs:
         log = module.depot(
@@ -100,6 +148,8 @@ def _leave(module: Module, program: RuntimeProgram, left: Stream) -> None:
         )
         chosen = _only(("incoming", "outgoing"), _EVENTS_COLUMNS)
         left.map_batches(chosen, emits=_EVENTS_DDL).append_to(log)
+    if program.batch:
+        _count(module, topology, program, left, given)
     if program.effects:
         effects = module.depot(
             EFFECTS, _EFFECTS_DDL, is_global=True, retain_seconds=_LOG_DAYS * _DAY_SECONDS

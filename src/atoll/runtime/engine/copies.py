@@ -142,6 +142,8 @@ class CopyRun:
         if revision <= life.revision:
             return
         self.memory.live(Life(kind == "start", revision, at))
+        for name, batch in self.program.batch.items() if kind == "start" else ():
+            self.leaving.registered(name, batch.declared.copies, self.program.copies, at)
         if kind == "start" and (not life.running or self.copy >= body.get("from", COPIES_MAX)):
             for instances in self.passing.instances.values():
                 if instances.actor.starts or instances.actor.timed:

@@ -156,6 +156,8 @@ class Instances:
         found = self.memory.kept(self.actor.name, instance, key)
         if found is None:
             found = Kept(self.kind.initial(self.params))
+        elif found.state is None:  # forgotten, but for how many events there were
+            found.state = self.kind.initial(self.params)
         offer = self.memory.offer(self.actor.name) if self.actor.batch is not None else None
         return current(found, offer, lambda state: state_in_offer(self.actor, key, state))
 

@@ -15,7 +15,8 @@ LEAVING_DDL = (
     "kind string, actor string, copy long, instance long, number long, at long, key string, "
     "body string"
 )
-"""``kind``: ``incoming`` or ``outgoing`` for the event log, ``effect``, ``count``, ``offer``."""
+"""``kind``: ``incoming`` or ``outgoing`` for the event log, ``effect``; for the batch state
+calculator ``register``, ``count`` and ``offer``."""
 
 _encode = msgspec.json.encode
 
@@ -44,11 +45,17 @@ class Leaving:
         body = {"kind": effect.kind, "request": effect.request}
         self._row("effect", actor, instance, 0, at, effect.key, body)
 
+    def registered(self, actor: str, instances: int, copies: int, at: int) -> None:
+        """That the copy has instances of an actor, and how many copies there are."""
+        names = [f"{self.copy}.{instance}" for instance in range(instances)]
+        body = {"instances": names, "copies": copies}
+        self._row("register", actor, 0, 0, at, "", body)
+
     def counted(self, actor: str, instance: int, seen: int, at: int) -> None:
         """An event count update: how many events an instance has had, in all."""
         _, seen_by = self._counts.setdefault(actor, (at, {}))
         seen_by[f"{self.copy}.{instance}"] = seen
-        self._counts[actor] = (max(at, self._counts[actor][0]), seen_by)
+        self._counts[actor] = (min(at, self._counts[actor][0]), seen_by)
 
     def offered(self, actor: str, number: int, at: int, body: Any) -> None:
         """That a snapshot was offered to the copies."""

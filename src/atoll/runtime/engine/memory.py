@@ -200,8 +200,20 @@ class Memory:
         self._states[""][LIFE][""] = _encode(life).decode()
 
     def drop(self) -> None:
-        """Forget everything but what was counted: the copy has gone."""
+        """Forget everything but what was counted: the copy has gone.
+
+        How many events an instance has in the log is counted on, so no two have one number.
+        """
+        seen = {
+            (actor, instance): _kept.decode(groups[""]).seen
+            for actor, instances in self._states.items()
+            for instance, groups in instances.items()
+            if instance >= 0 and "" in groups
+        }
         self._states.clear()
+        for (actor, instance), count in seen.items():
+            if count:
+                self._states[actor][instance][""] = _encode(Kept(seen=count)).decode()
         self._answers.clear()
         self._kept, self._changed, self._offers, self._life = {}, {}, {}, None
 

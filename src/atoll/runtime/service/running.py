@@ -21,6 +21,7 @@ from atoll.errors import (
 from atoll.runtime.actors.interface import Event
 from atoll.runtime.engine.compile import INTAKE, TOPOLOGY
 from atoll.runtime.engine.intake import copy_of, key_vnode, record
+from atoll.runtime.engine.memory import OFFER
 from atoll.runtime.engine.program import RuntimeProgram
 from atoll.runtime.service.registry import Registered
 
@@ -149,6 +150,11 @@ class RunningRuntime:
         """A record that is no event."""
         turn, at = next(self._turns), _now_ms()
         return record(kind, actor, body, turn=turn, at=at, copy=copy)
+
+    def last_offers(self) -> list[dict[str, Any]]:
+        """The last snapshot of each actor again, for copies that did not have it."""
+        found = {name: self.kept(1, name).get(OFFER, {}).get("") for name in self.program.batch}
+        return [self.control("offer", name, data) for name, data in found.items() if data]
 
     def wait_all(self, timeout_seconds: float = 60.0) -> None:
         """Wait until everything accepted so far is processed."""

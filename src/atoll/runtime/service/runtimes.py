@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,6 +30,7 @@ from atoll.runtime.engine.intake import COPIES_MAX
 from atoll.runtime.engine.program import RuntimeProgram, program_of
 from atoll.runtime.service.registry import Change, Registered, Registry, free_name
 from atoll.runtime.service.running import RunningRuntime
+from atoll.runtime.snapshots.worker import SnapshotWorker, snapshots_shown
 from atoll.storage.local import LocalStore
 
 if TYPE_CHECKING:
@@ -50,10 +51,16 @@ _log = get_logger("atoll.runtimes")
 
 @dataclass
 class _Here:
-    """What runs here of a runtime, or why it does not."""
+    """What runs here of a runtime and beside it, or why it does not."""
 
     running: RunningRuntime | None = None
+    snapshots: SnapshotWorker | None = None
     failure: AtollError | None = None
+
+    def end(self) -> None:
+        """End what runs beside the module."""
+        if self.snapshots is not None:
+            self.snapshots.close()
 
 
 class Runtimes:
@@ -61,10 +68,14 @@ class Runtimes:
 
     Args:
         cluster: Runs their modules.
+        worker: Makes what computes and offers the snapshots of a runtime.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(
+        self, cluster: Cluster, worker: Callable[[RunningRuntime], SnapshotWorker] = SnapshotWorker
+    ) -> None:
         """Nothing runs; see :meth:`open`."""
+        self._worker = worker
         self.cluster = cluster
         self.registry = Registry(LocalStore(cluster.root))
         self._here: dict[str, _Here] = {}
@@ -138,6 +149,11 @@ class Runtimes:
         if here is None:
             return None
         return here.failure or (here.running.app.fenced if here.running is not None else None)
+
+    def snapshots(self, runtime: Registered) -> dict[str, Any]:
+        """The batch state calculator of a runtime, step by step."""
+        running = self.running(runtime)
+        return snapshots_shown(running, self._here[runtime.id].snapshots)
 
     def apps(self) -> dict[str, App]:
         """The modules of the runtimes here, by name."""
@@ -246,6 +262,9 @@ class Runtimes:
 
     def close(self) -> None:
         """Stop what runs beside the modules; these are the cluster's to close."""
+        with self._lock:
+            for each in self._here.values():
+                each.end()
 
     # Inside ---------------------------------------------------------------------------------------
 
@@ -265,7 +284,7 @@ class Runtimes:
     def _follow(self, runtime: Registered) -> None:
         """Do what follows from the last change of a runtime; doing it again changes nothing."""
         if runtime.status == "deleted":
-            self._here.pop(runtime.id, None)
+            self._here.pop(runtime.id, _Here()).end()
             self.cluster.remove(runtime.module)
             return
         running = self._deployed(runtime)
@@ -289,13 +308,17 @@ class Runtimes:
             if before.copies == runtime.copies:
                 known.running.registered = runtime
                 return known.running
+            known.end()
         program = self._program(runtime)
         module = module_of(runtime.module, runtime.unique_name, program.definition, runtime.copies)
         app = self.cluster.deploy(module)
         if runtime.status == "created":
             app.topology(TOPOLOGY).pause()
         running = RunningRuntime(runtime, program, app)
-        self._here[runtime.id] = _Here(running)
+        here = self._here[runtime.id] = _Here(running)
+        if program.batch:
+            here.snapshots = self._worker(running)
+            here.snapshots.start()
         return running
 
     def _tell(self, running: RunningRuntime) -> None:
@@ -313,6 +336,7 @@ class Runtimes:
             if runtime.status == "running":
                 first = {**life, "from": runtime.copies_before + 1}
                 records.append(running.control("start", "", first))
+            records += running.last_offers()
         if records:
             running.append_once("life", runtime.revision, records)
 

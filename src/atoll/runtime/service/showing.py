@@ -166,7 +166,9 @@ def instances_of(
             if (key == "") != (actor.declared.group_by is None):
                 continue
             found = groups.get(key)
-            kept = Kept(kind.initial(params)) if found is None else _kept(found)
+            kept = Kept() if found is None else _kept(found)
+            if kept.state is None:
+                kept.state = kind.initial(params)
             kept = current(kept, offer, partial(state_in_offer, actor, key))
             group = group_value(key)
             yield {

@@ -201,6 +201,16 @@ async def get_stats(context: ContextOf, runtimes: RuntimesOf, reference: str) ->
     return answer(await context.in_thread(collect))
 
 
+@router.get("/runtimes/{reference}/snapshots")
+async def get_snapshots(context: ContextOf, runtimes: RuntimesOf, reference: str) -> Response:
+    """The batch state calculator: its seven steps for each actor with a batch mode."""
+
+    def collect() -> dict[str, Any]:
+        return runtimes.snapshots(found(runtimes, reference)[0])
+
+    return answer(await context.in_thread(collect))
+
+
 def _did(action: str, **more: Any) -> dict[str, Any]:
     now_ms = time.time_ns() // 1_000_000
     return {"action": action, "success": True, "time": time_text(now_ms), **more}
