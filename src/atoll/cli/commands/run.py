@@ -84,6 +84,14 @@ def run(
             "modules without Spark's steps; or auto, inline where it can be."
         ),
     ] = EngineChoice.SPARK,
+    outside: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON file of what runtimes may do outside: hosts to ask, databases, a folder "
+            "for files; nothing but files below ROOT without it.",
+            show_default=False,
+        ),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every event.")] = False,
 ) -> None:
     """Deploy a module, run its topologies and serve its depots and PStates over HTTP.
@@ -102,6 +110,7 @@ def run(
     with bind(host, port) as listener, stopping() as stop:
         cluster = _cluster(root, parallelism, master, _settings(conf or [], master), engine)
         from atoll.cli.redeploy import Redeployer
+        from atoll.runtime.service.outside import read_outside
         from atoll.runtime.service.runtimes import Runtimes
         from atoll.server import ServerSettings, create_app, serve
         from atoll.spark.shutdown import ending_spark
@@ -111,7 +120,7 @@ def run(
             if uncordon and module is not None:
                 _uncordon(cluster, module.name)
             apps = [] if module is None else [cluster.deploy(module)]
-            runtimes = Runtimes(cluster)
+            runtimes = Runtimes(cluster, outside=read_outside(outside) if outside else None)
             runtimes.open()
             names = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
             service = create_app(

@@ -28,6 +28,8 @@ from atoll.runtime.definition.read import read_definition, unrunnable
 from atoll.runtime.engine.compile import TOPOLOGY, module_of
 from atoll.runtime.engine.intake import COPIES_MAX
 from atoll.runtime.engine.program import RuntimeProgram, program_of
+from atoll.runtime.service.effects import EffectWorker
+from atoll.runtime.service.outside import Outside
 from atoll.runtime.service.registry import Change, Registered, Registry, free_name
 from atoll.runtime.service.running import RunningRuntime
 from atoll.runtime.snapshots.worker import SnapshotWorker, snapshots_shown
@@ -55,12 +57,15 @@ class _Here:
 
     running: RunningRuntime | None = None
     snapshots: SnapshotWorker | None = None
+    effects: EffectWorker | None = None
     failure: AtollError | None = None
 
     def end(self) -> None:
         """End what runs beside the module."""
         if self.snapshots is not None:
             self.snapshots.close()
+        if self.effects is not None:
+            self.effects.close()
 
 
 class Runtimes:
@@ -69,12 +74,17 @@ class Runtimes:
     Args:
         cluster: Runs their modules.
         worker: Makes what computes and offers the snapshots of a runtime.
+        outside: What runtimes may reach; nothing unless given.
     """
 
     def __init__(
-        self, cluster: Cluster, worker: Callable[[RunningRuntime], SnapshotWorker] = SnapshotWorker
+        self,
+        cluster: Cluster,
+        worker: Callable[[RunningRuntime], SnapshotWorker] = SnapshotWorker,
+        outside: Outside | None = None,
     ) -> None:
         """Nothing runs; see :meth:`open`."""
+        self.outside = outside or Outside()
         self._worker = worker
         self.cluster = cluster
         self.registry = Registry(LocalStore(cluster.root))
@@ -154,6 +164,12 @@ class Runtimes:
         """The batch state calculator of a runtime, step by step."""
         running = self.running(runtime)
         return snapshots_shown(running, self._here[runtime.id].snapshots)
+
+    def effects(self, runtime: Registered) -> dict[str, Any] | None:
+        """How far what a runtime asked for outside is; None when it can ask for nothing."""
+        self.running(runtime)
+        worker = self._here[runtime.id].effects
+        return None if worker is None else worker.shown()
 
     def apps(self) -> dict[str, App]:
         """The modules of the runtimes here, by name."""
@@ -319,6 +335,9 @@ class Runtimes:
         if program.batch:
             here.snapshots = self._worker(running)
             here.snapshots.start()
+        if program.effects:
+            here.effects = EffectWorker(running, self.outside)
+            here.effects.start()
         return running
 
     def _tell(self, running: RunningRuntime) -> None:

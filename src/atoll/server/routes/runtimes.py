@@ -196,7 +196,9 @@ async def get_stats(context: ContextOf, runtimes: RuntimesOf, reference: str) ->
 
     def collect() -> dict[str, Any]:
         runtime, copy = found(runtimes, reference)
-        return runtime_stats(runtimes.running(runtime), copy)
+        told = runtime_stats(runtimes.running(runtime), copy)
+        effects = runtimes.effects(runtime) if copy is None else None
+        return told if effects is None else {**told, "effects": effects}
 
     return answer(await context.in_thread(collect))
 
