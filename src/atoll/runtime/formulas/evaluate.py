@@ -22,20 +22,20 @@ class Unfit(Exception):  # noqa: N818  # becomes the failure of a trigger
     """The values do not fit the formula; says why."""
 
 
-def evaluate(formula: Formula, event: Mapping[str, Any], aliases: Mapping[str, Any]) -> Any:
+def evaluate(formula: Formula, event: dict[str, Any], aliases: dict[str, Any]) -> Any:
     """The value: a truth, a number or a text; None when the event lacks a field that it needs.
 
     Args:
         formula: The formula.
         event: Where fields come from.
-        aliases: Collected values; a name that is an alias is never a field.
+        aliases: Collected values; a path that begins with an alias leads into its value.
 
     Raises:
         Unfit: When values do not fit the signs between them, or one grows too large.
     """
     values: dict[str, Any] = {}
     for field in formula.fields:
-        value = aliases[field.text] if field.text in aliases else find(field.path, event)
+        value = find(field.path, aliases if field.path[0][0] in aliases else event)
         if value is None:
             return None
         values[field.text] = _plain(value, field.text)
