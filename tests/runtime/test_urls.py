@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 import pytest
 
 from atoll.runtime.urls import (
@@ -70,6 +72,7 @@ def test_texts_that_are_no_url_to_ask(url):
         *("http://[::ffff:7f00:1]/", "http://[::127.0.0.1]/", "http://[64:ff9b::7f00:1]/"),
         *("http://[64:ff9b::a9fe:a9fe]/", "http://[64:ff9b:1::1]/", "http://[2002:7f00:1::]/"),
         *("http://[2001:0:4136:e378:8000:63bf:80ff:fffe]/", "http://[2001:db8::1]/"),
+        *("http://[2002:5db8:d822::1]/", "http://[64:ff9b:1::5db8:d822]/", "http://[100::1]/"),
         *("http://localhost/", "http://LOCALHOST/", "http://localhost./", "http://a.localhost/"),
         *("http://metadata/", "http://metadata.google.internal/", "http://x.internal/"),
         *("http://printer.local/", "http://router.home.arpa/"),
@@ -114,6 +117,7 @@ def test_a_name_that_cannot_be_looked_up():
         ("https://example.com.:8443/", "example.com", 8443),
         ("http://93.184.216.34/", "93.184.216.34", 80),
         ("http://[2606:2800:220:1:248:1893:25c8:1946]/", "2606:2800:220:1:248:1893:25c8:1946", 80),
+        ("http://[::ffff:93.184.216.34]/", "::ffff:93.184.216.34", 80),
     ],
 )
 def test_where_to_connect(url, host, port):
@@ -123,7 +127,7 @@ def test_where_to_connect(url, host, port):
     assert isinstance(found, Target)
     assert (found.host, found.port) == (host, port)
     literal = resolve.asked == []
-    assert found.address == (host if literal else PUBLIC)
+    assert ip_address(found.address) == ip_address(host if literal else PUBLIC)
     assert len(resolve.asked) <= 1
 
 
