@@ -9,6 +9,7 @@ bit.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,5 +43,6 @@ def uniforms(origin: str, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
     return found
 
 
+@lru_cache(maxsize=4096)
 def _seed(origin: str) -> int:
     return int.from_bytes(hashlib.blake2b(origin.encode(), digest_size=8).digest(), "little")

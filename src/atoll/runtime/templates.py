@@ -40,13 +40,51 @@ def check_template(template: Any, path: str = "") -> Iterator[Problem]:
 
 
 def fill(template: Any, event: dict[str, Any]) -> Any:
-    """The template with the event's values; one that was never checked gives nulls."""
+    """The template with the event's values; a malformed expression gives null."""
+    return _compiled(template)(event)
+
+
+_COMPILED: dict[int, tuple[Any, Fill]] = {}
+"""By identity: a template is no key, and the one kept here cannot make room for another."""
+_COMPILED_MAX = 1_024
+
+
+def _compiled(template: Any) -> Fill:
+    known = _COMPILED.get(id(template))
+    if known is not None and known[0] is template:
+        return known[1]
+    if len(_COMPILED) >= _COMPILED_MAX:
+        _COMPILED.clear()
+    made = _filler(template) or (lambda _: template)
+    _COMPILED[id(template)] = template, made
+    return made
+
+
+def _filler(template: Any) -> Fill | None:
+    """What fills a template; None for one that is a constant."""
     match template:
         case str():
             expression = expression_in(template)
-            return template if expression is None else find(parse_path(expression), event)
+            return None if expression is None else _finder(expression)
         case dict():
-            return {name: fill(value, event) for name, value in template.items()}
+            fills = {name: _filler(value) for name, value in template.items()}
+            if not any(fills.values()):
+                return None
+            pairs = [(name, fills[name] or _constant(value)) for name, value in template.items()]
+            return lambda event: {name: each(event) for name, each in pairs}
         case list():
-            return [fill(value, event) for value in template]
-    return template
+            items = [_filler(value) or _constant(value) for value in template]
+            return lambda event: [each(event) for each in items]
+    return None
+
+
+def _finder(expression: str) -> Fill:
+    path = parse_path(expression)
+    match path:
+        case ((name, None),):
+            return lambda event: event.get(name)
+    return lambda event: find(path, event)
+
+
+def _constant(value: Any) -> Fill:
+    return lambda _: value

@@ -225,7 +225,10 @@ def _outside_rules(host: str, port: int, rules: UrlRules) -> Refused | None:
 
 
 _KEPT_ENDS = tuple("." + name for name in _KEPT_NAMES)
-_NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_TUNNELS = tuple(
+    map(ipaddress.ip_network, ("64:ff9b:1::/48", "2001::/32", "2002::/16", "5f00::/16"))
+)
 _CGNAT = ipaddress.ip_network("100.64.0.0/10")
 
 
@@ -234,9 +237,10 @@ def _misfit_of(address: Address) -> str | None:
     if isinstance(address, ipaddress.IPv6Address):
         inner = _ipv4_within(address)
         if inner is not None:
-            return _misfit_of(inner) and f"{_misfit_of(inner)}, written as IPv6"
-        if any(address in network for network in _NAT64):
-            return "translated"
+            why = _misfit_of(inner)
+            return why and f"{why}, written as IPv6"
+        if any(address in network for network in _TUNNELS):
+            return "translated or tunnelled"
     kinds = {
         "loopback": address.is_loopback,
         "link-local": address.is_link_local,
@@ -252,14 +256,10 @@ def _misfit_of(address: Address) -> str | None:
 
 
 def _ipv4_within(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that an IPv6 one stands for: mapped, compatible, NAT64, 6to4 or Teredo."""
+    """The IPv4 address that an IPv6 one is another notation of: mapped, compatible, NAT64."""
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
-    if address.sixtofour is not None:
-        return address.sixtofour
-    if address.teredo is not None:
-        return address.teredo[1]
     number = int(address)
-    if any(address in network for network in _NAT64) or 1 < number < 1 << 32:
+    if address in _NAT64 or 1 < number < 1 << 32:
         return ipaddress.IPv4Address(number & 0xFFFFFFFF)
     return None

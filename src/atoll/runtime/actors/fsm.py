@@ -65,7 +65,7 @@ class Fsm(ActorType[FsmParams]):
     def trigger(self, params: FsmParams, state: State, event: Event, given: Given) -> Result:
         """The next state."""
         text = text_of(event.get(params.key))
-        row = params.table.get(state["s"]) or params.table[params.s0]
+        row = params.table.get(state["s"], params.table[params.s0])
         return Result(state if text is None else {"s": row.get(text, state["s"])})
 
     def read(self, params: FsmParams, state: State) -> dict[str, Any]:

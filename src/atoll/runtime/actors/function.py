@@ -55,7 +55,7 @@ class Function(ActorType[FunctionParams]):
     def trigger(self, params: FunctionParams, state: State, event: Event, given: Given) -> Result:
         """The value."""
         try:
-            value = evaluate(parse_formula(params.function), event, given.collected)
+            value = evaluate(params.function, event, dict(given.collected))
         except Unfit as error:
             return Result(state, failure=str(error))
         return Result(state, () if value is None else ({params.outputfield: value},))

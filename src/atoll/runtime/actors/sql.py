@@ -14,9 +14,11 @@ from atoll.runtime.templates import check_template, expression_in, fill
 
 __all__ = ["Sql", "parameters_in"]
 
-_LITERAL = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|::"
+_SKIPPED = r"'(?:[^']|'')*(?:'|\Z)|\"(?:[^\"]|\"\")*(?:\"|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|::"
+"""What holds no parameter; one that is never closed goes to the end, so each is passed once."""
+
 _PART = re.compile(
-    rf"(?P<skipped>{_LITERAL})|:(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<end>;)", re.DOTALL
+    rf"(?P<skipped>{_SKIPPED})|:(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<end>;)", re.DOTALL
 )
 
 

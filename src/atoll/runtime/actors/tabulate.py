@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -16,11 +18,12 @@ from atoll.runtime.problems import Problem
 __all__ = ["Tabulate"]
 
 CELLS_MAX = 10_000
+_PLAIN = {str, int, float, bool}
 _DECIMALS = 4
 Name = Literal["average", "count", "sum", "min", "max"]
 
 
-class Cell(msgspec.Struct, frozen=True, array_like=True):
+class Cell(msgspec.Struct, frozen=True):
     """What is known of one combination: how many values, and of the numbers among them the rest."""
 
     count: int = 0
@@ -35,7 +38,11 @@ class Cell(msgspec.Struct, frozen=True, array_like=True):
         number = number_of(value)
         if number is None or abs(number) > NUMBER_MAX:
             return msgspec.structs.replace(self, count=self.count + 1)
-        return self.join(Cell(1, 1, float(number), 0.0, float(number), float(number)))
+        value = float(number)
+        total = Sum(self.total, self.lost).add(value)
+        least = value if self.least is None else min(self.least, value)
+        most = value if self.most is None else max(self.most, value)
+        return Cell(self.count + 1, self.numbers + 1, total.total, total.lost, least, most)
 
     def join(self, other: Cell) -> Cell:
         """Of the values of both."""
@@ -120,7 +127,7 @@ class Tabulate(ActorType[TabulateParams]):
 
     def initial(self, params: TabulateParams) -> State:
         """No cell."""
-        return {}
+        return _state({})
 
     def trigger(self, params: TabulateParams, state: State, event: Event, given: Given) -> Result:
         """With one value more."""
@@ -128,14 +135,20 @@ class Tabulate(ActorType[TabulateParams]):
         key = _key(params, event)
         if key is None:
             return Result(state, emitted)
-        if key not in state and len(state) >= CELLS_MAX:
+        parts = state["parts"]
+        at = _part_of(key)
+        known = parts[at].get(key)
+        if known is None and state["cells"] >= CELLS_MAX:
             return Result(state, failure=f"the table holds {CELLS_MAX} cells")
-        cell = msgspec.convert(state.get(key, []), Cell).add(event[params.value])
-        return Result({**state, key: msgspec.to_builtins(cell)}, emitted)
+        cell = (Cell(*known) if known else Cell()).add(event[params.value])
+        part = {**parts[at], key: list(msgspec.structs.astuple(cell))}
+        after = {"cells": state["cells"] + (known is None), "parts": [*parts]}
+        after["parts"][at] = part
+        return Result(after, emitted)
 
     def read(self, params: TabulateParams, state: State) -> dict[str, Any]:
         """The table."""
-        return {"table": list(_rows(params, state))}
+        return {"table": list(_rows(params, _cells(state)))}
 
     def snapshot(self, params: TabulateParams, events: Iterable[Event]) -> State:
         """Of the values in the range; beyond 10,000 cells the first ones stay."""
@@ -144,16 +157,35 @@ class Tabulate(ActorType[TabulateParams]):
             key = _key(params, event)
             if key is not None and (key in cells or len(cells) < CELLS_MAX):
                 cells[key] = cells.get(key, Cell()).add(event[params.value])
-        return msgspec.to_builtins(cells)
+        return _state(cells)
 
     def combine(self, params: TabulateParams, states: Sequence[State]) -> State:
         """Of the values of all parts."""
         cells: dict[str, Cell] = {}
         for state in states:
-            for key, cell in msgspec.convert(state, dict[str, Cell]).items():
+            for key, cell in _cells(state).items():
                 if key in cells or len(cells) < CELLS_MAX:
                     cells[key] = cells.get(key, Cell()).join(cell)
-        return msgspec.to_builtins(cells)
+        return _state(cells)
+
+
+_PARTS = 64
+"""A state is never changed in place; in parts, one event more copies a few cells, not all."""
+
+
+def _part_of(key: str) -> int:
+    return zlib.crc32(key.encode("utf-8", "surrogatepass")) % _PARTS
+
+
+def _state(cells: dict[str, Cell]) -> State:
+    parts: list[dict[str, Any]] = [{} for _ in range(_PARTS)]
+    for key, cell in cells.items():
+        parts[_part_of(key)][key] = list(msgspec.structs.astuple(cell))
+    return {"cells": len(cells), "parts": parts}
+
+
+def _cells(state: State) -> dict[str, Cell]:
+    return {key: Cell(*cell) for part in state["parts"] for key, cell in part.items()}
 
 
 def _key(params: TabulateParams, event: Event) -> str | None:
@@ -162,25 +194,21 @@ def _key(params: TabulateParams, event: Event) -> str | None:
         return None
     values = [event.get(name) for name in params.dimensions]
     plain = [_rounded(each) if type(each) is float else each for each in values]
-    if any(type(each) not in {str, int, float, bool} for each in plain):
+    if any(type(each) not in _PLAIN for each in plain):
         return None
-    try:
-        return json.dumps(plain, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        return None
+    return msgspec.json.encode(plain).decode()
 
 
-def _rounded(number: float) -> float | int:
+def _rounded(number: float) -> float | int | None:
     """With 4 decimals; a whole one as JSON's whole numbers are, so that 1.0 and 1 are one cell."""
+    if not math.isfinite(number):
+        return None
     rounded = round(number, _DECIMALS)
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1 << 53 else rounded
 
 
-def _rows(params: TabulateParams, state: State) -> Iterator[dict[str, Any]]:
-    cells = {
-        key: (tuple(json.loads(key)), cell)
-        for key, cell in msgspec.convert(state, dict[str, Cell]).items()
-    }
+def _rows(params: TabulateParams, table: dict[str, Cell]) -> Iterator[dict[str, Any]]:
+    cells = {key: (tuple(json.loads(key)), cell) for key, cell in table.items()}
     totals: dict[tuple[Any, Name], float] = {}
     for at, cell in cells.values():
         for function in params.functions:

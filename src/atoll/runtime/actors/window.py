@@ -40,7 +40,8 @@ class Window(ActorType[WindowParams]):
     """Gathers events and emits them together, as `{"data": [event, ...]}`, oldest first.
 
     By count, a window ends with its last event, and without sliding the next begins empty. By time,
-    windows end every ``sliding`` milliseconds after the start of the runtime: with the events
+    windows end every ``sliding`` milliseconds after the start of the runtime (of a group: after its
+    first event): with the events
     before the end, back to ``number`` milliseconds, if there are any and at least ``number``
     milliseconds have passed. A window of time holds 10,000 events; more are failures.
     """

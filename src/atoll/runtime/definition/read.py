@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -216,9 +216,10 @@ class _Reading:
                 self._tell("link-into-source", pointer("links", at), what, hint)
 
     def _collected_from(self) -> set[str]:
-        actors = [each for each in self._data.get("actors") or [] if isinstance(each, dict)]
+        given = self._data.get("actors")
+        actors = [each for each in given if isinstance(each, dict)] if _is_list(given) else []
         sections = [each.get("collect") for each in actors]
-        entries = [entry for each in sections if isinstance(each, list) for entry in each]
+        entries = [entry for each in sections if _is_list(each) for entry in each]
         sources = [entry.get("from") for entry in entries if isinstance(entry, dict)]
         return {source for source in sources if isinstance(source, str)}
 
@@ -260,6 +261,10 @@ def _runtime_name(name: Any) -> Iterator[Problem]:
         what = f"{shown(name)} cannot name a runtime"
         hint = "use 1 to 63 letters, digits and _, beginning with a letter or digit"
         yield Problem("runtime-name", "/name", what, hint)
+
+
+def _is_list(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
 
 
 def _is_uuid(value: Any) -> bool:

@@ -17,7 +17,7 @@ from msgspec import inspect
 
 from atoll.runtime.problems import Problem, pointer
 
-__all__ = ["misfits", "read", "shown"]
+__all__ = ["in_words", "misfits", "read", "shown"]
 
 T = TypeVar("T")
 _SHOWN_MAX = 60
@@ -91,7 +91,7 @@ class _Check:
                 yield self._misfit(data, wanted, path)
 
     def _misfit(self, data: Any, wanted: inspect.Type, path: str) -> Problem:
-        words = _words(wanted)
+        words = in_words(wanted)
         return Problem(
             self._kind, path, f"it should be {words}, and is {shown(data)}", f"give {words}"
         )
@@ -108,7 +108,7 @@ class _Check:
                 yield from self.value(data[name], field.type, path + pointer(name))
             elif field.required:
                 what = f"{name!r} is missing"
-                yield Problem(self._kind, path, what, f"give {name!r}: {_words(field.type)}")
+                yield Problem(self._kind, path, what, f"give {name!r}: {in_words(field.type)}")
 
     def _unknown(self, name: str, fields: Mapping[str, Any], path: str) -> Problem:
         near = difflib.get_close_matches(name, fields, 1)
@@ -182,15 +182,15 @@ def _length_fits(length: int, wanted: Any) -> bool:
     )
 
 
-def _words(wanted: inspect.Type) -> str:
+def in_words(wanted: inspect.Type) -> str:
     """What the type wants, for a sentence."""
     match wanted:
         case inspect.Metadata(type=inner):
-            return _words(inner)
+            return in_words(inner)
         case inspect.UnionType(types=types):
-            return " or ".join(map(_words, types))
+            return " or ".join(map(in_words, types))
         case inspect.LiteralType(values=values):
-            return "one of " + ", ".join(map(repr, values))
+            return ("one of " if len(values) > 1 else "") + ", ".join(map(repr, values))
         case inspect.IntType() | inspect.FloatType():
             noun = "a whole number" if isinstance(wanted, inspect.IntType) else "a number"
             return noun + _bounds_in_words(wanted)
@@ -208,17 +208,13 @@ def _words(wanted: inspect.Type) -> str:
 
 
 def _bounds_in_words(wanted: inspect.IntType | inspect.FloatType) -> str:
-    bounds = [
-        f"{words} {bound:g}"
-        for words, bound in (
-            ("at least", wanted.ge),
-            ("above", wanted.gt),
-            ("at most", wanted.le),
-            ("below", wanted.lt),
-        )
-        if bound is not None
-    ]
-    return " of " + " and ".join(bounds) if bounds else ""
+    if wanted.ge is not None and wanted.le is not None:
+        return f" from {wanted.ge:.15g} to {wanted.le:.15g}"
+    bounds = (("at least", wanted.ge), ("above", wanted.gt), ("at most", wanted.le))
+    told = [f"{words} {bound:.15g}" for words, bound in bounds if bound is not None]
+    if wanted.lt is not None:
+        told.append(f"below {wanted.lt:.15g}")
+    return " of " + " and ".join(told) if told else ""
 
 
 def _text_in_words(wanted: inspect.StrType) -> str:
@@ -230,9 +226,8 @@ def _text_in_words(wanted: inspect.StrType) -> str:
 def _length_in_words(wanted: Any, one: str, many: str) -> str:
     least = getattr(wanted, "min_length", None)
     most = getattr(wanted, "max_length", None)
-    parts = []
+    if least and most is not None:
+        return f" of {least} to {most} {many}"
     if least:
-        parts.append(f"at least {least} {one if least == 1 else many}")
-    if most is not None:
-        parts.append(f"at most {most} {one if most == 1 else many}")
-    return " of " + " and ".join(parts) if parts else ""
+        return f" of at least {least} {one if least == 1 else many}"
+    return "" if most is None else f" of at most {most} {one if most == 1 else many}"
