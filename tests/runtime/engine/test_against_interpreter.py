@@ -10,13 +10,17 @@ from collections import defaultdict
 
 import msgspec
 import pyarrow as pa
+import pytest
 from graphs import definitions, events
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from atoll.cluster.local import LocalCluster
 from atoll.ddl import parse_ddl
+from atoll.runtime.batches import from_batch
 from atoll.runtime.definition.read import read_definition
+from atoll.runtime.engine import copies
+from atoll.runtime.engine.columns import read_columns
 from atoll.runtime.engine.copies import CopyRun
 from atoll.runtime.engine.intake import INTAKE_DDL, record
 from atoll.runtime.engine.memory import Kept, Memory
@@ -167,3 +171,54 @@ def test_a_runtime_on_the_engine_gives_what_the_interpreter_gives(
         counts = counted.get(1, {}).get(name, {})
         assert counts.get("failure", 0) == len(failures)
         assert counts.get("emitted", 0) == len(plain.emitted[name])
+
+
+@given(definitions(), events(60), st.integers(0, 100))
+@settings(max_examples=120, deadline=None, derandomize=True)
+def test_columns_give_what_the_interpreter_gives(given_definition, made, seed):
+    """The same where stateless actors take all events of a call at once, as Arrow columns."""
+    for actor in given_definition["actors"]:
+        actor.pop("log")
+        if actor["type"] in {"threshold", "filter", "minmax", "sample", "json", "lookup"}:
+            actor["copies"] = 1
+    definition = read_definition(given_definition)
+    first = definition.actors[0].name
+    plain = expected(definition, [(first, event) for event in made])
+    program = program_of("r", definition, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(copies, "ROWS_LEAST", 1)
+        _, stored = run_copy(program, [(first, event) for event in made], seed)
+    for name in program.actors:
+        counts = stored[1][name]
+        assert counts.get("failure", 0) == len(plain.failures[name]), name
+        assert counts.get("emitted", 0) == len(plain.emitted[name]), name
+    same_states(plain, states_of(program, stored))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        [{"x": 1}, {"x": 1.5}],
+        [{"x": 1.0}],
+        [{"x": None}, {"x": 1}],
+        [{"x": "2020-01-01"}],
+        [{"x": "2020-01-01T00:00:00Z"}],
+        [{"x": {"y": 1}}],
+        [{"x": [1]}],
+        [{"x": 1}, {"x": "a"}],
+        [{"x": 2**63}],
+        [{"x": "null"}],
+        [{}],
+    ],
+)
+def test_events_that_columns_could_not_tell_apart_are_taken_one_by_one(made):
+    """Kinds of numbers, instants, nulls: what Arrow's reader would make the same."""
+    bodies = pa.array([msgspec.json.encode(each).decode() for each in made])
+    assert read_columns(bodies) is None
+
+
+def test_columns_hold_what_the_events_say():
+    """A missing field stays missing; texts, numbers and truths are themselves."""
+    made = [{"a": 1, "b": "é\n"}, {"a": -5, "c": True}, {"b": "", "d": 0.5}]
+    batch = read_columns(pa.array([msgspec.json.encode(each).decode() for each in made]))
+    assert from_batch(batch) == made

@@ -7,13 +7,16 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from atoll.runtime.engine.columns import ROWS_LEAST, Columns, read_columns
 from atoll.runtime.engine.intake import COPIES_MAX, FOR_ALL, FOR_GONE
 from atoll.runtime.engine.leaving import Leaving
 from atoll.runtime.engine.memory import Life, Memory, Offer
 from atoll.runtime.engine.packing import unpacked
-from atoll.runtime.engine.passing import Origin, Passing, Wave
+from atoll.runtime.engine.passing import Arrivals, Origin, Passing, Wave
 from atoll.runtime.engine.program import RuntimeProgram, program_of
 
 __all__ = ["CopyRun", "copy_functions", "loaded_program"]
@@ -78,6 +81,8 @@ class CopyRun:
 
     def take(self, records: pa.RecordBatch) -> None:
         """Take records in order; those for all copies divide the events into waves."""
+        if self._take_columns(records):
+            return
         columns = {
             name: records.column(name).to_pylist() for name in ("kind", "actor", "at", "id", "body")
         }
@@ -99,6 +104,23 @@ class CopyRun:
             else:
                 wave.add(Origin(at, name), (actor,), body)
         self.passing.pass_wave(wave)
+
+    def _take_columns(self, records: pa.RecordBatch) -> bool:
+        """Take records as columns: many events, all for one actor that can; whether that is so."""
+        if records.num_rows < ROWS_LEAST or self.program.one_by_one:
+            return False
+        kinds, actors = (pc.unique(records.column(name)).to_pylist() for name in ("kind", "actor"))
+        actor = self.program.actors.get(actors[0])
+        if kinds != ["trigger"] or len(actors) > 1 or actor is None or not actor.plain:
+            return False
+        batch = read_columns(records.column("body"))
+        if batch is None:
+            return False
+        wave = Wave(Arrivals(records.column("at").to_pylist()))
+        places = np.arange(records.num_rows, dtype=np.int64)
+        wave.columns[actor.name] = [Columns(places, batch)]
+        self.passing.pass_wave(wave)
+        return True
 
     def tick(self, now_ms: int) -> None:
         """Do what is due by the clock, actor by actor, and pass on what that emits."""

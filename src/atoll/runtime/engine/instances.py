@@ -38,6 +38,7 @@ class Instances:
 
     Attributes:
         identities: By number, what tells an instance from every other one.
+        turn: How many events the copy's actor took before.
     """
 
     def __init__(self, prefix: str, actor: ActorProgram, memory: Memory) -> None:
@@ -51,15 +52,15 @@ class Instances:
         self.memory = memory
         self.touched: set[tuple[int, str]] = set()
         name = actor.name
-        self._turn = memory.counted(name, "json") + memory.counted(name, "shunt")
+        self.turn = memory.counted(name, "json") + memory.counted(name, "shunt")
 
     def next(self) -> tuple[int, int]:
         """The number of the next event, and the instance that takes it: one after the other.
 
         The number is how many events the copy's actor took before, so no two are the same.
         """
-        number = self._turn
-        self._turn += 1
+        number = self.turn
+        self.turn += 1
         return number, number % self.count
 
     def trigger(self, instance: int, event: Event, given: Given) -> Result:
@@ -71,7 +72,8 @@ class Instances:
             group = text_of(event.get(field))
             if group is None:
                 return Result()
-            given = msgspec.structs.replace(given, identity=f"{given.identity}/{group}")
+            identity = f"{given.identity}/{group}"
+            given = Given(identity, given.number, given.at_ms, given.collected)
         key = group_key(group)
         kept = self.kept(instance, key)
         result = kind.trigger(self.params, kept.state, event, given)

@@ -9,11 +9,14 @@ origin in the order of the actors: as if one event had gone all the way before t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
-from atoll.runtime.actors.interface import Effect, Event, Given, Result
+import numpy as np
+
+from atoll.runtime.actors.interface import BatchGiven, Effect, Event, Given, Result
+from atoll.runtime.engine.columns import Columns
 from atoll.runtime.engine.instances import Instances
 from atoll.runtime.engine.leaving import Leaving
 from atoll.runtime.engine.memory import Failure, Memory
@@ -34,15 +37,53 @@ class Origin(NamedTuple):
     shunt: str = ""
 
 
+class Arrivals(Sequence[Origin]):
+    """Origins of which only the times are known; each is made when it is asked for.
+
+    Args:
+        times: When each came in, epoch milliseconds.
+    """
+
+    def __init__(self, times: Sequence[int]) -> None:
+        """None is made."""
+        self._times = times
+
+    @overload
+    def __getitem__(self, place: int) -> Origin: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Origin]: ...
+    def __getitem__(self, place: int | slice) -> Origin | Sequence[Origin]:
+        """The origin of a place."""
+        if isinstance(place, slice):
+            return Arrivals(self._times[place])
+        return Origin(self._times[place])
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._times)
+
+
 @dataclass(slots=True)
 class Wave:
     """Events on their way: by actor the place of each event's origin, and the event."""
 
-    origins: list[Origin] = field(default_factory=list)
+    origins: Sequence[Origin] = ()
     waiting: dict[str, list[tuple[int, Event]]] = field(default_factory=dict)
+    columns: dict[str, list[Columns]] = field(default_factory=dict)
+
+    def take(self, actor: str) -> list[tuple[int, Event]] | Columns:
+        """What waits at an actor, in the order in which it was emitted; it waits no more."""
+        columns, events = self.columns.pop(actor, []), self.waiting.pop(actor, [])
+        if len(columns) == 1 and not events:
+            return columns[0]
+        for each in columns:
+            events = events + each.events()
+        return events
 
     def add(self, origin: Origin, actors: Iterable[str], event: Event) -> None:
         """An event that comes in, for these actors."""
+        if not isinstance(self.origins, list):
+            self.origins = list(self.origins)
         place = len(self.origins)
         self.origins.append(origin)
         for actor in actors:
@@ -79,8 +120,11 @@ class Passing:
                 self.pass_wave(each)
             return
         for name, actor in self.program.actors.items():
-            events = wave.waiting.pop(name, None)
-            if events:
+            events = wave.take(name)
+            if isinstance(events, Columns):
+                if not actor.plain or not self._take_columns(actor, events, wave):
+                    self._take(actor, events.events(), wave)
+            elif events:
                 if actor.joins:
                     events.sort(key=_place)
                 self._take(actor, events, wave)
@@ -120,6 +164,30 @@ class Passing:
         counts = {"json": len(events) - shunted, "shunt": shunted, "failure": failed}
         for statistic, count in {**counts, "emitted": emitted, "effects": asked}.items():
             self.memory.count(name, statistic, count)
+
+    def _take_columns(self, actor: ActorProgram, events: Columns, wave: Wave) -> bool:
+        """One actor takes its events of a wave all at once; whether it can."""
+        instances, name = self.instances[actor.name], actor.name
+        count = len(events.places)
+        numbers = np.arange(count, dtype=np.int64) + instances.turn
+        at = wave.origins[int(events.places[0])].at if count else 0
+        given = BatchGiven(instances.identities[0], numbers, at)
+        result = actor.kind.batch(actor.declared.params, events.batch, given)
+        if result is None or not result.events.num_columns:
+            return False
+        instances.turn += count
+        failed = 0
+        for reason, rows in result.failures.items():
+            failed += len(rows)
+            last = int(events.places[int(rows[-1])])
+            self.memory.fail(name, Failure(reason, wave.origins[last].at))
+        places = events.places[result.rows]
+        for target in actor.targets:
+            wave.columns.setdefault(target, []).append(Columns(places, result.events))
+        counts = {"json": count, "failure": failed, "emitted": len(places)}
+        for statistic, more in counts.items():
+            self.memory.count(name, statistic, more)
+        return True
 
     def _triggered(
         self, actor: ActorProgram, instance: int, event: Event, at: int, number: int
@@ -188,7 +256,7 @@ def _place(waiting: tuple[int, Event]) -> int:
 
 def _apart(wave: Wave) -> Iterable[Wave]:
     """A wave per origin, in order."""
-    waves = [Wave([origin]) for origin in wave.origins]
+    waves = [Wave([origin]) for origin in wave.origins]  # one by one there are no columns
     for actor, events in wave.waiting.items():
         for place, event in events:
             waves[place].waiting.setdefault(actor, []).append((0, event))

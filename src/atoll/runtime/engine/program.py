@@ -54,6 +54,13 @@ class ActorProgram:
         """Whether its instances keep anything."""
         return self.declared.kind.stateful
 
+    @property
+    def plain(self) -> bool:
+        """Whether nothing matters but the events: they may be taken all at once."""
+        actor = self.declared
+        alone = actor.copies == 1 and actor.group_by is None and not actor.collect
+        return alone and not actor.kind.stateful and not (actor.log.incoming or actor.log.outgoing)
+
 
 @dataclass(frozen=True)
 class RuntimeProgram:
