@@ -6,7 +6,7 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atoll.ddl import parse_ddl
@@ -36,6 +36,7 @@ def event(turn, **parts):
     return record("trigger", "a", {"v": turn}, turn=turn, at=0, **parts)
 
 
+@settings(derandomize=True)
 @given(
     st.lists(
         st.tuples(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atoll.runtime.definition.structs import Duration, EventCount, Sliding
@@ -33,6 +33,7 @@ def fed(counts, update, *, answer=True):
     return windows, state, sum(seen.values())
 
 
+@settings(derandomize=True)
 @given(COUNTS, st.integers(1, 40))
 def test_windows_by_count_are_of_exactly_so_many_events_and_never_share_one(counts, size):
     """Whatever comes together: what is beyond a window counts for the next one."""
@@ -51,6 +52,7 @@ def test_windows_by_count_are_of_exactly_so_many_events_and_never_share_one(coun
         counted_events |= events
 
 
+@settings(derandomize=True)
 @given(COUNTS, st.integers(2, 30), st.integers(1, 29))
 def test_a_sliding_window_is_of_the_last_so_many_events(counts, size, slide):
     """The first when it is full, then one each time so many more have come."""
@@ -62,6 +64,7 @@ def test_a_sliding_window_is_of_the_last_so_many_events(counts, size, slide):
     assert sum(run.count for run in state.runs) < size + slide
 
 
+@settings(derandomize=True)
 @given(COUNTS, st.integers(1, 20))
 def test_while_one_is_computed_the_newest_crossing_waits(counts, size):
     """Crossings are computed, wait, or are counted as superseded: none is lost."""

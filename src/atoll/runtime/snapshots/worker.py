@@ -39,7 +39,7 @@ from atoll.runtime.snapshots.computing import (
 from atoll.runtime.snapshots.counting import STEPS, Calculation, Counted, present, selected
 from atoll.runtime.snapshots.step import load
 
-__all__ = ["Calculate", "SnapshotWorker", "snapshots_shown"]
+__all__ = ["Calculate", "SnapshotWorker", "calculated", "snapshot_tag", "snapshots_shown"]
 
 _log = get_logger("atoll.runtimes")
 
@@ -208,7 +208,8 @@ def calculated(running: RunningRuntime, actor: ActorProgram, wanted: Calculation
     # No event is in the log before it came in; a clock that was set back only costs time.
     since = depot.resolve_start(after_timestamp(wanted.since - 1_000))[0]
     given = msgspec.json.encode(running.program.definition.given)
-    parts = _spark_parts(running, actor, wanted, by)
+    _log.debug("reading the event log", actor=actor.name, by=by, start=since, end=end)
+    parts = _spark_parts(running, actor, wanted)
     log = Log(str(depot.folder), depot.spec.schema, since, end)
     try:
         return compute(running.program.name, given, actor.name, wanted, log, parts)
@@ -220,15 +221,18 @@ def calculated(running: RunningRuntime, actor: ActorProgram, wanted: Calculation
         return compute(running.program.name, given, actor.name, wanted, log, parts)
 
 
-def _spark_parts(
-    running: RunningRuntime, actor: ActorProgram, wanted: Calculation, by: str
-) -> RunParts:
+def snapshot_tag(running: RunningRuntime, actor: str, number: int) -> str:
+    """The group that the Spark jobs of a snapshot are in."""
+    return f"atoll-snapshot-{running.app.name}-{actor}-{number}"
+
+
+def _spark_parts(running: RunningRuntime, actor: ActorProgram, wanted: Calculation) -> RunParts:
     engine = running.app.engine
     if actor.declared.state.spark_batch is None or not isinstance(engine, SparkEngine):
         return in_this_process
     from atoll.spark.parts import run_parts
 
-    tag = f"atoll-snapshot-{running.app.name}-{actor.name}-{wanted.number}-{by}"
+    tag = snapshot_tag(running, actor.name, wanted.number)
 
     def run(parts: Any) -> list[PartResult]:
         found = run_parts(engine.session, tag, _part, parts, msgspec.json.encode)
