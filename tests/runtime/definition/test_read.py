@@ -9,7 +9,12 @@ import pytest
 from atoll.errors import DefinitionError
 from atoll.runtime.definition.kinds import KINDS
 from atoll.runtime.definition.links import circle_in, order_of
-from atoll.runtime.definition.read import check_definition, parse_definition, read_definition
+from atoll.runtime.definition.read import (
+    check_definition,
+    parse_definition,
+    read_definition,
+    unrunnable,
+)
 
 
 def threshold(name, **more):
@@ -238,3 +243,18 @@ def test_one_mistake_hides_no_other():
         ("link-into-source", "/links/3"),
         ("cycle", "/links"),
     }
+
+
+def test_what_cannot_run_yet_is_read():
+    """A broker's actors are declared and checked; that they cannot run is told apart, with why."""
+    consumer = {
+        "name": "in",
+        "type": "kafka-consumer",
+        "params": {"topic": "t", "kafka": {"group.id": "g", "zookeeper.connect": "z"}},
+    }
+    links = [{"from": "in", "to": "name2"}]
+    read = read_definition(definition(actors=[consumer, threshold("name2")], links=links))
+    (problem,) = unrunnable(read)
+    assert (problem.path, problem.kind) == ("/actors/0/type", "invalid-actor")
+    assert "POST" in problem.hint
+    assert unrunnable(read_definition(definition())) == []
