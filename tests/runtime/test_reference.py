@@ -14,6 +14,7 @@ from atoll.runtime.definition.read import check_definition
 
 ROOT = Path(__file__).parents[2]
 CONCEPT = ROOT / "docs" / "concepts" / "runtimes.md"
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*coral*.md"))
 SCRIPT = ROOT / "scripts" / "runtime_actors_reference.py"
 
 
@@ -31,11 +32,12 @@ def test_every_kind_of_problem_is_told():
 
 
 def _definitions():
-    blocks = re.findall(r"^```json\n(.*?)^```$", CONCEPT.read_text(), re.MULTILINE | re.DOTALL)
+    text = "".join(page.read_text() for page in (CONCEPT, *GUIDES))
+    blocks = re.findall(r"^```json\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return [data for block in blocks if "links" in (data := json.loads(block))]
 
 
 @pytest.mark.parametrize("data", _definitions(), ids=lambda data: data["name"])
-def test_the_definitions_of_the_concept_page_are_right(data):
+def test_the_definitions_of_the_pages_are_right(data):
     """Whoever sends one as it stands has no problem."""
     assert check_definition(data)[1] == []

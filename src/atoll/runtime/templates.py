@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from atoll.runtime.by_identity import ByIdentity
 from atoll.runtime.paths import find, parse_path
 from atoll.runtime.problems import Problem, pointer
 
@@ -44,22 +45,6 @@ def fill(template: Any, event: dict[str, Any]) -> Any:
     return _compiled(template)(event)
 
 
-_COMPILED: dict[int, tuple[Any, Fill]] = {}
-"""By identity: a template is no key, and the one kept here cannot make room for another."""
-_COMPILED_MAX = 1_024
-
-
-def _compiled(template: Any) -> Fill:
-    known = _COMPILED.get(id(template))
-    if known is not None and known[0] is template:
-        return known[1]
-    if len(_COMPILED) >= _COMPILED_MAX:
-        _COMPILED.clear()
-    made = _filler(template) or (lambda _: template)
-    _COMPILED[id(template)] = template, made
-    return made
-
-
 def _filler(template: Any) -> Fill | None:
     """What fills a template; None for one that is a constant."""
     match template:
@@ -88,3 +73,10 @@ def _finder(expression: str) -> Fill:
 
 def _constant(value: Any) -> Fill:
     return lambda _: value
+
+
+def _whole(template: Any) -> Fill:
+    return _filler(template) or _constant(template)
+
+
+_compiled = ByIdentity(_whole)

@@ -1,7 +1,7 @@
 """Two hundred definitions that nobody means well with, each with the kinds of what is wrong.
 
 Each is a right definition with one or more changes: a list of (JSON pointer, value), where the
-value ``LEAVE_OUT`` removes what is there.
+value ``LEAVE_OUT`` removes what is there. And ``mutated`` makes more of any definition, by chance.
 """
 
 from __future__ import annotations
@@ -356,3 +356,38 @@ def _params():
 
 HOSTILE = [*_types(), *_names(), *_sizes(), *_joins(), *_modes(), *_params()]
 """(changes, kinds): all kinds of problems that the definition has, in one text."""
+
+ODD = [
+    *(None, True, False, 0, -1, 1.5, 10**30, float("nan"), float("inf"), "", "x", "\0", "\ud800"),
+    *("../x", "${a}", "in", "stats", [], {}, [[]], {"": {}}, [None], {"from": "in", "to": "in"}),
+    *({"name": "in", "type": "stats"}, "http://127.0.0.1", b"bytes", ("tuple",), {1: 2}, object()),
+]
+"""Values that hardly any place takes, some of them no JSON."""
+
+
+def mutated(data, chance):
+    """The data with one to three places changed by chance."""
+    whole = copy.deepcopy(data)
+    for _ in range(chance.randrange(1, 4)):
+        place = whole
+        while isinstance(place, dict | list) and place:
+            names = list(place) if isinstance(place, dict) else list(range(len(place)))
+            name = chance.choice(names)
+            inner = place[name]
+            if not isinstance(inner, dict | list) or not inner or chance.random() < 0.3:
+                _mutate(place, name, chance)
+                break
+            place = inner
+    return whole
+
+
+def _mutate(place, name, chance):
+    way = chance.randrange(4)
+    if way == 0:
+        del place[name]
+    elif way == 1 and isinstance(place, dict):
+        place[chance.choice(["x", "", "name", "params", "from"])] = place.pop(name)
+    elif way == 2 and isinstance(place, list):
+        place.append(copy.deepcopy(place[name]))
+    else:
+        place[name] = chance.choice(ODD)

@@ -12,18 +12,12 @@ import time
 
 import msgspec
 import pytest
-from hostile import HOSTILE, RIGHT, changed
+from hostile import HOSTILE, RIGHT, changed, mutated
 from random_runtimes import random_definition
 
 from atoll.errors import DefinitionError
 from atoll.runtime.definition.kinds import KINDS
 from atoll.runtime.definition.read import check_definition, parse_definition
-
-ODD = [
-    *(None, True, False, 0, -1, 1.5, 10**30, float("nan"), float("inf"), "", "x", "\0", "\ud800"),
-    *("../x", "${a}", "in", "stats", [], {}, [[]], {"": {}}, [None], {"from": "in", "to": "in"}),
-    *({"name": "in", "type": "stats"}, "http://127.0.0.1", b"bytes", ("tuple",), {1: 2}, object()),
-]
 
 
 def test_the_table_begins_with_a_right_definition():
@@ -58,34 +52,6 @@ def _check_problems(problems):
     json.dumps(msgspec.to_builtins(problems)).encode()
 
 
-def _mutated(data, chance):
-    """The data with one to three places changed by chance."""
-    whole = copy.deepcopy(data)
-    for _ in range(chance.randrange(1, 4)):
-        place = whole
-        while isinstance(place, dict | list) and place:
-            names = list(place) if isinstance(place, dict) else list(range(len(place)))
-            name = chance.choice(names)
-            inner = place[name]
-            if not isinstance(inner, dict | list) or not inner or chance.random() < 0.3:
-                _mutate(place, name, chance)
-                break
-            place = inner
-    return whole
-
-
-def _mutate(place, name, chance):
-    way = chance.randrange(4)
-    if way == 0:
-        del place[name]
-    elif way == 1 and isinstance(place, dict):
-        place[chance.choice(["x", "", "name", "params", "from"])] = place.pop(name)
-    elif way == 2 and isinstance(place, list):
-        place.append(copy.deepcopy(place[name]))
-    else:
-        place[name] = chance.choice(ODD)
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_mutations_are_answered(seed):
     """Four thousand of them: each is right or is told, and nothing else is raised ever."""
@@ -93,7 +59,7 @@ def test_mutations_are_answered(seed):
     seeds = [RIGHT, *(random_definition(chance.randrange(1_000), copies=3) for _ in range(4))]
     refused = 0
     for _ in range(200):
-        definition, problems = check_definition(_mutated(chance.choice(seeds), chance))
+        definition, problems = check_definition(mutated(chance.choice(seeds), chance))
         if definition is None:
             refused += 1
             _check_problems(problems)

@@ -9,7 +9,12 @@ import pytest
 from atoll.errors import DefinitionError
 from atoll.runtime.definition.kinds import KINDS
 from atoll.runtime.definition.links import circle_in, order_of
-from atoll.runtime.definition.read import check_definition, parse_definition, read_definition
+from atoll.runtime.definition.read import (
+    check_definition,
+    parse_definition,
+    read_definition,
+    unrunnable,
+)
 
 
 def threshold(name, **more):
@@ -183,3 +188,73 @@ def test_a_circle_is_named():
     assert circle_in(list("abcde"), links) == ["b", "c", "b"]
     assert circle_in(list("abc"), [("a", "b"), ("b", "c"), ("a", "c")]) == []
     assert order_of(list("cab"), [("b", "c")]) == ("a", "b", "c")
+
+
+def test_one_mistake_hides_no_other():
+    """Each of these is told, at its own place, though they stand within and beside each other."""
+    data = {
+        "name": "a b",
+        "more": 1,
+        "distribution": {"copies": 0, "mode": "local"},
+        "actors": [
+            {"name": "x", "type": "none", "copies": 0, "log": 5, "group": {}, "timeout": {}},
+            {
+                "name": "y",
+                "type": "function",
+                "params": {"function": "(", "outputfield": ""},
+                "collect": [
+                    {"alias": "a", "from": "nobody", "field": "f"},
+                    {"alias": "", "from": "x", "field": "f"},
+                    {"alias": "b", "from": "x"},
+                ],
+                "state": {"calc-local": 5, "log-batch": {"update": 5}},
+            },
+            {"name": "g", "type": "generator", "params": {"format": {}, "timer": {"rate": -1}}},
+        ],
+        "links": [
+            {"from": "x"},
+            {"from": "x", "to": "y"},
+            5,
+            {"from": "y", "to": "g"},
+            {"from": "y", "to": "x"},
+        ],
+    }
+    told = {(each.kind, each.path) for each in check_definition(data)[1]}
+    assert told == {
+        ("unknown-field", "/more"),
+        ("runtime-name", "/name"),
+        ("distribution", "/distribution/copies"),
+        ("distribution", "/distribution/mode"),
+        ("invalid-actor", "/actors/0/type"),
+        ("copies", "/actors/0/copies"),
+        ("log", "/actors/0/log"),
+        ("group", "/actors/0/group"),
+        ("timeout", "/actors/0/timeout"),
+        ("invalid-actor", "/actors/1/params/outputfield"),
+        ("state", "/actors/1/state/calc-local"),
+        ("state", "/actors/1/state/log-batch/update"),
+        ("collect-unknown-actor", "/actors/1/collect/0/from"),
+        ("collect-empty-alias", "/actors/1/collect/1/alias"),
+        ("collect-no-field", "/actors/1/collect/2"),
+        ("invalid-actor", "/actors/2/params/timer/rate"),
+        ("incomplete-link", "/links/0"),
+        ("unknown-link-actor", "/links/0"),
+        ("incomplete-link", "/links/2"),
+        ("link-into-source", "/links/3"),
+        ("cycle", "/links"),
+    }
+
+
+def test_what_cannot_run_yet_is_read():
+    """A broker's actors are declared and checked; that they cannot run is told apart, with why."""
+    consumer = {
+        "name": "in",
+        "type": "kafka-consumer",
+        "params": {"topic": "t", "kafka": {"group.id": "g", "zookeeper.connect": "z"}},
+    }
+    links = [{"from": "in", "to": "name2"}]
+    read = read_definition(definition(actors=[consumer, threshold("name2")], links=links))
+    (problem,) = unrunnable(read)
+    assert (problem.path, problem.kind) == ("/actors/0/type", "invalid-actor")
+    assert "POST" in problem.hint
+    assert unrunnable(read_definition(definition())) == []

@@ -7,9 +7,8 @@ import random
 import re
 
 import pytest
-from hostile import HOSTILE, RIGHT, changed
+from hostile import HOSTILE, RIGHT, changed, mutated
 from random_runtimes import random_definition
-from test_hostile import _mutated
 
 from atoll.runtime.actors.registry import actor_types
 from atoll.runtime.definition.read import check_definition
@@ -136,7 +135,7 @@ def test_a_mutation_that_is_read_fits(seed):
     chance = random.Random(f"schema {seed}")
     refused = marked = 0
     for _ in range(150):
-        data = _mutated(random_definition(chance.randrange(500), copies=2), chance)
+        data = mutated(random_definition(chance.randrange(500), copies=2), chance)
         definition, _ = check_definition(data)
         found = fits(data, SCHEMA)
         if definition is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,6 +22,7 @@ from atoll.runtime.actors.interface import (
     State,
 )
 from atoll.runtime.batches import chosen, column_of, to_batch
+from atoll.runtime.by_identity import ByIdentity
 from atoll.runtime.events import FieldName, text_of
 from atoll.runtime.problems import Problem
 from atoll.runtime.templates import check_template, fill
@@ -97,7 +98,7 @@ class Lookup(ActorType[LookupParams]):
         hit = valid & (entries >= 0)
         if params.function == "filter":
             return chosen(events, hit, failures)
-        table = to_batch(list(params.lookup.values()))
+        table = _table(params).columns
         if table is None or any(field.metadata for field in table.schema):
             return None
         index = pa.array(entries, mask=~hit)
@@ -107,11 +108,38 @@ class Lookup(ActorType[LookupParams]):
         return None if enriched is None else chosen(enriched, valid, failures)
 
 
+class _Table(NamedTuple):
+    """What is made of a table once: its objects as columns, and its texts."""
+
+    columns: pa.RecordBatch | None
+    numbers: dict[str, int]
+    prefixes: dict[int, set[str]]
+
+
+def _made(params: LookupParams) -> _Table:
+    prefixes: dict[int, set[str]] = {}
+    for text in sorted(params.lookup, key=len, reverse=True):
+        prefixes.setdefault(len(text), set()).add(text)
+    numbers = {text: at for at, text in enumerate(params.lookup)}
+    return _Table(to_batch(list(params.lookup.values())), numbers, prefixes)
+
+
+_table = ByIdentity(_made)
+
+
+def _longest(prefixes: dict[int, set[str]], text: str) -> str | None:
+    """The longest text of the table that this one begins with: one look per length."""
+    for length, texts in prefixes.items():
+        if text[:length] in texts:
+            return text[:length]
+    return None
+
+
 def _entry(params: LookupParams, text: str) -> dict[str, Any] | None:
     if params.match == "exact":
         return params.lookup.get(text)
-    hits = [each for each in params.lookup if text.startswith(each)]
-    return params.lookup[max(hits, key=len)] if hits else None
+    found = _longest(_table(params).prefixes, text)
+    return None if found is None else params.lookup[found]
 
 
 def _not_found(params: LookupParams, event: Event) -> tuple[Event, ...]:
@@ -124,13 +152,12 @@ def _not_found(params: LookupParams, event: Event) -> tuple[Event, ...]:
 def _entries(params: LookupParams, column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Per row the number of the table's entry, -1 for none; and where there is a text."""
     encoded = column.dictionary_encode()
-    numbers = {text: at for at, text in enumerate(params.lookup)}
+    numbers, prefixes = _table(params).numbers, _table(params).prefixes
     texts = encoded.dictionary.to_pylist()
     if params.match == "exact":
         by_text = [numbers.get(text, -1) for text in texts]
     else:
-        prefixes = sorted(numbers, key=len, reverse=True)
-        hits = (next((each for each in prefixes if text.startswith(each)), None) for text in texts)
+        hits = [_longest(prefixes, text) for text in texts]
         by_text = [-1 if hit is None else numbers[hit] for hit in hits]
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     places = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)

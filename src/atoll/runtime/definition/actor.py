@@ -14,10 +14,10 @@ from atoll.runtime.actors.timeout import Resetting
 from atoll.runtime.definition.collects import read_collect
 from atoll.runtime.definition.reading import read, shown
 from atoll.runtime.definition.states import read_state
-from atoll.runtime.definition.structs import Actor, EventLog, StateModes, Timeout
+from atoll.runtime.definition.structs import Actor, Collect, EventLog, StateModes, Timeout
 from atoll.runtime.problems import Problem, under
 
-__all__ = ["COPIES_MAX", "FIELDS", "name_misfit", "read_actor"]
+__all__ = ["COPIES_MAX", "FIELDS", "Entry", "read_actor"]
 
 COPIES_MAX = 256
 _TIMEOUT_MS_MAX = 366 * 86_400_000
@@ -82,50 +82,67 @@ def name_misfit(given: dict[str, Any]) -> Problem | None:
     return None
 
 
-def read_actor(
-    given: dict[str, Any], types: Mapping[str, ActorType[Any]]
-) -> tuple[Actor | None, ActorType[Any] | None, list[Problem]]:
-    """The actor, its type as far as that is known, and what is wrong with it."""
+class Entry(msgspec.Struct, frozen=True):
+    """What could be read of an entry, so that what is wrong between entries is told as well.
+
+    Args:
+        actor: The actor; None when anything in the entry is wrong.
+        kind: Its type; None when that is not known.
+        collect: What could be read of its ``collect``, each with its place there.
+        problems: What is wrong with it.
+    """
+
+    actor: Actor | None
+    kind: ActorType[Any] | None
+    collect: tuple[tuple[int, Collect], ...]
+    problems: tuple[Problem, ...]
+
+
+def read_actor(given: dict[str, Any], types: Mapping[str, ActorType[Any]]) -> Entry:
+    """An entry of the section ``actors``, read as far as it can be."""
     problems = list(_unknown_fields(given))
     misnamed = name_misfit(given)
     problems += [misnamed] if misnamed else []
+    sections: dict[str, Any] = {}
+    for name, shape in _SECTIONS.items():
+        sections[name], found = _section(given, name, shape)
+        problems += found
     kind = _kind(given.get("type"), types)
     if isinstance(kind, Problem):
-        return None, None, [*problems, kind]
+        return Entry(None, None, (), (*problems, kind))
     params, found = _params(given, kind)
     problems += under("/params", found)
-    log, found = _section(given, "log", LogGiven)
-    problems += found
-    log = log or LogGiven()
+    log = sections["log"] or LogGiven()
     state, found = read_state(given.get("state"), kind, log_incoming=log.incoming)
     problems += under("/state", found)
-    group, found = _section(given, "group", GroupGiven)
-    problems += found
-    timeout, found = _section(given, "timeout", TimeoutGiven)
-    problems += found
     problems += _combinations(given, kind, state)
     collect, found = read_collect(given.get("collect"), given.get("name"), kind)
     problems += under("/collect", found)
-    copies, found = read(given.get("copies", 1), _Copies, "copies")
-    problems += under("/copies", found)
+    group, timeout = sections["group"], sections["timeout"]
     whole = _wrapped(kind, group, timeout)
     if problems:
-        return None, whole, problems
+        return Entry(None, whole, collect, tuple(problems))
     actor = Actor(
         name=given["name"],
         kind=whole,
         params=params,
         group_by=group.by if group else None,
-        collect=collect,
-        copies=copies or 1,
+        collect=tuple(each for _, each in collect),
+        copies=sections["copies"] or 1,
         log=EventLog(log.incoming, log.outgoing),
         state=state,
         timeout=Timeout(_ms(timeout), timeout.mode) if timeout else None,
     )
-    return actor, whole, []
+    return Entry(actor, whole, collect, ())
 
 
 _Copies = Annotated[int, msgspec.Meta(ge=1, le=COPIES_MAX)]
+_SECTIONS: dict[str, Any] = {
+    "group": GroupGiven,
+    "copies": _Copies,
+    "log": LogGiven,
+    "timeout": TimeoutGiven,
+}
 
 
 def _unknown_fields(given: dict[str, Any]) -> Iterator[Problem]:
@@ -164,7 +181,7 @@ def _params(given: dict[str, Any], kind: ActorType[Any]) -> tuple[Any, list[Prob
     return params, problems
 
 
-def _section(given: dict[str, Any], name: str, shape: type[Any]) -> tuple[Any, list[Problem]]:
+def _section(given: dict[str, Any], name: str, shape: Any) -> tuple[Any, list[Problem]]:
     """One of the small sections, or None when there is none or it is wrong."""
     if name not in given:
         return None, []

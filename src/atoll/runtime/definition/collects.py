@@ -27,8 +27,10 @@ _SHAPE = 'write {"alias": NAME, "from": ACTOR, "field": NAME}'
 
 def read_collect(
     given: Any, own_name: Any, kind: ActorType[Any]
-) -> tuple[tuple[Collect, ...], list[Problem]]:
-    """The entries, and what is wrong with them as far as they can be judged alone.
+) -> tuple[tuple[tuple[int, Collect], ...], list[Problem]]:
+    """The entries that are right, each with its place, and what is wrong as far as one can tell.
+
+    What is between an entry and its sibling is told by :func:`sibling_misfits`.
 
     Args:
         given: The section, or None when there is none.
@@ -46,17 +48,17 @@ def read_collect(
     if len(given) > ENTRIES_MAX:
         what = f"it has {len(given)} entries"
         return (), [Problem("too-many", "", what, f"use at most {ENTRIES_MAX}")]
-    problems = [
-        each for at, entry in enumerate(given) for each in _misfits(entry, own_name, pointer(at))
-    ]
+    by_entry = [list(_misfits(each, own_name, pointer(at))) for at, each in enumerate(given)]
+    problems = [each for found in by_entry for each in found]
     problems += _duplicates(given)
     if not any(each.kind in _ABOUT_ALIASES for each in problems):
         problems += _aliases(given, kind)
-    if problems:
-        return (), problems
-    return tuple(
-        Collect(each["alias"], each["from"], each.get("field"), each.get("data")) for each in given
-    ), []
+    right = tuple(
+        (at, Collect(each["alias"], each["from"], each.get("field"), each.get("data")))
+        for at, each in enumerate(given)
+        if not by_entry[at]
+    )
+    return right, problems
 
 
 def sibling_misfits(

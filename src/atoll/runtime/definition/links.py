@@ -22,8 +22,8 @@ _FIELDS = ("from", "to")
 _SHAPE = 'write {"from": NAME, "to": NAME}'
 
 
-def read_links(given: Any, names: Collection[str]) -> tuple[tuple[Link, ...], list[Problem]]:
-    """The links whose ends are known, and what is wrong with the section.
+def read_links(given: Any, names: Collection[str]) -> tuple[dict[Link, int], list[Problem]]:
+    """The links whose ends are known, each with its place, and what is wrong with the section.
 
     Args:
         given: The section, or None when there is none.
@@ -31,13 +31,13 @@ def read_links(given: Any, names: Collection[str]) -> tuple[tuple[Link, ...], li
     """
     if not isinstance(given, list):
         what = '"links" is missing' if given is None else f'"links" is {shown(given)}'
-        return (), [Problem("no-links-section", "/links", what, f"give an array; {_SHAPE}")]
+        return {}, [Problem("no-links-section", "/links", what, f"give an array; {_SHAPE}")]
     if not given:
-        return (), [Problem("no-links", "/links", "there are no links", _SHAPE)]
+        return {}, [Problem("no-links", "/links", "there are no links", _SHAPE)]
     if len(given) > LINKS_MAX:
         what = f"there are {len(given)} links"
-        return (), [Problem("too-many", "/links", what, f"use at most {LINKS_MAX}")]
-    links: dict[Link, None] = {}
+        return {}, [Problem("too-many", "/links", what, f"use at most {LINKS_MAX}")]
+    links: dict[Link, int] = {}
     problems: list[Problem] = []
     for at, each in enumerate(given):
         path = pointer("links", at)
@@ -46,9 +46,9 @@ def read_links(given: Any, names: Collection[str]) -> tuple[tuple[Link, ...], li
             link = Link(each["from"], each["to"])
             if link in links:
                 found = [Problem("duplicate-link", path, "it stands twice", "leave one out")]
-            links[link] = None
+            links.setdefault(link, at)
         problems += found
-    return tuple(links), problems
+    return links, problems
 
 
 def _misfits(link: Any, names: Collection[str], path: str) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ import msgspec
 from atoll.errors import DefinitionError
 from atoll.runtime.actors.interface import ActorType
 from atoll.runtime.actors.registry import actor_types
-from atoll.runtime.definition.actor import read_actor
+from atoll.runtime.definition.actor import Entry, read_actor
 from atoll.runtime.definition.collects import sibling_misfits
 from atoll.runtime.definition.distribution import read_distribution
 from atoll.runtime.definition.links import circle_in, order_of, orphans, read_links
@@ -111,7 +111,7 @@ class _Reading:
         self._types = types
         self.problems: list[Problem] = []
         self._paths: dict[str, str] = {}
-        self._kinds: dict[str, ActorType[Any] | None] = {}
+        self._entries: dict[str, Entry] = {}
 
     def whole(self) -> Definition | None:
         """The definition, or None when anything is wrong."""
@@ -122,14 +122,14 @@ class _Reading:
         actors = self._actors(data.get("actors"))
         links, found = read_links(data.get("links"), self._paths)
         self.problems += found
-        order = self._joined(actors, links)
+        order = self._joined(links)
         self._instances(actors, distribution.copies)
         if self.problems:
             return None
         return Definition(
             name=data["name"],
             actors=tuple(actors),
-            links=links,
+            links=tuple(links),
             order=order,
             given=data,
             owner=data.get("owner"),
@@ -170,12 +170,12 @@ class _Reading:
         if not isinstance(given, dict):
             self._tell("invalid-actor", path, f"it is {shown(given)}", "give an object")
             return None
-        actor, kind, found = read_actor(given, self._types)
-        self.problems += under(path, found)
+        entry = read_actor(given, self._types)
+        self.problems += under(path, entry.problems)
         name = given.get("name")
-        if isinstance(name, str):
-            self._kinds.setdefault(name, kind)
-        return actor
+        if isinstance(name, str) and name:
+            self._entries.setdefault(name, entry)
+        return entry.actor
 
     def _names(self, given: list[Any]) -> None:
         """Where each name stands; one that stands twice is told."""
@@ -193,7 +193,7 @@ class _Reading:
                 self._tell("duplicate-actor", path + "/name", what, "give each its own name")
             self._paths.setdefault(name, path)
 
-    def _joined(self, actors: list[Actor], links: tuple[Link, ...]) -> tuple[str, ...]:
+    def _joined(self, links: dict[Link, int]) -> tuple[str, ...]:
         """The order of the actors; what is wrong between them is told."""
         names = list(self._paths)
         pairs = [(link.source, link.target) for link in links]
@@ -204,12 +204,13 @@ class _Reading:
         if isinstance(self._data.get("links"), list):
             collected = self._collected_from()
             self.problems += orphans(self._data["links"], self._paths, collected)
-        self._siblings(actors)
+        self._siblings()
         return order_of(names, pairs)
 
-    def _sources(self, links: tuple[Link, ...]) -> None:
-        for at, link in enumerate(links):
-            kind = self._kinds.get(link.target)
+    def _sources(self, links: dict[Link, int]) -> None:
+        for link, at in links.items():
+            entry = self._entries.get(link.target)
+            kind = entry.kind if entry else None
             if kind is not None and kind.entry:
                 what = f"{shown(link.target)} is a {kind.name}, which takes no events"
                 hint = "link it to others only"
@@ -223,17 +224,15 @@ class _Reading:
         sources = [entry.get("from") for entry in entries if isinstance(entry, dict)]
         return {source for source in sources if isinstance(source, str)}
 
-    def _siblings(self, actors: list[Actor]) -> None:
-        for actor in actors:
-            for at, each in enumerate(actor.collect):
-                path = self._paths[actor.name] + pointer("collect", at)
-                self.problems += sibling_misfits(each, path, self._kinds)
-        queries = [
-            (actor.name, each.source)
-            for actor in actors
-            for each in actor.collect
-            if each.data is not None and each.source in self._paths
-        ]
+    def _siblings(self) -> None:
+        kinds = {name: entry.kind for name, entry in self._entries.items()}
+        queries = []
+        for name, entry in self._entries.items():
+            for at, each in entry.collect:
+                path = self._paths[name] + pointer("collect", at)
+                self.problems += sibling_misfits(each, path, kinds)
+                if each.data is not None and each.source in self._paths:
+                    queries.append((name, each.source))
         circle = circle_in(list(self._paths), queries)
         if circle:
             self._tell_circle("/actors", "queries of collect go", circle)
