@@ -37,6 +37,31 @@ def test_case_29_the_life_of_a_runtime(client, definition):
     assert client.get("/api/runtimes").json() == []
 
 
+def test_owners_are_recorded_and_tell_runtimes_of_one_name_apart(client, definition):
+    """A bare name is enough while one owner has it."""
+    client.post("/api/runtimes", json={**definition, "owner": "ann"})
+    assert client.get("/api/runtimes/runtime1").json()["uniqueName"] == "ann-runtime1"
+    assert client.post("/api/runtimes", json=definition).json()["name"] == "runtime1"
+    assert client.get("/api/runtimes/runtime1").status_code == 409
+    assert client.get("/api/runtimes/coral-runtime1.1").json()["owner"] == "coral"
+    again = client.post("/api/runtimes", json={**definition, "owner": "ann"}).json()
+    assert again["uniqueName"] == "ann-runtime2"
+
+
+def test_a_definition_can_be_checked_without_being_made(client, definition):
+    """All that is wrong; and the schema for editors."""
+    assert client.post("/api/validate", json=definition).json() == {
+        "valid": True,
+        "runs": True,
+        "problems": [],
+    }
+    wrong = client.post("/api/validate", json={**definition, "name": "", "links": []}).json()
+    assert wrong["valid"] is False
+    assert {each["kind"] for each in wrong["problems"]} >= {"no-runtime-name", "no-links"}
+    assert client.get("/api/schema").json()["$schema"].startswith("https://json-schema.org")
+    assert client.get("/api/runtimes").json() == []
+
+
 @pytest.mark.parametrize("given", [{}, {"name": ""}, [], 1, "x"])
 def test_a_wrong_definition_is_a_400_with_everything_that_is_wrong(client, given):
     """In Coral's shape and as problem details."""

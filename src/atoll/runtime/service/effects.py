@@ -79,8 +79,7 @@ class EffectWorker:
         store = running.app.store
         self._objects = NumberedObjects(store, f"{running.app.name}/effects")
         below = store.root / running.app.name / "files"
-        mine = running.registered.unique_name
-        self._files = below if outside.files is None else outside.files / mine
+        self._files = below if outside.files is None else outside.files / running.app.name
         self._last = self._objects.latest() or 0
         data = self._objects.read(self._last) if self._last else None
         self.progress = Progress() if data is None else msgspec.json.decode(data, type=Progress)

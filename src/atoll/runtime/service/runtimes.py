@@ -112,25 +112,26 @@ class Runtimes:
         """Those that are not deleted, oldest first."""
         return iter([each for each in self.registry.all().values() if each.status != "deleted"])
 
-    def find(self, reference: str, owner: str = OWNER) -> tuple[Registered, int | None]:
+    def find(self, reference: str) -> tuple[Registered, int | None]:
         """The runtime that a reference names, and the copy where it names one.
 
         Args:
             reference: A name, ``<owner>-<name>`` or an id; with ``.<i>`` behind it, copy i.
-            owner: Whose bare names are meant.
 
         Raises:
             NotFoundError: When there is none, or it was deleted.
+            ConflictError: When it is the name of several owners' runtimes.
         """
         for name, copy in _readings(reference):
-            for each in self:
-                if name in (each.id, each.unique_name) or (each.owner, each.name) == (owner, name):
-                    if copy is not None and not 1 <= copy <= each.copies:
-                        raise NotFoundError(
-                            f"runtime {each.name!r} has no copy {copy}",
-                            hint=f"its copies are 1 to {each.copies}",
-                        )
-                    return each, copy
+            exact = [each for each in self if name in (each.id, each.unique_name)]
+            meant = exact or [each for each in self if each.name == name]
+            if len(meant) > 1:
+                raise ConflictError(
+                    f"several owners have a runtime {name[:100]!r}",
+                    hint="say which: " + ", ".join(each.unique_name for each in meant),
+                )
+            if meant:
+                return meant[0], _checked_copy(meant[0], copy)
         names = ", ".join(each.unique_name for each in self)
         raise NotFoundError(
             f"there is no runtime {reference[:100]!r}",
@@ -178,15 +179,17 @@ class Runtimes:
 
     # -- changes ----------------------------------------------------------------------------------
 
-    def create(self, given: Mapping[str, Any], owner: str = OWNER) -> Registered:
+    def create(self, given: Mapping[str, Any]) -> Registered:
         """Make a runtime, which does not run yet.
 
-        Its name is changed when the owner has ever had one of that name.
+        Its owner is whom the definition names, or Coral's user of accept-all: nobody is asked who
+        they are yet. Its name is changed when the owner has ever had one of that name.
 
         Raises:
             DefinitionError: With everything that is wrong with the definition.
         """
         definition = read_definition(dict(given))
+        owner = definition.owner or OWNER
 
         def decide(known: dict[str, Registered]) -> Change:
             taken = [each.name for each in known.values() if each.owner == owner]
@@ -370,6 +373,20 @@ def _present(known: dict[str, Registered], runtime: Registered) -> Registered:
     if found.status == "deleted":
         raise NotFoundError(f"runtime {found.name!r} was deleted", hint="make another one")
     return found
+
+
+def _checked_copy(runtime: Registered, copy: int | None) -> int | None:
+    """The copy, when there is one of that number.
+
+    Raises:
+        NotFoundError: When there is none.
+    """
+    if copy is not None and not 1 <= copy <= runtime.copies:
+        raise NotFoundError(
+            f"runtime {runtime.name!r} has no copy {copy}",
+            hint=f"its copies are 1 to {runtime.copies}",
+        )
+    return copy
 
 
 def _unsaid(runtime: Registered, copies: int, *, moves: bool) -> ConflictError:

@@ -10,12 +10,15 @@ import time
 from functools import partial
 from typing import Annotated, Any, Literal
 
+import msgspec
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from atoll.errors import ConflictError, NotFoundError, UsageError
-from atoll.runtime.definition.read import parse_definition
+from atoll.runtime.definition.read import check_definition, parse_definition, unrunnable
+from atoll.runtime.definition.schema import definition_schema
+from atoll.runtime.limits import parse_json
 from atoll.runtime.service.registry import Registered
 from atoll.runtime.service.runtimes import Runtimes
 from atoll.runtime.service.showing import runtime_shown, runtime_stats, time_text
@@ -201,6 +204,32 @@ async def get_stats(context: ContextOf, runtimes: RuntimesOf, reference: str) ->
         return told if effects is None else {**told, "effects": effects}
 
     return answer(await context.in_thread(collect))
+
+
+@router.get("/schema")
+async def get_schema(context: ContextOf) -> Response:
+    """The JSON Schema of a definition, for editors."""
+    return answer(await context.in_thread(definition_schema))
+
+
+@router.post("/validate")
+async def validate(context: ContextOf, request: Request) -> Response:
+    """Everything that is wrong with a definition, and whether it can be run; makes nothing."""
+    body = await request.body()
+
+    def check() -> dict[str, Any]:
+        data, problems = parse_json(body)
+        definition = None
+        if not problems:
+            definition, problems = check_definition(data)
+        reasons = [] if definition is None else unrunnable(definition)
+        return {
+            "valid": definition is not None,
+            "runs": definition is not None and not reasons,
+            "problems": [msgspec.to_builtins(each) for each in (*problems, *reasons)],
+        }
+
+    return answer(await context.in_thread(check))
 
 
 @router.get("/runtimes/{reference}/snapshots")
