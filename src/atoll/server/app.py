@@ -31,6 +31,7 @@ from atoll.server.routes import (
 from atoll.server.routes import (
     runtimes as runtime_routes,
 )
+from atoll.server.runtime_metrics import RuntimeCollector
 from atoll.server.settings import ServerSettings
 
 __all__ = ["create_app"]
@@ -68,6 +69,8 @@ def create_app(
         raise UsageError("two modules have one name", hint="serve them from two processes")
     chosen = settings or ServerSettings()
     metrics = Metrics(by_name)
+    if runtimes is not None:
+        metrics.add(RuntimeCollector(runtimes))
     application = FastAPI(
         title="Atoll",
         version=atoll.__version__,

@@ -175,9 +175,14 @@ def test_definitions_are_shown_as_they_were_given(client, definition):
 def test_the_module_of_a_runtime_is_served_for_reading(client, definition):
     """Status, metrics and PStates by inheritance; its intake is nobody's to write to."""
     client.post("/api/runtimes", json=definition)
+    client.patch("/api/runtimes/runtime1", json={"status": "start"})
+    client.post("/api/runtimes/runtime1/actors/low/shunt", json={"v": 1})
+    told = 'atoll_runtime_events_total{actor="low",copy="1",runtime="coral-runtime1"'
+    assert told in client.get("/metrics").text
     module = client.get("/api/runtimes/runtime1").json()["module"]
     assert module in client.get("/v1/status").json()["modules"]
-    assert module in client.get("/metrics").text
+    scraped = client.get("/metrics").text
+    assert module in scraped
     url = f"/v1/modules/{module}/depots/intake/records"
     assert client.post(url, json={"kind": "drop"}).status_code == 400
     client.delete("/api/runtimes/runtime1")

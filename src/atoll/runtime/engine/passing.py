@@ -172,7 +172,10 @@ class Passing:
         numbers = np.arange(count, dtype=np.int64) + instances.turn
         at = wave.origins[int(events.places[0])].at if count else 0
         given = BatchGiven(instances.identities[0], numbers, at)
-        result = actor.kind.batch(actor.declared.params, events.batch, given)
+        try:
+            result = actor.kind.batch(actor.declared.params, events.batch, given)
+        except Exception:  # noqa: BLE001 - one by one it is found which event it was
+            return False
         if result is None or not result.events.num_columns:
             return False
         instances.turn += count

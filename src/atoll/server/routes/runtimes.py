@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from atoll.errors import ConflictError, NotFoundError, UsageError
 from atoll.runtime.definition.read import check_definition, parse_definition, unrunnable
 from atoll.runtime.definition.schema import definition_schema
+from atoll.runtime.engine.intake import COPIES_MAX
 from atoll.runtime.limits import parse_json
 from atoll.runtime.service.registry import Registered
 from atoll.runtime.service.runtimes import Runtimes
@@ -59,7 +60,7 @@ class Copies(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    copies: int = Field(ge=1, le=256)
+    copies: int = Field(ge=1, le=COPIES_MAX, strict=True)
 
 
 class Patch(BaseModel):
