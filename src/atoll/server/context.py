@@ -11,7 +11,8 @@ import anyio
 import anyio.to_thread
 from fastapi import Depends, Path, Request, Response
 
-from atoll.errors import NotFoundError, UsageError
+from atoll.errors import AtollError, NotFoundError, UsageError
+from atoll.runtime.service.registry import Registered
 from atoll.runtime.service.runtimes import Runtimes
 from atoll.server.metrics import Metrics
 from atoll.server.ports import AppPort, Deployer
@@ -110,6 +111,10 @@ class Context:
                 hint=f"running: {', '.join(sorted(self.apps)) or 'none'}",
                 module=module,
             ) from None
+
+    def failure_of(self, runtime: Registered) -> AtollError | None:
+        """Why a runtime does not run here as it should; None when it does."""
+        return None if self.runtimes is None else self.runtimes.failure(runtime)
 
     def deployer(self, module: str) -> Deployer:
         """What deploys a module again.

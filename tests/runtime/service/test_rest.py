@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from atoll.errors import ConflictError
+
 JSON_LINES = {"content-type": "application/x-ndjson"}
 
 
@@ -35,6 +37,25 @@ def test_case_29_the_life_of_a_runtime(client, definition):
     results = client.delete("/api/runtimes").json()["results"]
     assert results == [{"coral-runtime2": True}, {"coral-other": True}]
     assert client.get("/api/runtimes").json() == []
+
+
+def test_case_30_with_any_credentials_or_none_everybody_is_let_in(client):
+    """As in Coral's mode accept-all: nobody is asked who they are yet."""
+    for auth in (None, ("nobody", "wrong"), ("", "")):
+        assert client.get("/api/runtimes", auth=auth).status_code == 200
+
+
+def test_a_runtime_that_is_not_here_makes_the_service_unhealthy(client, runtimes, definition):
+    """Its failure is told where one looks, and by the runtime itself."""
+    client.post("/api/runtimes", json=definition)
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/readyz").status_code == 200
+    runtime = runtimes.find("runtime1")[0]
+    runtimes._here[runtime.id].failure = ConflictError("it cannot be", hint="none")
+    assert client.get("/healthz").json()["modules"][runtime.module]["detail"] == "it cannot be"
+    assert client.get("/readyz").status_code == 503
+    assert client.get("/api/runtimes/runtime1").json()["error"]["message"] == "it cannot be"
+    assert client.get("/api/runtimes/runtime1/stats").status_code == 409
 
 
 def test_owners_are_recorded_and_tell_runtimes_of_one_name_apart(client, definition):

@@ -15,7 +15,7 @@ from atoll.runtime.events import text_of
 
 __all__ = ["Instances", "state_in_offer"]
 
-_TICKS_MAX = 1_000
+_TICKS_MAX = 10
 """So many ticks of one instance in a row; the rest in the next microbatch."""
 
 

@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 from contextlib import closing
+from functools import lru_cache
 from typing import Any
 
 import httpx
@@ -23,8 +24,7 @@ __all__ = ["BYTES_MAX", "Transient", "perform_http", "perform_sql"]
 BYTES_MAX = 10 << 20
 _SECONDS_MAX = 10.0
 _REDIRECTS = {301, 302, 303, 307, 308}
-_OURS = {"too many requests": 429}
-_SERVER_ERROR = 500
+_TOO_MANY, _SERVER_ERROR = 429, 500
 _ROWS_MAX = 10_000
 _NAMED = re.compile(
     r"(?P<skip>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|::)|:(?P<name>[A-Za-z_]\w*)",
@@ -123,7 +123,7 @@ def _read(response: httpx.Response) -> dict[str, Any]:
         data += chunk
         if len(data) > BYTES_MAX:
             return {"error": f"the answer is longer than {BYTES_MAX} bytes"}
-    if response.status_code >= _SERVER_ERROR or response.status_code in _OURS.values():
+    if response.status_code >= _SERVER_ERROR or response.status_code == _TOO_MANY:
         raise Transient(f"{response.status_code} {response.reason_phrase}")
     return {
         "status": response.status_code,
@@ -133,6 +133,7 @@ def _read(response: httpx.Response) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=1)
 def _verified() -> ssl.SSLContext:
     return ssl.create_default_context()
 
