@@ -9,8 +9,10 @@ from fastapi import FastAPI
 
 import atoll
 from atoll.errors import UsageError
+from atoll.runtime.service.following import FollowedRuntimes
 from atoll.runtime.service.runtimes import Runtimes
 from atoll.server.context import Context, Served
+from atoll.server.forwarding import Forwarding
 from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
 from atoll.server.ports import AppPort, Deployer
@@ -48,7 +50,7 @@ def create_app(
     *apps: AppPort,
     settings: ServerSettings | None = None,
     deployers: Mapping[str, Deployer] | None = None,
-    runtimes: Runtimes | None = None,
+    runtimes: Runtimes | FollowedRuntimes | None = None,
 ) -> FastAPI:
     """The service over the given deployed modules.
 
@@ -58,7 +60,7 @@ def create_app(
         *apps: The modules.
         settings: How to serve them.
         deployers: For each module that clients may have deployed again what does it.
-        runtimes: The runtimes to serve.
+        runtimes: The runtimes to serve; changes of those that are followed are passed on.
 
     Raises:
         UsageError: When two modules have one name.
@@ -107,6 +109,8 @@ def create_app(
         runtime_actors,
     ):
         application.include_router(part.router)
+    if isinstance(runtimes, FollowedRuntimes):
+        application.add_middleware(Forwarding, owner=runtimes.owner)
     application.add_middleware(RequestMetrics, metrics=metrics)
     application.add_middleware(Guard, settings=chosen)  # added last, so it sees requests first
     return application

@@ -12,6 +12,7 @@ import anyio.to_thread
 from fastapi import Depends, Path, Request, Response
 
 from atoll.errors import AtollError, NotFoundError, UsageError
+from atoll.runtime.service.following import FollowedRuntimes
 from atoll.runtime.service.registry import Registered
 from atoll.runtime.service.runtimes import Runtimes
 from atoll.server.metrics import Metrics
@@ -44,7 +45,7 @@ class Served(Mapping[str, AppPort]):
         self,
         apps: Mapping[str, AppPort],
         deployers: Mapping[str, Deployer],
-        runtimes: Runtimes | None = None,
+        runtimes: Runtimes | FollowedRuntimes | None = None,
     ) -> None:
         """Look each time."""
         self._apps = apps
@@ -92,7 +93,7 @@ class Context:
     """Threads that wait until records are processed."""
     subscriptions: set[SubscriptionPort] = field(default_factory=set)
     """Those that are open."""
-    runtimes: Runtimes | None = None
+    runtimes: Runtimes | FollowedRuntimes | None = None
     """The runtimes of the root, where they are served."""
     deployers: Mapping[str, Deployer] = field(default_factory=dict)
     """For each module that can be deployed again what does it."""

@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from atoll.errors import AtollError
 from atoll.logs import get_logger
+from atoll.runtime.service.following import FollowedRuntimes
 from atoll.runtime.service.registry import Registered
 from atoll.runtime.service.runtimes import Runtimes
 
@@ -30,7 +31,7 @@ _log = get_logger(__name__)
 class RuntimeCollector(Collector):
     """Asks the runtimes what they did at each scrape."""
 
-    def __init__(self, runtimes: Runtimes) -> None:
+    def __init__(self, runtimes: Runtimes | FollowedRuntimes) -> None:
         """Ask nothing yet."""
         self._runtimes = runtimes
 
@@ -70,7 +71,7 @@ class RuntimeCollector(Collector):
         waiting: GaugeMetricFamily,
     ) -> None:
         name = runtime.unique_name
-        for copy, actors in self._runtimes.running(runtime).counters().items():
+        for copy, actors in self._runtimes.seen(runtime).counters().items():
             for actor, counts in actors.items():
                 for statistic, count in counts.items():
                     events.add_metric((name, str(copy), actor, statistic), count)

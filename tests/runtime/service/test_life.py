@@ -6,7 +6,7 @@ import pytest
 
 from atoll.cluster.local import LocalCluster
 from atoll.errors import ConflictError, NotFoundError
-from atoll.runtime.service import runtimes as life
+from atoll.runtime.service import known
 from atoll.runtime.service.registry import Change
 from atoll.runtime.service.runtimes import Runtimes
 
@@ -128,8 +128,8 @@ def test_one_that_cannot_be_brought_back_says_why_and_the_others_run(
             raise ConflictError("this version knows it no more", hint="none")
         return reads(given)
 
-    reads = life.read_definition
-    monkeypatch.setattr(life, "read_definition", fails)
+    reads = known.read_definition
+    monkeypatch.setattr(known, "read_definition", fails)
     with LocalCluster(tmp_path, engine="inline") as cluster:
         runtimes = opened(cluster)
         found = runtimes.find("a")[0]

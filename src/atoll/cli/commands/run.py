@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from atoll.cluster.stopped import StoppedModule
     from atoll.errors import FencedError
     from atoll.module import Module
+    from atoll.runtime.service.following import FollowedRuntimes
     from atoll.runtime.service.runtimes import Runtimes
     from atoll.server.serve import ServingAddress
 
@@ -92,6 +93,13 @@ def run(
             show_default=False,
         ),
     ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="Show the runtimes that another process runs on ROOT, and pass changes on to it.",
+        ),
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every event.")] = False,
 ) -> None:
     """Deploy a module, run its topologies and serve its depots and PStates over HTTP.
@@ -110,7 +118,7 @@ def run(
     with bind(host, port) as listener, stopping() as stop:
         cluster = _cluster(root, parallelism, master, _settings(conf or [], master), engine)
         from atoll.cli.redeploy import Redeployer
-        from atoll.runtime.service.outside import read_outside
+        from atoll.runtime.service.following import announce
         from atoll.runtime.service.runtimes import Runtimes
         from atoll.server import ServerSettings, create_app, serve
         from atoll.spark.shutdown import ending_spark
@@ -120,8 +128,7 @@ def run(
             if uncordon and module is not None:
                 _uncordon(cluster, module.name)
             apps = [] if module is None else [cluster.deploy(module)]
-            runtimes = Runtimes(cluster, outside=read_outside(outside) if outside else None)
-            runtimes.open()
+            runtimes = _runtimes(cluster, outside, follow=follow)
             names = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
             service = create_app(
                 *apps,
@@ -131,17 +138,35 @@ def run(
             )
             with serve(service, listener, note) as address:
                 stop.listen()
+                if isinstance(runtimes, Runtimes):
+                    announce(cluster.root, address.url)
                 if not stop.event.is_set():
                     _greet(module, runtimes, root, address)
                     for app in apps:
                         say_paused(app.name, app.status(), address.url)
                 stop.event.wait()
                 fenced = _fenced(cluster)
-            runtimes.close()
+            if isinstance(runtimes, Runtimes):
+                runtimes.close()
     if fenced is not None:
         note(f"stopped: {fenced.message}")
         raise typer.Exit(_FENCED)
     note("stopped")
+
+
+def _runtimes(
+    cluster: Cluster, outside: Path | None, *, follow: bool
+) -> Runtimes | FollowedRuntimes:
+    """The runtimes of the root: run here, or by another process."""
+    from atoll.runtime.service.following import FollowedRuntimes
+    from atoll.runtime.service.outside import read_outside
+    from atoll.runtime.service.runtimes import Runtimes
+
+    if follow:
+        return FollowedRuntimes(cluster.root)
+    found = Runtimes(cluster, outside=read_outside(outside) if outside else None)
+    found.open()
+    return found
 
 
 def _fenced(cluster: Cluster) -> FencedError | None:
@@ -222,7 +247,12 @@ def _settings(given: list[str], master: str | None) -> dict[str, str]:
     return settings
 
 
-def _greet(module: Module | None, runtimes: Runtimes, root: Path, address: ServingAddress) -> None:
+def _greet(
+    module: Module | None,
+    runtimes: Runtimes | FollowedRuntimes,
+    root: Path,
+    address: ServingAddress,
+) -> None:
     """Say where it is and what can be done; the address alone goes to stdout, for scripts."""
     url = address.url
     note(f"{'the service' if module is None else module.name} runs at {url}, kept in {root}")

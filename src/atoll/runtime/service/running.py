@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,8 +27,9 @@ from atoll.runtime.service.registry import Registered
 
 if TYPE_CHECKING:
     from atoll.cluster.app import App
+    from atoll.views.readable import ReadablePState
 
-__all__ = ["BACKLOG_MAX", "RunningRuntime", "Sent"]
+__all__ = ["BACKLOG_MAX", "RunningRuntime", "SeenRuntime", "Sent"]
 
 BACKLOG_MAX = 1_000_000
 """So many accepted events may wait; more are refused until some have been processed."""
@@ -50,7 +51,41 @@ class Sent(msgspec.Struct, frozen=True):
     end: int
 
 
-class RunningRuntime:
+class SeenRuntime:
+    """A runtime as its commits show it, wherever it runs.
+
+    Args:
+        registered: What the registry says of it.
+        program: What its copies run.
+        states: Gives a PState of its module, as of the last commit.
+    """
+
+    def __init__(
+        self,
+        registered: Registered,
+        program: RuntimeProgram,
+        states: Callable[[str], ReadablePState],
+    ) -> None:
+        """Nothing is read."""
+        self.registered = registered
+        self.program = program
+        self.pstate = states
+
+    def counters(self) -> dict[int, dict[str, dict[str, int]]]:
+        """By copy, actor and statistic how often something has happened, as of the last commit."""
+        found: Mapping[int, Any] = self.pstate("statistics").get() or {}
+        return {
+            copy: {actor: dict(counts) for actor, counts in actors.items()}
+            for copy, actors in found.items()
+        }
+
+    def kept(self, copy: int, actor: str) -> dict[int, dict[str, str]]:
+        """What is stored of an actor in a copy: by instance and group."""
+        found = self.pstate("states").get(copy, actor)
+        return {instance: dict(groups) for instance, groups in (found or {}).items()}
+
+
+class RunningRuntime(SeenRuntime):
     """A runtime whose module is deployed here.
 
     Args:
@@ -61,8 +96,7 @@ class RunningRuntime:
 
     def __init__(self, registered: Registered, program: RuntimeProgram, app: App) -> None:
         """Nothing is sent."""
-        self.registered = registered
-        self.program = program
+        super().__init__(registered, program, app.pstate)
         self.app = app
         # No two records of a runtime share a turn: a later life's are all higher.
         self._turns = itertools.count(app.epoch.number << _EPOCH_BITS)
@@ -159,21 +193,6 @@ class RunningRuntime:
     def wait_all(self, timeout_seconds: float = 60.0) -> None:
         """Wait until everything accepted so far is processed."""
         self.app.wait_committed(INTAKE, timeout_seconds=timeout_seconds)
-
-    # -- what can be seen -------------------------------------------------------------------------
-
-    def counters(self) -> dict[int, dict[str, dict[str, int]]]:
-        """By copy, actor and statistic how often something has happened, as of the last commit."""
-        found: Mapping[int, Any] = self.app.pstate("statistics").get() or {}
-        return {
-            copy: {actor: dict(counts) for actor, counts in actors.items()}
-            for copy, actors in found.items()
-        }
-
-    def kept(self, copy: int, actor: str) -> dict[int, dict[str, str]]:
-        """What is stored of an actor in a copy: by instance and group."""
-        found = self.app.pstate("states").get(copy, actor)
-        return {instance: dict(groups) for instance, groups in (found or {}).items()}
 
     # Inside ---------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,11 +27,11 @@ from atoll.logs import get_logger
 from atoll.runtime.definition.read import read_definition, unrunnable
 from atoll.runtime.engine.compile import TOPOLOGY, module_of
 from atoll.runtime.engine.intake import COPIES_MAX
-from atoll.runtime.engine.program import RuntimeProgram, program_of
 from atoll.runtime.service.effects import EffectWorker
+from atoll.runtime.service.known import OWNER, Known
 from atoll.runtime.service.outside import Outside
 from atoll.runtime.service.registry import Change, Registered, Registry, free_name
-from atoll.runtime.service.running import RunningRuntime
+from atoll.runtime.service.running import RunningRuntime, SeenRuntime
 from atoll.runtime.snapshots.worker import SnapshotWorker, snapshots_shown
 from atoll.storage.local import LocalStore
 
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from atoll.cluster.app import App
 
 __all__ = ["OWNER", "Fate", "Runtimes"]
-
-OWNER = "coral"
-"""Who owns what is made by somebody who did not say who it is: Coral's user of accept-all."""
 
 Fate = Literal["keep", "drop"]
 """What becomes of the state of copies that go."""
@@ -68,7 +65,7 @@ class _Here:
             self.effects.close()
 
 
-class Runtimes:
+class Runtimes(Known):
     """The runtimes of a root. Safe from many threads; one change at a time.
 
     Args:
@@ -87,7 +84,7 @@ class Runtimes:
         self.outside = outside or Outside()
         self._worker = worker
         self.cluster = cluster
-        self.registry = Registry(LocalStore(cluster.root))
+        super().__init__(Registry(LocalStore(cluster.root)))
         self._here: dict[str, _Here] = {}
         self._lock = threading.RLock()
 
@@ -106,37 +103,9 @@ class Runtimes:
                     )
                     self._here[each.id] = _Here(failure=error)
 
-    # -- who there is -----------------------------------------------------------------------------
-
-    def __iter__(self) -> Iterator[Registered]:
-        """Those that are not deleted, oldest first."""
-        return iter([each for each in self.registry.all().values() if each.status != "deleted"])
-
-    def find(self, reference: str) -> tuple[Registered, int | None]:
-        """The runtime that a reference names, and the copy where it names one.
-
-        Args:
-            reference: A name, ``<owner>-<name>`` or an id; with ``.<i>`` behind it, copy i.
-
-        Raises:
-            NotFoundError: When there is none, or it was deleted.
-            ConflictError: When it is the name of several owners' runtimes.
-        """
-        for name, copy in _readings(reference):
-            exact = [each for each in self if name in (each.id, each.unique_name)]
-            meant = exact or [each for each in self if each.name == name]
-            if len(meant) > 1:
-                raise ConflictError(
-                    f"several owners have a runtime {name[:100]!r}",
-                    hint="say which: " + ", ".join(each.unique_name for each in meant),
-                )
-            if meant:
-                return meant[0], _checked_copy(meant[0], copy)
-        names = ", ".join(each.unique_name for each in self)
-        raise NotFoundError(
-            f"there is no runtime {reference[:100]!r}",
-            hint=f"there are: {names}" if names else "make one: POST /api/runtimes",
-        )
+    def seen(self, runtime: Registered) -> SeenRuntime:
+        """A runtime as its commits show it: as it runs here."""
+        return self.running(runtime)
 
     def running(self, runtime: Registered) -> RunningRuntime:
         """A runtime as its module runs here.
@@ -213,7 +182,7 @@ class Runtimes:
         Raises:
             ConflictError: When it runs, or has an actor that this version cannot run.
         """
-        program = self._program(runtime)
+        program = self.program(runtime)
         reasons = unrunnable(program.definition)
         if reasons:
             raise ConflictError(
@@ -259,7 +228,7 @@ class Runtimes:
             raise DefinitionError(
                 f"a runtime cannot have {copies} copies", hint=f"use 1 to {COPIES_MAX}", problems=[]
             )
-        program = self._program(runtime)
+        program = self.program(runtime)
 
         def decide(known: dict[str, Registered]) -> Change:
             before = _present(known, runtime)
@@ -296,10 +265,6 @@ class Runtimes:
             self._follow(changed)
             return changed
 
-    def _program(self, runtime: Registered) -> RuntimeProgram:
-        definition = read_definition(runtime.definition)
-        return program_of(runtime.unique_name, definition, runtime.copies)
-
     def _follow(self, runtime: Registered) -> None:
         """Do what follows from the last change of a runtime; doing it again changes nothing."""
         if runtime.status == "deleted":
@@ -328,7 +293,7 @@ class Runtimes:
                 known.running.registered = runtime
                 return known.running
             known.end()
-        program = self._program(runtime)
+        program = self.program(runtime)
         module = module_of(runtime.module, runtime.unique_name, program.definition, runtime.copies)
         app = self.cluster.deploy(module)
         if runtime.status == "created":
@@ -375,20 +340,6 @@ def _present(known: dict[str, Registered], runtime: Registered) -> Registered:
     return found
 
 
-def _checked_copy(runtime: Registered, copy: int | None) -> int | None:
-    """The copy, when there is one of that number.
-
-    Raises:
-        NotFoundError: When there is none.
-    """
-    if copy is not None and not 1 <= copy <= runtime.copies:
-        raise NotFoundError(
-            f"runtime {runtime.name!r} has no copy {copy}",
-            hint=f"its copies are 1 to {runtime.copies}",
-        )
-    return copy
-
-
 def _unsaid(runtime: Registered, copies: int, *, moves: bool) -> ConflictError:
     what = "the state of copies that go" if copies < runtime.copies else "state by key"
     because = "; events find another copy by their key then" if moves else ""
@@ -400,14 +351,6 @@ def _unsaid(runtime: Registered, copies: int, *, moves: bool) -> ConflictError:
         copies=runtime.copies,
         wanted=copies,
     )
-
-
-def _readings(reference: str) -> Iterator[tuple[str, int | None]]:
-    """What a reference may mean: a name, or a name and a copy."""
-    yield reference, None
-    name, dot, number = reference.rpartition(".")
-    if dot and number.isascii() and number.isdecimal() and len(number) <= len(str(COPIES_MAX)):
-        yield name, int(number)
 
 
 def _now_ms() -> int:

@@ -14,7 +14,7 @@ from atoll.runtime.engine.instances import state_in_offer
 from atoll.runtime.engine.memory import FAILURE, OFFER, Failure, Kept, Offer, current, group_value
 from atoll.runtime.engine.program import ActorProgram, kind_of_instance
 from atoll.runtime.service.registry import Registered
-from atoll.runtime.service.running import RunningRuntime
+from atoll.runtime.service.running import SeenRuntime
 from atoll.runtime.service.statistics import Statistics
 
 __all__ = [
@@ -63,7 +63,7 @@ def runtime_shown(
     return shown
 
 
-def runtime_stats(running: RunningRuntime, copy: int | None = None) -> dict[str, Any]:
+def runtime_stats(running: SeenRuntime, copy: int | None = None) -> dict[str, Any]:
     """The statistics of a runtime, the sums over its copies; or those of one copy.
 
     What copies counted that are no more counts on.
@@ -85,7 +85,7 @@ def runtime_stats(running: RunningRuntime, copy: int | None = None) -> dict[str,
     return {**told, **total.to_json(), "copies": copies}
 
 
-def actor_shown(running: RunningRuntime, name: str, copy: int | None = None) -> dict[str, Any]:
+def actor_shown(running: SeenRuntime, name: str, copy: int | None = None) -> dict[str, Any]:
     """An actor: its part of the definition, and what its type is."""
     actor = _actor(running, name)
     given = next(each for each in running.registered.definition["actors"] if each["name"] == name)
@@ -103,7 +103,7 @@ def actor_shown(running: RunningRuntime, name: str, copy: int | None = None) -> 
 
 
 def actor_stats(
-    running: RunningRuntime,
+    running: SeenRuntime,
     name: str,
     copy: int | None = None,
     instance: int | None = None,
@@ -149,9 +149,7 @@ def actor_stats(
     return answer
 
 
-def instances_of(
-    running: RunningRuntime, actor: ActorProgram, copy: int
-) -> Iterator[dict[str, Any]]:
+def instances_of(running: SeenRuntime, actor: ActorProgram, copy: int) -> Iterator[dict[str, Any]]:
     """The instances of an actor in a copy and what each shows, those too that had no event yet."""
     if not actor.stateful:
         return
@@ -184,7 +182,7 @@ def _kept(data: str) -> Kept:
     return msgspec.json.decode(data, type=Kept)
 
 
-def _last_failure(running: RunningRuntime, name: str, copy: int) -> dict[str, Any] | None:
+def _last_failure(running: SeenRuntime, name: str, copy: int) -> dict[str, Any] | None:
     data = running.kept(copy, name).get(FAILURE, {}).get("")
     if data is None:
         return None
@@ -192,7 +190,7 @@ def _last_failure(running: RunningRuntime, name: str, copy: int) -> dict[str, An
     return {"copy": copy, "reason": failure.reason, "at": time_text(failure.at)}
 
 
-def _actor(running: RunningRuntime, name: str) -> ActorProgram:
+def _actor(running: SeenRuntime, name: str) -> ActorProgram:
     found = running.program.actors.get(name)
     if found is None:
         raise NotFoundError(

@@ -26,7 +26,7 @@ from atoll.logs import get_logger
 from atoll.runtime.actors.interface import State
 from atoll.runtime.engine.compile import CALCULATOR, EVENTS_LOG, TOPOLOGY
 from atoll.runtime.engine.program import ActorProgram
-from atoll.runtime.service.running import RunningRuntime
+from atoll.runtime.service.running import RunningRuntime, SeenRuntime
 from atoll.runtime.snapshots.computing import (
     Log,
     Part,
@@ -252,12 +252,12 @@ def _settled(future: Future[State], calculate: Callable[[], State]) -> None:
         future.set_exception(error)
 
 
-def snapshots_shown(running: RunningRuntime, worker: SnapshotWorker | None) -> dict[str, Any]:
+def snapshots_shown(running: SeenRuntime, worker: SnapshotWorker | None) -> dict[str, Any]:
     """The batch state calculator of a runtime, step by step, for each actor that has one."""
     found = {}
     attempts = {} if worker is None else worker.attempts()
     for name, actor in running.program.batch.items():
-        state = load(running.app.pstate(CALCULATOR).get(name))
+        state = load(running.pstate(CALCULATOR).get(name))
         instances = present(state)
         counts = {
             "runtime-creation": 1,

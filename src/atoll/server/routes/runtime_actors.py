@@ -19,7 +19,7 @@ from atoll.runtime.limits import check_size, parse_json
 from atoll.runtime.service.showing import actor_shown, actor_stats
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, answer
 from atoll.server.guard import NDJSON, media_type
-from atoll.server.routes.runtimes import RuntimesOf, found, json_wanted
+from atoll.server.routes.runtimes import RuntimesOf, SeenRuntimesOf, found, json_wanted
 
 __all__ = ["router"]
 
@@ -33,13 +33,13 @@ _BODY_BYTES_MAX = 16 << 20
 
 @router.get("/actors/{actor}")
 async def get_actor(
-    context: ContextOf, runtimes: RuntimesOf, reference: str, actor: str
+    context: ContextOf, runtimes: SeenRuntimesOf, reference: str, actor: str
 ) -> Response:
     """An actor: its part of the definition, and what its type is."""
 
     def collect() -> dict[str, Any]:
         runtime, copy = found(runtimes, reference)
-        return actor_shown(runtimes.running(runtime), actor, copy)
+        return actor_shown(runtimes.seen(runtime), actor, copy)
 
     return answer(await context.in_thread(collect))
 
@@ -48,7 +48,7 @@ async def get_actor(
 @router.get("/{actor}/stats")
 async def get_actor_stats(  # each is a parameter of the route
     context: ContextOf,
-    runtimes: RuntimesOf,
+    runtimes: SeenRuntimesOf,
     reference: str,
     actor: str,
     instance: Annotated[int | None, Query(ge=0)] = None,
@@ -58,7 +58,7 @@ async def get_actor_stats(  # each is a parameter of the route
 
     def collect() -> dict[str, Any]:
         runtime, copy = found(runtimes, reference)
-        return actor_stats(runtimes.running(runtime), actor, copy, instance, group)
+        return actor_stats(runtimes.seen(runtime), actor, copy, instance, group)
 
     return answer(await context.in_thread(collect))
 

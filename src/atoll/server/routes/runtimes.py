@@ -20,12 +20,14 @@ from atoll.runtime.definition.read import check_definition, parse_definition, un
 from atoll.runtime.definition.schema import definition_schema
 from atoll.runtime.engine.intake import COPIES_MAX
 from atoll.runtime.limits import parse_json
+from atoll.runtime.service.following import FollowedRuntimes
+from atoll.runtime.service.known import Known
 from atoll.runtime.service.registry import Registered
 from atoll.runtime.service.runtimes import Runtimes
 from atoll.runtime.service.showing import runtime_shown, runtime_stats, time_text
 from atoll.server.context import ContextOf, answer
 
-__all__ = ["RuntimesOf", "found", "json_wanted", "router", "whole"]
+__all__ = ["RuntimesOf", "SeenRuntimesOf", "found", "json_wanted", "router", "whole"]
 
 
 def json_wanted(request: Request) -> None:
@@ -36,11 +38,11 @@ def json_wanted(request: Request) -> None:
         raise HTTPException(406, "every answer is JSON, which the Accept header leaves out")
 
 
-def _runtimes(context: ContextOf) -> Runtimes:
-    """The runtimes of this service.
+def _seen(context: ContextOf) -> Runtimes | FollowedRuntimes:
+    """The runtimes that this service shows.
 
     Raises:
-        NotFoundError: When it serves none.
+        NotFoundError: When it shows none.
     """
     if context.runtimes is None:
         raise NotFoundError(
@@ -49,8 +51,22 @@ def _runtimes(context: ContextOf) -> Runtimes:
     return context.runtimes
 
 
+def _runtimes(context: ContextOf) -> Runtimes:
+    """The runtimes that run in this process; else changes are passed on before they come here.
+
+    Raises:
+        NotFoundError: When none do.
+    """
+    found = _seen(context)
+    assert isinstance(found, Runtimes), "changes are passed on"
+    return found
+
+
+SeenRuntimesOf = Annotated[Runtimes | FollowedRuntimes, Depends(_seen)]
+"""Declares that a route wants to read runtimes."""
+
 RuntimesOf = Annotated[Runtimes, Depends(_runtimes)]
-"""Declares that a route wants the runtimes."""
+"""Declares that a route wants to change runtimes."""
 
 router = APIRouter(prefix="/api", tags=["runtimes"], dependencies=[Depends(json_wanted)])
 
@@ -73,7 +89,7 @@ class Patch(BaseModel):
     state: Literal["keep", "drop"] | None = None
 
 
-def found(runtimes: Runtimes, reference: str) -> tuple[Registered, int | None]:
+def found(runtimes: Known, reference: str) -> tuple[Registered, int | None]:
     """The runtime that a reference names, and the copy where it names one."""
     return runtimes.find(reference)
 
@@ -94,7 +110,7 @@ def whole(runtimes: Runtimes, reference: str) -> Registered:
 
 
 @router.get("/runtimes")
-async def list_runtimes(context: ContextOf, runtimes: RuntimesOf) -> Response:
+async def list_runtimes(context: ContextOf, runtimes: SeenRuntimesOf) -> Response:
     """All runtimes that are not deleted."""
 
     def collect() -> list[dict[str, Any]]:
@@ -134,7 +150,7 @@ async def delete_runtimes(context: ContextOf, runtimes: RuntimesOf) -> Response:
 
 
 @router.get("/runtimes/{reference}")
-async def get_runtime(context: ContextOf, runtimes: RuntimesOf, reference: str) -> Response:
+async def get_runtime(context: ContextOf, runtimes: SeenRuntimesOf, reference: str) -> Response:
     """One runtime, or one of its copies."""
 
     def collect() -> dict[str, Any]:
@@ -181,26 +197,26 @@ async def delete_runtime(context: ContextOf, runtimes: RuntimesOf, reference: st
 
 
 @router.get("/runtimes/{reference}/actors")
-async def get_actors(context: ContextOf, runtimes: RuntimesOf, reference: str) -> Response:
+async def get_actors(context: ContextOf, runtimes: SeenRuntimesOf, reference: str) -> Response:
     """The actors of its definition."""
     runtime, _ = await context.in_thread(found, runtimes, reference)
     return answer({"actors": runtime.definition["actors"]})
 
 
 @router.get("/runtimes/{reference}/links")
-async def get_links(context: ContextOf, runtimes: RuntimesOf, reference: str) -> Response:
+async def get_links(context: ContextOf, runtimes: SeenRuntimesOf, reference: str) -> Response:
     """The links of its definition."""
     runtime, _ = await context.in_thread(found, runtimes, reference)
     return answer({"links": runtime.definition["links"]})
 
 
 @router.get("/runtimes/{reference}/stats")
-async def get_stats(context: ContextOf, runtimes: RuntimesOf, reference: str) -> Response:
+async def get_stats(context: ContextOf, runtimes: SeenRuntimesOf, reference: str) -> Response:
     """What it has done: the sums over its copies, and each copy apart; of a copy its own."""
 
     def collect() -> dict[str, Any]:
         runtime, copy = found(runtimes, reference)
-        told = runtime_stats(runtimes.running(runtime), copy)
+        told = runtime_stats(runtimes.seen(runtime), copy)
         effects = runtimes.effects(runtime) if copy is None else None
         return told if effects is None else {**told, "effects": effects}
 
@@ -234,7 +250,7 @@ async def validate(context: ContextOf, request: Request) -> Response:
 
 
 @router.get("/runtimes/{reference}/snapshots")
-async def get_snapshots(context: ContextOf, runtimes: RuntimesOf, reference: str) -> Response:
+async def get_snapshots(context: ContextOf, runtimes: SeenRuntimesOf, reference: str) -> Response:
     """The batch state calculator: its seven steps for each actor with a batch mode."""
 
     def collect() -> dict[str, Any]:
