@@ -194,3 +194,24 @@ def test_a_stateless_runtime_registers_nothing(started):
     assert runtime.runtimes.snapshots(runtime.runtime)["actors"] == {}
     assert runtime.running.app.depots() == ["intake"]
     assert "calculator" not in runtime.running.app.pstates()
+
+
+def test_two_that_compute_at_once_offer_once(started):
+    """Each finds the question and answers it; the number is stored once, all switch once."""
+    asked = Recorded(hangs=threading.Event())
+    runtime = started(definition(by_count(10), copies=2), worker=asked.worker)
+    second = Recorded()
+    other = second.worker(runtime.running)
+    runtime.send(range(10))
+    until(lambda: asked.asked)
+    other.start()
+    until(lambda: second.asked)
+    asked.hangs.set()
+    runtime.offered(1)
+    runtime.send(range(10))
+    shown = runtime.offered(2)
+    other.close()
+    assert [number for number, _ in asked.asked][:1] == [number for number, _ in second.asked][:1]
+    assert shown["steps"]["snapshot-offer"] == 2
+    assert runtime.running.counters()[1]["meter"]["snapshots"] == 2
+    assert [number for number, _ in runtime.states()] == [2, 2]
