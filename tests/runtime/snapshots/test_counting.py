@@ -52,6 +52,16 @@ def test_windows_by_count_are_of_exactly_so_many_events_and_never_share_one(coun
         counted_events |= events
 
 
+def test_what_is_kept_of_a_long_window_is_a_run_per_instance():
+    """However many microbatches it takes to fill it."""
+    counts = [{"1.0": 1, "2.0": 2}] * 300
+    _, state, _ = fed(counts, EventCount(1_000))
+    assert len(state.runs) == 2
+    assert sum(run.count for run in state.runs) == 900
+    _, state, _ = fed(counts, Duration(1_000_000))
+    assert len(state.runs) == 2
+
+
 @settings(derandomize=True)
 @given(COUNTS, st.integers(2, 30), st.integers(1, 29))
 def test_a_sliding_window_is_of_the_last_so_many_events(counts, size, slide):

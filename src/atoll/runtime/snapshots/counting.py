@@ -141,7 +141,11 @@ def counted(state: Counted, seen_by: Mapping[str, int], at: int, update: Update)
             instances[instance] = seen_by[instance]
             total += more
     state = msgspec.structs.replace(state, instances=instances, runs=runs, total=total)
-    return state if every_ms(update) else _crossed_by_count(state, at, update)
+    if not every_ms(update):
+        state = _crossed_by_count(state, at, update)
+    if isinstance(update, Sliding):
+        return state
+    return msgspec.structs.replace(state, runs=_joined(state.runs))
 
 
 def ticked(state: Counted, now_ms: int, update: Update) -> Counted:
@@ -235,6 +239,23 @@ def _calculation(number: int, at: int, window: list[Run]) -> Calculation:
         ranges[run.instance] = (first, run.first + run.count)
     since = min((run.at for run in window), default=at)
     return Calculation(number, at, since, ranges, _sum(window))
+
+
+def _joined(runs: list[Run]) -> list[Run]:
+    """A run per instance: what waits for a window that begins where the one before ended.
+
+    All of it is in that window, so its order does not matter, and however long the window is,
+    what is kept of it stays small.
+    """
+    found: dict[str, Run] = {}
+    for run in runs:
+        known = found.get(run.instance)
+        if known is None:
+            found[run.instance] = run
+        else:
+            count = run.first + run.count - known.first
+            found[run.instance] = Run(min(known.at, run.at), run.instance, known.first, count)
+    return list(found.values())
 
 
 def _piece(runs: list[Run], start: int, end: int) -> list[Run]:
