@@ -17,13 +17,16 @@ from hypothesis import strategies as st
 
 from atoll.cluster.local import LocalCluster
 from atoll.ddl import parse_ddl
+from atoll.runtime.actors.httpbroadcast import HttpBroadcast
+from atoll.runtime.actors.interface import Result
+from atoll.runtime.actors.stats import Stats
 from atoll.runtime.batches import from_batch
 from atoll.runtime.definition.read import read_definition
 from atoll.runtime.engine import copies
 from atoll.runtime.engine.columns import read_columns
 from atoll.runtime.engine.copies import CopyRun
 from atoll.runtime.engine.intake import INTAKE_DDL, record
-from atoll.runtime.engine.memory import Kept, Memory
+from atoll.runtime.engine.memory import FAILURE, Kept, Memory
 from atoll.runtime.engine.program import kind_of_instance, program_of
 from atoll.runtime.interpreter import Interpreter
 from atoll.runtime.service.runtimes import Runtimes
@@ -222,3 +225,26 @@ def test_columns_hold_what_the_events_say():
     made = [{"a": 1, "b": "é\n"}, {"a": -5, "c": True}, {"b": "", "d": 0.5}]
     batch = read_columns(pa.array([msgspec.json.encode(each).decode() for each in made]))
     assert from_batch(batch) == made
+
+
+def test_what_json_cannot_say_fails_the_actor_that_gave_it_and_nothing_else(monkeypatch):
+    """A type's defect: an object as state, another in an event; the copy goes on."""
+    logged = {"outgoing": True}
+    definition = read_definition(
+        {
+            "name": "r",
+            "actors": [
+                {"name": "a", "type": "httpbroadcast", "log": logged},
+                {"name": "s", "type": "stats", "params": {"field": "x"}},
+            ],
+            "links": [{"from": "a", "to": "s"}],
+        }
+    )
+    monkeypatch.setattr(Stats, "trigger", lambda *_: Result({"count": object()}))
+    monkeypatch.setattr(HttpBroadcast, "trigger", lambda *_: Result(None, ({"x": object()},)))
+    program = program_of("r", definition, 1)
+    left, stored = run_copy(program, [("a", {"x": 1})], 0)
+    assert left == []
+    assert stored[1]["a"]["failure"] == stored[1]["s"]["failure"] == 1
+    assert "cannot be kept" in stored[0]["s"][FAILURE][""]
+    assert "" not in stored[0]["s"][0]

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from atoll.runtime.engine.columns import ROWS_LEAST, Columns, read_columns
 from atoll.runtime.engine.intake import COPIES_MAX, FOR_ALL, FOR_GONE
 from atoll.runtime.engine.leaving import Leaving
-from atoll.runtime.engine.memory import Life, Memory, Offer
+from atoll.runtime.engine.memory import Failure, Life, Memory, Offer
 from atoll.runtime.engine.packing import unpacked
 from atoll.runtime.engine.passing import Arrivals, Origin, Passing, Wave
 from atoll.runtime.engine.program import RuntimeProgram, program_of
@@ -144,8 +144,12 @@ class CopyRun:
                 if instances.actor.timed:
                     for due in set(instances.due()):
                         timers.at(due)
+        left = list(self.leaving.taken())
+        for actor, reason in self.leaving.unwritable:
+            self.memory.count(actor, "failure", 1)
+            self.memory.fail(actor, Failure(reason, 0))
         self.memory.write()
-        return iter(list(self.leaving.taken()))
+        return iter(left)
 
     def _control(self, kind: str, actor: str, at: int, body: Any) -> None:
         """Take a record that all copies take."""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from atoll.runtime.actors.interface import Effect, Event
+from atoll.runtime.engine.memory import UNWRITABLE
 
 __all__ = ["LEAVING_DDL", "Leaving"]
 
@@ -32,6 +33,8 @@ class Leaving:
         """Nothing leaves."""
         self.copy = copy
         self.rows: list[dict[str, Any]] = []
+        self.unwritable: list[tuple[str, str]] = []
+        """By actor why something that it gave could not leave: JSON cannot say it."""
         self._counts: dict[str, tuple[int, dict[str, int]]] = {}
 
     def log(  # a row's columns
@@ -73,6 +76,11 @@ class Leaving:
     def _row(  # noqa: PLR0913  # a row's columns
         self, kind: str, actor: str, instance: int, number: int, at: int, key: str, body: Any
     ) -> None:
+        try:
+            data = _encode(body).decode()
+        except UNWRITABLE as error:
+            self.unwritable.append((actor, f"what it gave cannot be written: {error}"[:500]))
+            return
         self.rows.append(
             {
                 "kind": kind,
@@ -82,6 +90,6 @@ class Leaving:
                 "number": number,
                 "at": at,
                 "key": key,
-                "body": _encode(body).decode(),
+                "body": data,
             }
         )

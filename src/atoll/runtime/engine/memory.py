@@ -27,6 +27,7 @@ __all__ = [
     "FAILURE",
     "LIFE",
     "OFFER",
+    "UNWRITABLE",
     "Failure",
     "Kept",
     "Life",
@@ -44,7 +45,11 @@ whether the runtime was started."""
 ANSWER_MS = 60_000
 """So long the answer to a shunt is kept at least."""
 
+UNWRITABLE = (TypeError, ValueError, OverflowError, RecursionError)
+"""What the encoder raises of a value that JSON cannot say."""
+
 _encode = msgspec.json.encode
+_NOTHING: dict[str, Any] = {"emitted": [], "effects": [], "state": None}
 
 
 class Kept(msgspec.Struct, omit_defaults=True):
@@ -240,12 +245,23 @@ class Memory:
         """Answer a shunt; answers that nobody waits for any more go."""
         for old in list(self._answers.range_keys(end=f"{now_ms - ANSWER_MS:015d}")):  # type: ignore[attr-defined]
             del self._answers[old]
-        self._answers[name] = _encode(answer).decode()
+        try:
+            data = _encode(answer)
+        except UNWRITABLE as error:
+            data = _encode({**answer, "success": False, "reason": str(error), **_NOTHING})
+        self._answers[name] = data.decode()
 
     def write(self) -> None:
         """Write back what has changed, once, at the end of the call."""
         for (actor, instance, key), kept in self._changed.items():
-            self._states[actor][instance][key] = _encode(kept).decode()
+            try:
+                data = _encode(kept).decode()
+            except UNWRITABLE as error:  # a type's defect: what was kept before stays
+                self.count(actor, "failure", 1)
+                reason = f"its state cannot be kept: {type(error).__name__}: {error}"[:500]
+                self.fail(actor, Failure(reason, 0))
+                continue
+            self._states[actor][instance][key] = data
         for actor, failure in self._failures.items():
             self._states[actor][FAILURE][""] = _encode(failure).decode()
         for (actor, statistic), more in self._counts.items():

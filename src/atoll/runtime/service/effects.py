@@ -30,6 +30,7 @@ from atoll.errors import AtollError, FencedError
 from atoll.logs import get_logger
 from atoll.runtime.actors.interface import Effect
 from atoll.runtime.engine.compile import EFFECTS
+from atoll.runtime.limits import check_size
 from atoll.runtime.service.outside import Outside
 from atoll.runtime.service.performing import Transient, perform_http, perform_sql
 from atoll.runtime.service.running import RunningRuntime
@@ -173,7 +174,16 @@ class EffectWorker:
             _count(progress.done, kind)
         actor = self._running.program.actors[row["actor"]]
         made = Effect(kind, request, row["key"])
-        events = actor.kind.answered(actor.declared.params, made, outcome)
+        try:
+            events = actor.kind.answered(actor.declared.params, made, outcome)
+            wrong = [problem.what for each in events for problem in check_size(each)]
+        except Exception as error:  # noqa: BLE001 - a type's defect, or an answer that means ill
+            events, wrong = (), [f"{type(error).__name__}: {error}"]
+        if wrong:
+            _count(progress.failed, "answer")
+            progress.error = f"{row['actor']}: an answer is no event: {wrong[0]}"[:500]
+            _log.warning("an answer is no event", actor=row["actor"], error=wrong[0])
+            return
         self._running.answered(row["actor"], events, offset, row["copy"])
 
     def _tried(self, action: Callable[[], dict[str, Any]]) -> dict[str, Any]:
