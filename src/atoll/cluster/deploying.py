@@ -96,6 +96,15 @@ class Deploying:
         self._tell(app)
         return app
 
+    def remove(self, name: str) -> None:
+        """End a module for good, if it runs."""
+        with self.lock:
+            app = self.apps.pop(name, None)
+            self.stopped.pop(name, None)
+            self._standing.pop(name, None)
+            if app is not None:
+                app.close()
+
     def at_rest(self, name: str, info: ClusterInfo, since: int | None = None) -> RestingCluster:
         """The workers of a module that does not run; ``since`` when it last ran here."""
         places = self._lives().places

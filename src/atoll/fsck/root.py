@@ -46,6 +46,8 @@ def check_root(root: Path | str, *, stores: bool = False) -> Report:
         )
     report = Report()
     _check_identity(store, report)
+    cost = "which runtimes there are is not known, so none is brought back"
+    _check_sequence(store, "meta/runtimes", cost, report)
     for module in modules:
         _check_module(store, module, report, stores=stores)
     for path in sorted(root.rglob(_TEMPORARY)):
@@ -69,6 +71,8 @@ def _check_module(store: LocalStore, module: str, report: Report, *, stores: boo
     _check_sequence(store, f"{module}/deployments", "an older declaration is lost", report)
     _check_sequence(store, f"{module}/cluster", "what ran where is not known", report)
     _check_sequence(store, f"{module}/options", "the options set are not known", report)
+    cost = "how far a runtime's effects are is not known, so they do not go on"
+    _check_sequence(store, f"{module}/effects", cost, report)
     for folder in sorted((store.root / module / "depots").glob("*")):
         for damage in verify_depot(folder):
             name = Path(damage.file)
