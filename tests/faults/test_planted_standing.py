@@ -18,6 +18,7 @@ from standing_fakes import (
     LONG,
     SECRET,
     Staff,
+    as_one,
     come,
     listening,
     right,
@@ -25,10 +26,9 @@ from standing_fakes import (
 )
 
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.outcome import Manifest
 from atoll.spark.standing import jobs, wire
 from atoll.spark.standing.jobs import StandingJob
-from atoll.spark.standing.messages import Reply
+from atoll.spark.standing.messages import Reply, Result
 from atoll.spark.standing.post import Post
 from atoll.spark.standing.turn import Turn
 from atoll.spark.standing.wire import ImpostorError, Wire
@@ -63,7 +63,7 @@ def by_stale_tasks(staff):
     job = staff.job({0: post})
 
     def stale(request, task):
-        return Reply(request.number, ATTEMPT, manifest=Manifest("stale", request.part))
+        return as_one(request, token="stale")
 
     for generation in (0, 1):
         with contextlib.suppress(AssertionError):
@@ -77,10 +77,10 @@ def by_late_replies(staff):
     earlier = (*ATTEMPT[:2], ATTEMPT[2] - 1, ATTEMPT[3])
 
     def late(request, task):
-        return Reply(request.number, earlier, manifest=Manifest("late", request.part))
+        return as_one(request, attempt=earlier)
 
     def later(request, task):
-        return Reply(request.number - 1, ATTEMPT, manifest=Manifest("late", request.part))
+        return as_one(request, number=request.number - 1)
 
     for number, answer in enumerate((late, later)):
         post = staff.man(number, answer)
@@ -117,7 +117,7 @@ def by_exchanged_units(staff):
 
 
 def _of_the_other(request, task):
-    return Reply(request.number, ATTEMPT, manifest=Manifest("other", 1 - request.part))
+    return as_one(request, unit=lambda part: 1 - part)
 
 
 def by_two_at_once(staff):
@@ -144,9 +144,16 @@ def by_two_at_once(staff):
 
 def by_silence(staff):
     """An actor answers without a manifest: what it was to write is not there."""
-    post = staff.man(0, lambda request, _: Reply(request.number, ATTEMPT))
+    post = staff.man(0, lambda request, _: as_one(request, results=[Result(0)]))
     with pytest.raises(AttemptError):
         staff.job({0: post}).direct()
+
+
+def by_forgetfulness(staff):
+    """A post of two units answers for one of them alone."""
+    post = staff.man(0, lambda request, _: as_one(request, results=right(request).results[:1]))
+    with pytest.raises(AttemptError):
+        staff.job({0: post, 1: post}).direct()
 
 
 def by_half_a_message(staff):
@@ -178,9 +185,14 @@ def _letting_in(post, about, connection):
 
 def _unlooked(job, round_, blobs, work):
     """Each manifest counts for whichever unit it names."""
-    units = sorted(job.program.units)
-    asked = [(job.posts[unit], job._request(work, unit, blobs.get(unit, []))) for unit in units]
-    return [reply.manifest for reply in round_.replies(asked)]
+    units = {unit: job.posts[unit] for unit in sorted(job.program.units)}
+    return [each.manifest for each in job._results(round_, work, units, blobs)]
+
+
+def _uncounted(job, round_, work, parts, blobs):
+    """Whatever a post tells of is all that it was asked for."""
+    asked = jobs._asked(work, job.shipped, job.pickled, parts, blobs)
+    return [each for reply in round_.replies(asked).values() for each in reply.results]
 
 
 def _forgetting(post, connection, *, wait):
@@ -222,6 +234,7 @@ PLANTED = {
     },
     by_two_at_once: {"everybody has the turn": _everybody},
     by_silence: {"no manifest passes for one": _set(StandingJob, "_manifests", _unlooked)},
+    by_forgetfulness: {"parts are not compared": _set(StandingJob, "_results", _uncounted)},
     by_half_a_message: {"half a message is forgotten": _set(Post, "kill", Post.drop)},
 }
 DEFECTS = [

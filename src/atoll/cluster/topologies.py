@@ -69,9 +69,9 @@ class RunningTopology:
         """Go back to the state as it was after an earlier microbatch; returns when readers see it.
 
         The running microbatch ends first. Then all later ones are abandoned, the topology is
-        paused, and once resumed it reads their records again. It can go back as far as the option
-        ``pstate.history.microbatches`` says; to the last microbatch itself, which drops a
-        microbatch that keeps failing before it committed.
+        paused, and once resumed it reads their records again. It can go back as far as the options
+        ``pstate.history.microbatches`` and ``pstate.history.seconds`` say; to the last microbatch
+        itself, which drops a microbatch that keeps failing before it committed.
 
         Args:
             to_microbatch: The last microbatch that stays.

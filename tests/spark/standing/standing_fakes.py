@@ -19,7 +19,7 @@ from atoll.microbatch.outcome import Manifest
 from atoll.spark.limit import JobLimit
 from atoll.spark.shipping import Shipped
 from atoll.spark.standing.jobs import StandingJob
-from atoll.spark.standing.messages import Hello, Reply, Request, Work
+from atoll.spark.standing.messages import Hello, Reply, Request, Result, Work
 from atoll.spark.standing.post import Post
 from atoll.spark.standing.slots import HERE
 from atoll.spark.standing.tasks import StandingTasks
@@ -44,9 +44,37 @@ def until(done, what="it"):
 
 def right(request, task=None, *, packed=lambda part: [(part % 2, b"blob %d" % part)]):
     """The reply that a sound task gives."""
-    if request.work == Work.PACK:
-        return Reply(request.number, ATTEMPT, blobs=packed(request.part))
-    return Reply(request.number, ATTEMPT, manifest=Manifest(f"{request.number}", request.part))
+
+    def result(part):
+        if request.work == Work.PACK:
+            return Result(part.number, blobs=packed(part.number))
+        return Result(part.number, manifest=Manifest(f"{request.number}", part.number))
+
+    return Reply(request.number, ATTEMPT, [result(part) for part in request.parts])
+
+
+def as_one(request, **changed):
+    """The reply of a sound task, but for what is changed of it or of the manifests in it."""
+    found = right(request)
+    of_manifest = {name: changed.pop(name) for name in ("token", "unit") if name in changed}
+    results = [
+        msgspec.structs.replace(
+            each,
+            manifest=msgspec.structs.replace(
+                each.manifest,
+                **{k: v(each.part) if callable(v) else v for k, v in of_manifest.items()},
+            ),
+        )
+        if each.manifest
+        else each
+        for each in found.results
+    ]
+    return msgspec.structs.replace(found, **{"results": results, **changed})
+
+
+def numbers(request):
+    """Which parts it asks for."""
+    return [part.number for part in request.parts]
 
 
 class FakeTask:
@@ -114,6 +142,7 @@ class Staff:
         """Whether what is killed does not die."""
         self.session = _Session(
             cancelJobsWithTag=self._cancel,
+            getConf=dict,
             _jsc=object(),
             _gateway=SimpleNamespace(proc=None),
         )

@@ -5,16 +5,27 @@ from __future__ import annotations
 import threading
 import time
 
+import msgspec
 import pytest
-from standing_fakes import ATTEMPT, LONG, SHIPPED, Staff, right, until
+from standing_fakes import (
+    ATTEMPT,
+    LONG,
+    SHIPPED,
+    Staff,
+    as_one,
+    numbers,
+    right,
+    until,
+)
 
 from atoll.microbatch.executor import AttemptError
+from atoll.microbatch.objects import GENESIS
 from atoll.microbatch.outcome import ActorFailure, Manifest
 from atoll.spark.limit import JobLimit
 from atoll.spark.shipping import Shipped
 from atoll.spark.standing import jobs
 from atoll.spark.standing.jobs import NotReadyError, warm
-from atoll.spark.standing.messages import Reply, Work
+from atoll.spark.standing.messages import Part, Reply, Result, Warming, Work
 
 FAILURE = ActorFailure("E-SOMETHING", "it went wrong")
 
@@ -51,21 +62,16 @@ def test_the_manifests_of_all_units(staff):
     assert [each.unit for each in found] == [4, 9]
     for number, unit in ((0, 4), (1, 9)):
         (request,) = staff.tasks[number].requests
-        assert (request.work, request.part) == (Work.DIRECT, unit)
+        assert (request.work, numbers(request)) == (Work.DIRECT, [unit])
         assert request.program == SHIPPED.data
 
 
 def test_several_units_on_one_post(staff):
-    """One after the other: a task is never asked for two things at once."""
-
-    def alone(request, task):
-        assert not task.wire.waits_for_message(0.01), "asked again before it has answered"
-        return right(request)
-
-    shared = staff.man(0, alone)
+    """It is asked once, for all of them; the manifests come in the order of the units."""
+    shared = staff.man(0)
     found = staff.job({1: shared, 2: shared, 3: staff.man(1), 5: shared}).direct()
     assert [each.unit for each in found] == [1, 2, 3, 5]
-    assert [each.part for each in staff.tasks[0].requests] == [1, 2, 5]
+    assert [numbers(each) for each in staff.tasks[0].requests] == [[1, 2, 5]]
 
 
 def test_rows_are_packed_where_they_are_read(staff):
@@ -74,15 +80,16 @@ def test_rows_are_packed_where_they_are_read(staff):
     found = staff.job(posts, source=(1, 0)).packed()
     assert [each.unit for each in found] == [0, 1]
     packed = {
-        number: [each.part for each in task.requests if each.work == Work.PACK]
+        number: [numbers(each) for each in task.requests if each.work == Work.PACK]
         for number, task in staff.tasks.items()
     }
-    assert packed == {1: [0, 2], 0: [1]}
+    assert packed == {1: [[0, 2]], 0: [[1]]}
     blobs = {
-        each.part: each.blobs
+        part.number: part.blobs
         for task in staff.tasks.values()
         for each in task.requests
         if each.work == Work.ACT
+        for part in each.parts
     }
     assert blobs == {0: [b"blob 0", b"blob 2"], 1: [b"blob 1"]}
 
@@ -93,8 +100,8 @@ def test_what_others_packed_is_handed_on(staff):
     big = b"x" * 3_000_000
     found = staff.job(posts).handed({1: [big, b""]})
     assert [each.unit for each in found] == [0, 1]
-    assert staff.tasks[0].requests[0].blobs == []
-    assert staff.tasks[1].requests[0].blobs == [big, b""]
+    assert staff.tasks[0].requests[0].parts == [Part(0)]
+    assert staff.tasks[1].requests[0].parts == [Part(1, [big, b""])]
 
 
 def test_a_program_is_sent_once(staff):
@@ -129,8 +136,8 @@ def test_numbers_rise_over_all_jobs(staff):
     posts = {0: staff.man(0), 1: staff.man(1)}
     for _ in range(3):
         staff.job(posts).packed()
-    numbers = [each.number for task in staff.tasks.values() for each in task.requests]
-    assert len(set(numbers)) == len(numbers)
+    given = [each.number for task in staff.tasks.values() for each in task.requests]
+    assert len(set(given)) == len(given)
 
 
 # What is not believed -----------------------------------------------------------------------------
@@ -138,27 +145,54 @@ def test_numbers_rise_over_all_jobs(staff):
 
 def wrong_number(request, task):
     """The reply to the request before."""
-    return Reply(request.number - 1, ATTEMPT, manifest=Manifest("old", request.part))
+    return as_one(request, number=request.number - 1)
 
 
 def wrong_attempt(request, task):
     """The reply of an attempt that is over."""
     epoch, microbatch, version, job = ATTEMPT
     stale = epoch, microbatch, version - 1, job
-    return Reply(request.number, stale, manifest=Manifest("stale", request.part))
+    return as_one(request, attempt=stale)
 
 
 def wrong_unit(request, task):
     """The manifest of an actor that was not asked."""
-    return Reply(request.number, ATTEMPT, manifest=Manifest("whose", request.part + 1))
+    return as_one(request, unit=lambda part: part + 1)
+
+
+def wrong_part(request, task):
+    """A result of something that was not asked for."""
+    return as_one(request, results=[Result(7, manifest=Manifest("seven", 7))])
 
 
 def nothing_at_all(request, task):
     """Neither a manifest nor a failure: rows of which nobody says what became."""
-    return Reply(request.number, ATTEMPT)
+    return as_one(request, results=[Result(part) for part in numbers(request)])
 
 
-@pytest.mark.parametrize("answer", [wrong_number, wrong_attempt, wrong_unit, nothing_at_all])
+def one_too_few(request, task):
+    """The first parts alone."""
+    return as_one(request, results=right(request).results[:-1])
+
+
+def one_twice(request, task):
+    """Which of the two would count?"""
+    found = right(request).results
+    return as_one(request, results=[*found, found[0]])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        wrong_number,
+        wrong_attempt,
+        wrong_unit,
+        wrong_part,
+        nothing_at_all,
+        one_too_few,
+        one_twice,
+    ],
+)
 def test_a_reply_to_something_else(staff, answer):
     """The attempt fails, though it looks like a success."""
     posts = {0: staff.man(0), 1: staff.man(1, answer)}
@@ -180,14 +214,9 @@ def test_a_packed_reply_of_another_attempt(staff):
     """Not only manifests are looked at."""
 
     def stale(request, task):
-        return replace_attempt(right(request))
+        return as_one(request, attempt=None)
 
     failed(staff.job({0: staff.man(0, stale)}).packed, "E-ACCOUNTS")
-
-
-def replace_attempt(reply):
-    """The same, of no attempt."""
-    return Reply(reply.number, None, blobs=reply.blobs, manifest=reply.manifest)
 
 
 def test_words_that_are_no_reply(staff):
@@ -203,34 +232,37 @@ def test_words_that_are_no_reply(staff):
 
 def test_a_failure_is_one_of_the_manifests(staff):
     """The other actors have answered too when the attempt fails: none runs any more."""
-    posts = {
-        0: staff.man(0, lambda request, _: Reply(request.number, ATTEMPT, failure=FAILURE)),
-        1: staff.man(1),
-    }
+
+    def failing(request, task):
+        first, *others = right(request).results
+        return as_one(request, results=[Result(first.part, failure=FAILURE), *others])
+
+    first = staff.man(0, failing)
+    posts = {0: first, 1: staff.man(1), 2: first}
     found = staff.job(posts).direct()
-    assert [each.failure for each in found] == [FAILURE, None]
+    assert [each.failure for each in found] == [FAILURE, None, None]
     assert staff.job(posts).direct(), "both are asked again"
 
 
 def test_a_failure_before_the_attempt_was_read(staff):
     """What cannot even be unpickled is a failure of no attempt."""
     posts = {0: staff.man(0, lambda request, _: Reply(request.number, None, failure=FAILURE))}
-    (found,) = staff.job(posts).direct()
-    assert found.failure == FAILURE
+    found = staff.job({**posts, 3: posts[0]}).direct()
+    assert [(each.unit, each.failure) for each in found] == [(0, FAILURE), (3, FAILURE)]
 
 
 def test_one_packing_task_fails(staff):
     """No actor is asked, once all that pack have answered; the same posts serve the next job."""
 
     def failing(request, task):
-        if request.work == Work.PACK and request.part == 1:
-            return Reply(request.number, ATTEMPT, failure=FAILURE)
+        if request.work == Work.PACK and 1 in numbers(request):
+            return as_one(request, results=[Result(1, failure=FAILURE)])
         return right(request)
 
     posts = {0: staff.man(0, failing), 1: staff.man(1, failing)}
     assert failed(staff.job(posts, source=(0, 1)).packed, "E-SOMETHING") == FAILURE
     asked = [each.work for task in staff.tasks.values() for each in task.requests]
-    assert asked == [Work.PACK] * 3
+    assert asked == [Work.PACK] * 2
     assert staff.job(posts).direct()
     assert staff.cancelled == []
 
@@ -459,13 +491,38 @@ def test_many_jobs_at_once(staff):
 def test_stores_are_warmed_unit_by_unit(staff):
     """Each on its post; what a task could not do fails it, and who is not there is not asked."""
     posts = {0: staff.man(0, warmed), 1: staff.man(1, warmed)}
-    warm(posts, SHIPPED, 5, 0, JobLimit(staff.session, LONG))
-    assert [each.part for task in staff.tasks.values() for each in task.requests] == [0, 1]
+    last = msgspec.structs.replace(GENESIS, id=5, timeline=2)
+    warm(posts, SHIPPED, last, JobLimit(staff.session, LONG))
+    assert [numbers(each) for task in staff.tasks.values() for each in task.requests] == [[0], [1]]
+    told = [msgspec.msgpack.decode(each.spec, type=Warming) for each in staff.tasks[0].requests]
+    assert told == [Warming(5, 2)]
     staff.tasks[1].answer = lambda request, _: Reply(request.number, None, failure=FAILURE)
-    failed(lambda: warm(posts, SHIPPED, 5, 0, JobLimit(staff.session, LONG)), "E-SOMETHING")
+    failed(lambda: warm(posts, SHIPPED, last, JobLimit(staff.session, LONG)), "E-SOMETHING")
     staff.tasks[1].die()
     with pytest.raises(NotReadyError):
-        warm(posts, SHIPPED, 5, 0, JobLimit(staff.session, LONG))
+        warm(posts, SHIPPED, last, JobLimit(staff.session, LONG))
+
+
+def test_stores_are_warmed_in_shares(staff):
+    """All of them in the end; in between, a job that waits has its turn."""
+    turns = []
+
+    def first_share(request, task):
+        if not turns:
+            turns.append("waits")
+            job.start()
+            until(lambda: len(posts[0].turn._queue) == 1)
+        turns.append(request.work)
+        return warmed(request, task) if request.work == Work.WARM else right(request)
+
+    posts = {0: staff.man(0, first_share)}
+    job = threading.Thread(target=lambda: staff.job(posts).direct())
+    warm(posts, SHIPPED, GENESIS, JobLimit(staff.session, LONG), 3)
+    job.join(LONG)
+    assert turns == ["waits", Work.WARM, Work.DIRECT, Work.WARM, Work.WARM]
+    asked = [each for each in staff.tasks[0].requests if each.work == Work.WARM]
+    shares = [msgspec.msgpack.decode(each.spec, type=Warming).share for each in asked]
+    assert shares == [(0, 3), (1, 3), (2, 3)]
 
 
 def warmed(request, task):

@@ -14,7 +14,7 @@ import pytest
 from standing_fakes import LONG
 
 from atoll.spark.standing import task as tasks
-from atoll.spark.standing.messages import Hello, Reply, Request, Work
+from atoll.spark.standing.messages import Hello, Part, Reply, Request, Work
 from atoll.spark.standing.task import StandingTask, answer
 from atoll.spark.standing.wire import ImpostorError, Wire, verify
 
@@ -53,7 +53,7 @@ def standing(listener, secret=SECRET):
 
 def request(number, **changed):
     """A request to act."""
-    asked = Request(number, Work.DIRECT, f"digest {number}", b"", b"", 0)
+    asked = Request(number, Work.DIRECT, f"digest {number}", b"", b"", [Part(0), Part(3)])
     return msgspec.structs.replace(asked, **changed)
 
 

@@ -15,8 +15,7 @@ import itertools
 import pickle
 import select
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -25,10 +24,11 @@ import msgspec
 from atoll.errors import AccountsError
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure, Manifest
-from atoll.spark.standing.messages import Reply, Request, Work
+from atoll.spark.standing.messages import Part, Reply, Request, Result, Warming, Work
 from atoll.tasks.handing_over import attempt_of
 
 if TYPE_CHECKING:
+    from atoll.microbatch.objects import Commit
     from atoll.spark.limit import JobLimit
     from atoll.spark.shipping import Shipped
     from atoll.spark.standing.messages import Attempt
@@ -106,7 +106,7 @@ class StandingJob:
             AttemptError: When a task was lost, the time was over or it was cancelled.
         """
         with self._turns() as round_:
-            return self._manifests(round_, {unit: [] for unit in self.program.units}, Work.DIRECT)
+            return self._manifests(round_, {}, Work.DIRECT)
 
     def packed(self) -> list[Manifest]:
         """Rows packed where they are read, then the actors.
@@ -117,16 +117,16 @@ class StandingJob:
         """
         source = self.program.placement.source
         with self._turns() as round_:
-            asked = [
-                (self.posts[source[index % len(source)]], self._request(Work.PACK, index))
+            shares = {
+                index: self.posts[source[index % len(source)]]
                 for index in range(len(self.spec.splits))
-            ]
-            blobs: dict[int, list[bytes]] = {unit: [] for unit in self.program.units}
-            for reply in round_.replies(asked):
-                if reply.failure is not None:
-                    raise AttemptError(reply.failure)
-                for unit, blob in reply.blobs:
-                    blobs[unit].append(blob)
+            }
+            blobs: dict[int, list[bytes]] = {}
+            for result in self._results(round_, Work.PACK, shares, {}):
+                if result.failure is not None:
+                    raise AttemptError(result.failure)
+                for unit, blob in result.blobs:
+                    blobs.setdefault(unit, []).append(blob)
             return self._manifests(round_, blobs, Work.ACT)
 
     def handed(self, blobs: Mapping[int, list[bytes]]) -> list[Manifest]:
@@ -144,30 +144,38 @@ class StandingJob:
     def _manifests(
         self, round_: _Round, blobs: Mapping[int, list[bytes]], work: Work
     ) -> list[Manifest]:
-        units = sorted(self.program.units)
-        asked = [
-            (self.posts[unit], self._request(work, unit, blobs.get(unit, []))) for unit in units
-        ]
+        units = {unit: self.posts[unit] for unit in sorted(self.program.units)}
         manifests = []
-        for unit, reply in zip(units, round_.replies(asked), strict=True):
-            if reply.manifest is None and reply.failure is None:
+        for result in self._results(round_, work, units, blobs):
+            unit = result.part
+            if result.manifest is None and result.failure is None:
                 raise AttemptError(_mistaken(f"no word of what became of unit {unit}"))
-            manifest = reply.manifest or Manifest("", unit, failure=reply.failure)
+            manifest = result.manifest or Manifest("", unit, failure=result.failure)
             if manifest.unit != unit:
                 raise AttemptError(_mistaken(f"unit {manifest.unit} answered for unit {unit}"))
             manifests.append(manifest)
         return manifests
 
-    def _request(self, work: Work, part: int, blobs: Sequence[bytes] = ()) -> Request:
-        return Request(
-            next(_numbers),
-            work,
-            self.shipped.digest,
-            self.shipped.data,
-            self.pickled,
-            part,
-            list(blobs),
-        )
+    def _results(
+        self,
+        round_: _Round,
+        work: Work,
+        parts: Mapping[int, Post],
+        blobs: Mapping[int, list[bytes]],
+    ) -> list[Result]:
+        """What came of each part, in their order; every post is asked once for all of its own."""
+        asked = _asked(work, self.shipped, self.pickled, parts, blobs)
+        found: dict[int, Result] = {}
+        for post, reply in round_.replies(asked).items():
+            wanted = [part.number for part in asked[post].parts]
+            if reply.failure is not None:
+                found.update({part: Result(part, failure=reply.failure) for part in wanted})
+                continue
+            told = [result.part for result in reply.results]
+            if told != wanted:
+                raise AttemptError(_mistaken(f"parts {wanted} were answered as {told}"))
+            found.update({result.part: result for result in reply.results})
+        return [found[part] for part in parts]
 
     @contextmanager
     def _turns(self) -> Iterator[_Round]:
@@ -183,38 +191,30 @@ class _Round:
         self.attempt = attempt
         self.limit = limit
 
-    def replies(self, asked: Sequence[tuple[Post, Request]]) -> list[Reply]:
-        """Ask all at once, each post one thing after the other; the replies in the same order."""
-        found: list[Reply | None] = [None] * len(asked)
-        waiting: dict[Post, deque[int]] = {}
-        for index, (post, _) in enumerate(asked):
-            waiting.setdefault(post, deque()).append(index)
-        at_work: dict[int, tuple[Post, Wire, int]] = {}
+    def replies(self, asked: Mapping[Post, Request]) -> dict[Post, Reply]:
+        """Ask all posts at once; their replies."""
+        found: dict[Post, Reply] = {}
+        at_work: dict[int, tuple[Post, Wire]] = {}
         poll = select.poll()
         try:
-            for post, queue in waiting.items():
-                wire = self._ask(post, asked[queue[0]][1])
-                at_work[wire.fileno()] = post, wire, queue.popleft()
+            for post, request in asked.items():
+                wire = self._ask(post, request)
+                at_work[wire.fileno()] = post, wire
                 poll.register(wire.fileno(), select.POLLIN)
             while at_work:
                 self.limit.check()
                 for descriptor, _ in poll.poll(_LOOK_SECONDS * 1000):
-                    post, wire, index = at_work[descriptor]
-                    reply = self._reply(post, wire, asked[index][1])
+                    post, wire = at_work[descriptor]
+                    reply = self._reply(post, wire, asked[post])
                     if reply is None:  # asked again
                         continue
-                    found[index] = reply
-                    queue = waiting[post]
-                    if queue:
-                        at_work[descriptor] = post, wire, queue.popleft()
-                        self._ask(post, asked[at_work[descriptor][2]][1])
-                    else:
-                        poll.unregister(descriptor)
-                        del at_work[descriptor]
+                    found[post] = reply
+                    poll.unregister(descriptor)
+                    del at_work[descriptor]
         except BaseException:
             self._end(at_work.values())
             raise
-        return [each for each in found if each is not None]
+        return found
 
     def _ask(self, post: Post, request: Request) -> Wire:
         """Send a request, with the program if the task has not been given it."""
@@ -267,13 +267,13 @@ class _Round:
         self.limit.check()
         return TaskLostError(post)
 
-    def _end(self, at_work: Iterable[tuple[Post, Wire, int]]) -> None:
+    def _end(self, at_work: Iterable[tuple[Post, Wire]]) -> None:
         """Let tasks answer that are still at work, whatever it is; Spark kills those that do not.
 
         One that is asked for more after it would answer the earlier request first.
         """
         until = time.monotonic() + _GRACE_SECONDS
-        for post, wire, _ in at_work:
+        for post, wire in at_work:
             if post.wire is not wire:
                 continue
             try:  # the one before may have taken all the time, when this one has answered already
@@ -285,27 +285,45 @@ class _Round:
 
 
 def warm(
-    posts: Mapping[int, Post], shipped: Shipped, commit: int, timeline: int, limit: JobLimit
+    posts: Mapping[int, Post],
+    shipped: Shipped,
+    commit: Commit,
+    limit: JobLimit,
+    shares: int = 1,
 ) -> None:
-    """Let each unit's post bring the stores of the unit up to date.
+    """Let each unit's post bring the stores of the unit up to date, and open them.
+
+    A share of them at a time: in between, attempts have their turns.
 
     Raises:
-        NotReadyError: When nothing could be begun.
+        NotReadyError: When others use a post for long, or nobody stands there.
         AttemptError: When a task failed or was lost, or the time was over.
     """
-    about = msgspec.msgpack.encode((commit, timeline))
-    asked = [
-        (
-            post,
-            Request(next(_numbers), Work.WARM, shipped.digest, shipped.data, about, unit),
-        )
-        for unit, post in posts.items()
-    ]
-    with _turns(posts.values(), limit):
-        replies = _Round(None, limit).replies(asked)
-    for reply in replies:
-        if reply.failure is not None:
-            raise AttemptError(reply.failure)
+    for share in range(shares):
+        told = msgspec.msgpack.encode(Warming(commit.id, commit.timeline, (share, shares)))
+        asked = _asked(Work.WARM, shipped, told, posts, {})
+        with _turns(asked, limit):
+            replies = _Round(None, limit).replies(asked)
+        for reply in replies.values():
+            if reply.failure is not None:
+                raise AttemptError(reply.failure)
+
+
+def _asked(
+    work: Work,
+    shipped: Shipped,
+    spec: bytes,
+    parts: Mapping[int, Post],
+    blobs: Mapping[int, list[bytes]],
+) -> dict[Post, Request]:
+    """One request to each post, for all parts that are its own."""
+    mine: dict[Post, list[Part]] = {}
+    for part, post in parts.items():
+        mine.setdefault(post, []).append(Part(part, blobs.get(part, [])))
+    return {
+        post: Request(next(_numbers), work, shipped.digest, shipped.data, spec, each)
+        for post, each in mine.items()
+    }
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import msgspec
 
 from atoll.microbatch.outcome import ActorFailure, Manifest
 
-__all__ = ["Attempt", "Hello", "Reply", "Request", "Work"]
+__all__ = ["Attempt", "Hello", "Part", "Reply", "Request", "Result", "Warming", "Work"]
 
 Attempt = tuple[int, int, int, int]
 """Which job of which attempt: epoch, microbatch, version of the attempt, job."""
@@ -29,20 +29,37 @@ class Hello(msgspec.Struct, frozen=True):
 
 
 class Work(IntEnum):
-    """What a request asks for."""
+    """What a request asks for; of each of its parts."""
 
     PACK = 1
-    """Read one share of the splits and pack the rows for the actors: blobs."""
+    """Read a share of the splits and pack the rows for the actors: blobs."""
     ACT = 2
-    """Run one actor on blobs: a manifest."""
+    """Run an actor on blobs: a manifest."""
     DIRECT = 3
-    """Run one actor that reads all splits for itself: a manifest."""
+    """Run an actor that reads all splits for itself: a manifest."""
     WARM = 4
     """Bring the stores of a unit up to date."""
 
 
+class Part(msgspec.Struct, frozen=True):
+    """One of the things that a request asks for."""
+
+    number: int
+    """Of ``PACK`` which share of the splits, else which unit."""
+    blobs: list[bytes] = []
+
+
+class Warming(msgspec.Struct, frozen=True):
+    """Which stores of a unit to bring up to date, and to what."""
+
+    commit: int
+    timeline: int
+    share: tuple[int, int] = (0, 1)
+    """Which of its vnodes: from the first number on, each as many further as the second says."""
+
+
 class Request(msgspec.Struct, frozen=True):
-    """One piece of work."""
+    """All that a post has to do in one round of a job."""
 
     number: int
     """Higher than those of all requests before, of whatever attempt."""
@@ -52,22 +69,31 @@ class Request(msgspec.Struct, frozen=True):
     program: bytes | None
     """The pickled program; None when the task was given it before."""
     spec: bytes
-    """The pickled job spec; of ``WARM`` the commit and the timeline."""
+    """The pickled job spec; of ``WARM`` an encoded :class:`Warming`."""
+    parts: list[Part]
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What came of one part."""
+
     part: int
-    """Of ``PACK`` which share of the splits, else which unit."""
-    blobs: list[bytes] = []
+    """Its number."""
+    blobs: list[tuple[int, bytes]] = []
+    """The unit of each."""
+    manifest: Manifest | None = None
+    failure: ActorFailure | None = None
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What came of it."""
+    """What came of a request."""
 
     number: int
     """The request's."""
     attempt: Attempt | None
     """What was worked on; None of what belongs to no attempt."""
+    results: list[Result] = []
+    """Of all parts, in the order of the request."""
     unknown: bool = False
     """The task has forgotten the program: ask again, with it."""
-    blobs: list[tuple[int, bytes]] = []
-    """The unit of each."""
-    manifest: Manifest | None = None
     failure: ActorFailure | None = None
+    """Of all parts: nothing was begun."""

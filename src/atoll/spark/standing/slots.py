@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from atoll.errors import UsageError
 from atoll.spark.members import members
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["HERE", "Slots"]
+__all__ = ["HERE", "POSTS_SETTING", "Slots", "posts_told"]
 
 HERE = ""
 """The host of all posts where there is but one."""
+
+POSTS_SETTING = "spark.atoll.standing.posts"
+"""How many tasks may stand in local mode, where it is not one for each core."""
 
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?\])?")
 
@@ -33,7 +38,14 @@ class Slots:
 
     @classmethod
     def of(cls, session: SparkSession, *, seated: bool) -> Self:
-        """Those of a session as it is now; in local mode the last one is kept free."""
+        """Those of a session as it is now.
+
+        In local mode the last one is kept free, and more tasks than cores would only be in each
+        other's way: units share them.
+
+        Raises:
+            UsageError: When the setting is no number of tasks.
+        """
         if seated:
             cores = members(session)
             return cls(cores, sum(cores.values()))
@@ -45,4 +57,29 @@ class Slots:
             total = int(jvm.java.lang.Runtime.getRuntime().availableProcessors())
         else:
             total = int(found[1] or 1)
-        return cls({HERE: max(1, total - 1)}, total)
+        most = posts_told(session) or _cores()
+        return cls({HERE: max(1, min(total - 1, most))}, total)
+
+
+def posts_told(session: SparkSession) -> int | None:
+    """How many tasks the session's settings let stand; None when they say nothing.
+
+    Raises:
+        UsageError: When that is no number of tasks.
+    """
+    setting = session.sparkContext.getConf().get(POSTS_SETTING)
+    if setting is None:
+        return None
+    if not setting.isdecimal() or not int(setting):
+        raise UsageError(
+            f"{setting!r} is no number of standing tasks",
+            hint=f"set {POSTS_SETTING} to 1 or more, or leave it out for one per core",
+        )
+    return int(setting)
+
+
+def _cores() -> int:
+    """Those that this process may use; not every system can tell."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

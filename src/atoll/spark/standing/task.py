@@ -18,7 +18,7 @@ from pyspark import TaskContext
 
 from atoll.microbatch.outcome import Manifest
 from atoll.spark.shipping import Shipped, is_loaded
-from atoll.spark.standing.messages import Hello, Reply, Request, Work
+from atoll.spark.standing.messages import Hello, Part, Reply, Request, Result, Warming, Work
 from atoll.spark.standing.wire import Wire, prove
 from atoll.tasks.actor import run_actor
 from atoll.tasks.attempt import described
@@ -88,23 +88,30 @@ class StandingTask:
 
 
 def answer(request: Request) -> Reply:
-    """Do a piece of work."""
+    """Do what is asked for, one part after the other."""
     if request.program is None and not is_loaded(request.digest):
         return Reply(request.number, None, unknown=True)
-    attempt = None
     try:
         program = Shipped(request.digest, request.program or b"").load()
         if request.work == Work.WARM:
-            commit, timeline = msgspec.msgpack.decode(request.spec, type=tuple[int, int])
-            warm_up(program, request.part, commit, timeline)
+            told = msgspec.msgpack.decode(request.spec, type=Warming)
+            for part in request.parts:
+                warm_up(program, part.number, told.commit, told.timeline, told.share)
             return Reply(request.number, None)
         spec: JobSpec = pickle.loads(request.spec)  # noqa: S301 - the driver proved itself
-        attempt = attempt_of(spec)
-        if request.work == Work.PACK:
-            return Reply(request.number, attempt, blobs=_packed(program, spec, request.part))
-        return Reply(request.number, attempt, manifest=_acted(program, spec, request))
     except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
-        return Reply(request.number, attempt, failure=described(error))
+        return Reply(request.number, None, failure=described(error))
+    results = [_done(program, spec, request.work, part) for part in request.parts]
+    return Reply(request.number, attempt_of(spec), results)
+
+
+def _done(program: Program, spec: JobSpec, work: Work, part: Part) -> Result:
+    try:
+        if work == Work.PACK:
+            return Result(part.number, blobs=_packed(program, spec, part.number))
+        return Result(part.number, manifest=_acted(program, spec, work, part))
+    except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
+        return Result(part.number, failure=described(error))
 
 
 def _packed(program: Program, spec: JobSpec, index: int) -> list[tuple[int, bytes]]:
@@ -115,13 +122,13 @@ def _packed(program: Program, spec: JobSpec, index: int) -> list[tuple[int, byte
     ]
 
 
-def _acted(program: Program, spec: JobSpec, request: Request) -> Manifest:
-    unit = request.part
+def _acted(program: Program, spec: JobSpec, work: Work, part: Part) -> Manifest:
+    unit = part.number
     blobs: list[Blob]
-    if request.work == Work.DIRECT:
+    if work == Work.DIRECT:
         blobs = packed_alone(program, spec, unit)
     else:
-        blobs = [unwrap(pa.py_buffer(blob)) for blob in request.blobs]
+        blobs = [unwrap(pa.py_buffer(blob)) for blob in part.blobs]
         failure = failure_in(blobs)
         if failure is not None:
             return Manifest("", unit, failure=failure)

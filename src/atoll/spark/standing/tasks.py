@@ -40,7 +40,7 @@ from atoll.spark.seats import Seats
 from atoll.spark.stages import stages_of
 from atoll.spark.standing.messages import Hello
 from atoll.spark.standing.post import Post, PostKey
-from atoll.spark.standing.slots import HERE, Slots
+from atoll.spark.standing.slots import HERE, Slots, posts_told
 from atoll.spark.standing.task import Address, StandingTask
 from atoll.spark.standing.wire import ImpostorError, Wire, verify
 
@@ -181,6 +181,7 @@ class StandingTasks:
     # Who comes ------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
+        posts_told(self.session)  # refused here, where somebody waits for it
         folder = None if self.seated else claim_folder("standing")
         if folder is not None:
             self._folder = folder
