@@ -6,6 +6,7 @@ inline engine starts in a fraction of a second and needs no Java.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -159,19 +160,19 @@ class AutoEngine:
         """Nothing has started."""
         self._spark = spark
         self._inline = InlineEngine()
-        self._on_spark: list[Graph] = []
+        self._on_spark: weakref.WeakSet[Graph] = weakref.WeakSet()
 
     def schemas(self, graph: Graph) -> dict[Operator, pa.Schema]:
         """The columns; which engine runs the topology is decided here."""
         try:
             return schemas_of(graph, _without_spark)
         except _NeedsSparkError:
-            self._on_spark.append(graph)
+            self._on_spark.add(graph)
             return self._spark.schemas(graph)
 
     def executor(self, bound: BoundTopology, depots: Mapping[str, BlockSource]) -> Executor:
         """Attempts in the calling process, or as Spark jobs."""
-        on_spark = any(bound.declared.graph is graph for graph in self._on_spark)
+        on_spark = bound.declared.graph in self._on_spark
         return (self._spark if on_spark else self._inline).executor(bound, depots)
 
     def dataframe(self, options: Mapping[str, str]) -> DataFrame:

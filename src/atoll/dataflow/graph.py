@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from atoll.dataflow.stream import Stream
     from atoll.schema import Node
 
-__all__ = ["Graph", "declared_pstate"]
+__all__ = ["HOW_TO_NAME", "Graph", "declared_pstate"]
 
-_HOW_TO_NAME = {
+HOW_TO_NAME = {
     "distinct": 'give it a name: agg.count_distinct("user", name="visitors")',
     "joined": 'give it a name: incremental_join(other, on="id", name="bids")',
     "windows": 'give its windows a name: window("at", "1 hour", name="hourly")',
@@ -143,7 +143,7 @@ class Graph:
         raise DeclarationError(
             f"topology {self.topology!r} has two steps whose state nothing tells apart after an "
             f"update: {hidden.text}, here and at {other.place}",
-            hint=f"{_HOW_TO_NAME[hidden.kind]}, on one of them or both",
+            hint=f"{HOW_TO_NAME[hidden.kind]}, on one of them or both",
             declared=hidden.place,
         )
 

@@ -205,7 +205,8 @@ def _begin(state: State, event: Begin) -> tuple[State, Command]:
     state = replace(state, owed=owed, step=Step.PUBLISH)
     if event.plan is not None:
         assert event.plan.id == state.last.id + 1, "a plan follows the last commit"
-        state = replace(state, plan=event.plan, cutting=Cutting())
+        plan = planning.with_unread(event.plan, state.last.ends())
+        state = replace(state, plan=plan, cutting=Cutting())
     return (state, Deliver(owed[0])) if owed else _begun(state)
 
 
@@ -265,7 +266,7 @@ def _prime(state: State, event: PlanReady | Weighed | PlanCut) -> tuple[State, C
 
 def _planned(state: State, event: PlanReady) -> tuple[State, Command]:
     """Every attempt follows the plan object: ours, or the one that was there."""
-    plan = event.plan
+    plan = planning.with_unread(event.plan, state.last.ends())
     assert plan.id == state.last.id + 1, "a plan follows the last commit"
     asked = state.asked
     if asked.came > asked.answered and plan.checkpoint_vnodes == state.checkpoints.stale(
@@ -280,12 +281,13 @@ def _weighed(state: State, sizes: Sizes) -> tuple[State, Command]:
     """A plan beyond the limits, or one that did not run, is cut; any other is tried as it is."""
     assert state.plan is not None
     before, why = state.plan, state.cutting.why
-    if why is not None:
-        state = replace(state, room=room_left(sizes))
-    plan = smaller(before, sizes, state.options, state.room if why else 0)
-    state = replace(state, cutting=replace(state.cutting, weighed=True, why=None))
+    room = state.room if why is None else room_left(sizes)
+    plan = smaller(before, sizes, state.options, room if why else 0)
     if plan is None:
-        return _attempt(state)
+        smallest = state.cutting.smallest or why is not None
+        cutting = replace(state.cutting, weighed=True, why=None, smallest=smallest)
+        return _attempt(replace(state, cutting=cutting))
+    state = replace(state, room=room, cutting=replace(state.cutting, weighed=True, why=None))
     plan = msgspec.structs.replace(plan, epoch=state.epoch)
     return state, CutPlan(plan, before, why)
 
@@ -294,6 +296,7 @@ def _cut(state: State, plan: Plan) -> tuple[State, Command]:
     """From now on every attempt follows the revision, which has all its tries before it."""
     assert state.plan is not None
     assert plan.id == state.plan.id, "a revision is one of the same plan"
+    plan = planning.with_unread(plan, state.last.ends())
     state = replace(state, plan=plan, failures=0, blamed=0, careful=False, cutting=Cutting())
     return _attempt(state)
 
@@ -341,6 +344,7 @@ def _back_off(state: State, *, environmental: bool) -> Wait:
 def _committed(state: State, commit: Commit) -> tuple[State, Command]:
     """Step 4 begins: the rows for other depots come first, since the commit counts on them."""
     assert state.step == Step.COMMIT
+    commit = planning.with_unread(commit, state.last.ends())
     owed = (commit,) if commit.appends else ()
     state = replace(state, step=Step.PUBLISH, commit=commit, owed=owed)
     state = replace(state, failures=0, blamed=0, failure=None)
