@@ -14,9 +14,11 @@ __all__ = [
     "AccountsError",
     "AtollError",
     "BusyError",
+    "ConflictError",
     "DamageError",
     "DataError",
     "DeclarationError",
+    "DefinitionError",
     "DeployError",
     "DepotError",
     "FencedError",
@@ -100,10 +102,26 @@ class BusyError(AtollError):
     code = "E-BUSY"
 
 
+class ConflictError(AtollError):
+    """What is asked does not fit what is there now: a runtime that does not run, say."""
+
+    code = "E-CONFLICT"
+
+
 class DeclarationError(AtollError):
     """A module's declaration is wrong: found while declaring or while deploying it."""
 
     code = "E-DECLARATION"
+
+
+class DefinitionError(AtollError):
+    """The definition of a runtime is wrong; ``context["problems"]`` lists everything that is.
+
+    Each problem is ``{"kind": ..., "path": ..., "what": ..., "hint": ...}``; the path is a JSON
+    pointer into the definition.
+    """
+
+    code = "E-DEFINITION"
 
 
 class DeployError(AtollError):

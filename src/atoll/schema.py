@@ -68,12 +68,7 @@ class Scalar:
 
     def __repr__(self) -> str:
         """As declared: ``int``, ``str | None``, ``tuple[int, str]``."""
-        if self.kind == "tuple":
-            name = f"tuple[{', '.join(map(repr, self.items))}]"
-        else:
-            known = _PYTHON_TYPES.get(self.kind)
-            name = self.kind if known is None else known.__name__
-        return f"{name} | None" if self.optional else name
+        return to_text(self)
 
     @property
     def leaf(self) -> bool:
@@ -93,7 +88,7 @@ class List:
 
     def __repr__(self) -> str:
         """As declared: ``List(int)``."""
-        return f"List({self.item!r})"
+        return to_text(self)
 
     @property
     def leaf(self) -> bool:
@@ -115,7 +110,7 @@ class Map:
 
     def __repr__(self) -> str:
         """As declared: ``Map(str, int)``."""
-        return f"Map({self.key!r}, {self.value!r})"
+        return to_text(self)
 
     @property
     def leaf(self) -> bool:
@@ -135,7 +130,7 @@ class Set:
 
     def __repr__(self) -> str:
         """As declared: ``Set(str)``."""
-        return f"Set({self.item!r})"
+        return to_text(self)
 
     @property
     def leaf(self) -> bool:
@@ -163,7 +158,7 @@ class Struct:
 
     def __repr__(self) -> str:
         """As declared: ``Struct(n=int)``."""
-        return f"Struct({', '.join(f'{name}={node!r}' for name, node in self.fields)})"
+        return to_text(self)
 
     @property
     def leaf(self) -> bool:
@@ -257,13 +252,17 @@ def to_json(node: Node) -> Any:
 
 
 def to_text(node: Node) -> str:
-    """The schema as users write it: ``Map(str, Struct(n=int, at=datetime | None))``."""
+    """The schema as users write it: ``Map(str, Struct(n=int, at=datetime | None))``.
+
+    Deployments keep such texts and compare them with those of later versions: what was once
+    written of a schema must not change.
+    """
     match node:
-        case Scalar("tuple", optional, items):
-            written = f"tuple[{', '.join(map(to_text, items))}]"
-            return f"{written} | None" if optional else written
-        case Scalar(kind, optional):
-            name = _PYTHON_TYPES[kind].__name__
+        case Scalar(kind, optional, items):
+            known = _PYTHON_TYPES.get(kind)
+            name = kind if known is None else known.__name__
+            if kind == "tuple":
+                name = f"tuple[{', '.join(map(to_text, items))}]"
             return f"{name} | None" if optional else name
         case List(item):
             return f"List({to_text(item)})"

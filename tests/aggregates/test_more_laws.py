@@ -185,6 +185,19 @@ def test_an_accumulator_that_changes_its_value_and_returns_none():
     cleared = after(clearing, nothing, 1, 3, 2)
     assert [PACKING.unpack(node, each) for each in cleared[0].to_pylist()] == [[2]]
 
+    calls = []
+
+    def counted(current, value):
+        calls.append(value)
+        return clearing(current, value)
+
+    after(counted, after(clearing, nothing, 1, 2), *[1, 2, 3] * 100)
+    assert len(calls) <= 2 * 300, "what is looked at again begins where it began again"
+    for values in ([3, 1, 4], [3, 3, 4]):
+        after(clearing, nothing, *values)
+    with pytest.raises(StateError, match="returned None"):
+        after(lambda c, v: clearing(c, v) if v < 4 else c.append(v), nothing, 1, 3, 2, 4)
+
 
 @pytest.mark.parametrize(
     ("make", "message"),

@@ -26,6 +26,7 @@ def build() -> atoll.Module:
     )
     options = {
         "depot.microbatch.max.records": 15,
+        "pstate.history.seconds": 0,
         "pstate.checkpoint.interval.commits": 5,
         "topology.microbatch.small.max.records": 10,
     }

@@ -268,6 +268,44 @@ def test_a_module_that_another_process_has_taken_over_is_not_started_again(clust
     append(app, 2)
 
 
+def test_what_changes_nothing_of_workers_takes_a_module_from_nobody(tmp_path):
+    """A dry run, what is so already, and what is refused, of a module that runs elsewhere."""
+    with LocalCluster(tmp_path, engine="inline") as first:
+        app = first.deploy(shop())
+        workers = LocalCluster(tmp_path, engine="inline").workers(NAME)
+        plan = workers.set_parallelism("mb", "1", dry_run=True)
+        assert plan.info.policies["mb"] == "fixed(1)"
+        workers.uncordon([0])
+        with pytest.raises(NotFoundError):
+            workers.cordon([7])
+        with pytest.raises(RescheduleError):
+            workers.remove([0])
+        app.epoch.check()
+        app.cluster.cordon([0])
+        append(app, 1)
+        assert workers.set_parallelism("mb", "1").info.workers[0].cordoned, "what the root says"
+        with pytest.raises(FencedError):
+            app.epoch.check()
+
+
+def test_the_workers_of_a_module_that_was_taken_over_are_left_to_who_has_it(cluster, monkeypatch):
+    """What is known here is of before, and a change would fence the process that runs it."""
+    append(cluster.deploy(shop()), 1)
+    monkeypatch.setattr(cluster._deploying.reviver, "begin", lambda: None)
+    stopped = nothing_runs(cluster, monkeypatch)
+    stopped.cluster.cordon([0])
+    stopped.cluster.uncordon([0])
+    elsewhere = epochs.Life("another-host", 7, 0)
+    lives_of = NumberedObjects(LocalStore(cluster.root), f"{NAME}/epochs")
+    number = lives_of.latest() + 1
+    lives_of.create(number, msgspec.msgpack.encode(elsewhere))
+    with pytest.raises(FencedError, match="process 7 on another-host"):
+        stopped.cluster.cordon([0])
+    with pytest.raises(FencedError, match="process 7 on another-host"):
+        stopped.cluster.set_parallelism("mb", "1", dry_run=True)
+    assert lives_of.latest() == number
+
+
 def test_a_module_that_was_taken_over_is_not_deployed_over_unknowingly():
     """It is refused before anything stops, and the other life is not disturbed."""
     with TopologyTestDriver(shop()) as driver:

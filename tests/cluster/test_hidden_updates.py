@@ -423,3 +423,33 @@ def test_conditions_of_counts_that_share_their_values_keep_their_bits():
         cluster.deploy(module_of(counted("x", "y")))
         plan = cluster.plan(module_of(counted("y", "x")))
         assert [each.effect for each in plan.changes if each.kind == "hidden"][-1] == "refused"
+
+
+@pytest.mark.parametrize("name", [None, "reminders"])
+def test_two_topologies_never_share_what_they_keep(name):
+    """Names of topologies and PStates may hold what stands between them in the name of a state."""
+    module = atoll.Module("m")
+    depot = module.depot("d", "k string, v long")
+    counting = module.microbatch("t", vnode_count=1)
+    counts = counting.pstate("timers-x", Map(str, int))
+    counting.source(depot).aggregate(counts["k"], agg.count_distinct("v"))
+    timed = module.microbatch("t-distinct", vnode_count=1)
+    fired = timed.pstate("x", Map(str, int))
+
+    def later(row, fired, timers):
+        timers.at(0)
+
+    def on_timer(timer, fired, timers):
+        fired[timer.key] = 1
+
+    rows = timed.source(depot)
+    rows.process(later, key="k", states=[fired], on_timer=on_timer, name=name)
+    if name is None:
+        with pytest.raises(DeclarationError, match="under one name, _t-distinct-timers-x") as told:
+            TopologyTestDriver(module, engine="inline")
+        assert 'name="reminders"' in told.value.hint
+        return
+    with TopologyTestDriver(module, engine="inline") as driver:
+        driver.depot("d").append({"k": "a", "v": 1})
+        driver.run_until_idle()
+        assert driver.pstate("timers-x").get() == driver.pstate("x").get() == {"a": 1}

@@ -14,6 +14,7 @@ import atoll
 from atoll import Map, agg, start
 from atoll.cluster.local import LocalCluster
 from atoll.errors import FencedError, TopologyFailedError, WaitTimeoutError
+from atoll.pstate.environment import shared_environments
 
 
 def _module(name="life", *, start_from=None, options=None, **depot):
@@ -260,7 +261,7 @@ def test_the_log_does_not_grow_for_ever(cluster):
     Some keys change in two microbatches running, so that a checkpoint is written with their last
     change, and never again: what their stores hold must stay readable without that commit.
     """
-    options = {"pstate.checkpoint.interval.commits": 5}
+    options = {"pstate.history.seconds": 0, "pstate.checkpoint.interval.commits": 5}
     module = atoll.Module("tidy")
     rows = module.depot("rows", "k long, v long", partitions=2)
     mb = module.microbatch("mb", vnode_count=256, options=options)
@@ -285,3 +286,16 @@ def test_the_log_does_not_grow_for_ever(cluster):
     assert {k: app.pstate("sums").get(k) for k in expected} == {
         k: total + 1 for k, total in expected.items()
     }
+
+
+def test_a_cluster_that_is_closed_leaves_no_store_open(tmp_path):
+    """Each holds files and memory, and nobody would ever come back to those of a dropped folder."""
+    before = set(shared_environments()._open)
+    with LocalCluster(tmp_path / "root", engine="inline") as cluster:
+        app = cluster.deploy(_module(start_from=start.beginning()))
+        _append(app, [1, 2])
+        app.topology("mb").wait_processed(2)
+        assert app.pstate("total").get() == 3
+        opened = set(shared_environments()._open) - before
+    assert opened
+    assert set(shared_environments()._open) <= before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 
@@ -90,3 +91,25 @@ def test_a_killed_cluster_leaves_an_attempt_behind_that_the_next_one_repeats(tmp
         for number in (1, 2):
             app.topology(f"mb{number}").wait_processed(6)
             assert app.pstate(f"counts{number}").get() == dict.fromkeys("abcdef", 1)
+
+
+@pytest.mark.parametrize("end", [LocalCluster.close, LocalCluster.kill])
+def test_all_modules_end_although_one_of_them_fails_to(monkeypatch, end):
+    """A depot that a full disk lets not close, of the first or the last; the error is raised."""
+    for broken in ("first", "second"):
+        cluster = LocalCluster(engine="inline")
+        apps = {name: cluster.deploy(counting(name=name)) for name in ("first", "second")}
+        depot = apps[broken].depot("words")
+        closed = depot.close
+
+        def failing(closed=closed):
+            closed()
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(depot, "close", failing)
+        with pytest.raises(OSError, match="No space left"):
+            end(cluster)
+        assert [each.status()["state"] for each in apps.values()] == ["stopped", "stopped"]
+        assert not cluster.apps
+        assert cluster.root.exists() == (end is LocalCluster.kill)
+        shutil.rmtree(cluster.root, ignore_errors=True)

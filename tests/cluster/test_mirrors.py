@@ -15,7 +15,7 @@ from atoll.fsck.root import check_root
 from atoll.testing import TopologyTestDriver
 
 FIRST = start.beginning()
-TIDY = {"pstate.checkpoint.interval.commits": 5}
+TIDY = {"pstate.history.seconds": 0, "pstate.checkpoint.interval.commits": 5}
 """So that commits go soon when nothing keeps them."""
 
 
@@ -290,6 +290,37 @@ def test_an_update_that_would_break_a_mirror_is_refused(tmp_path):
             cluster.update(shop(private=True))
         app.depot("priced").append([{"item": "a", "price": 1}])
         app.topology("mb").wait_processed(1)
+
+
+def test_a_mirror_that_was_taken_out_can_be_put_in_again(tmp_path):
+    """As the schema of what is mirrored can only be changed while it is not."""
+
+    def counting(state=None):
+        module = atoll.Module("till")
+        own = module.depot("own", "item string")
+        mb = module.microbatch("mb", vnode_count=2)
+        seen = mb.pstate("seen", Map(str, int))
+        mb.source(own, start_from=FIRST).aggregate(seen["item"], agg.count())
+        if state is not None:
+            sales = module.mirror_depot("shop", "sales", "item string, amount long")
+            prices = module.mirror_pstate("shop", "prices", Map(str, state))
+            rows = mb.source(sales, start_from=FIRST).lookup(prices["item"], "price")
+            rows.aggregate(seen["item"], agg.count())
+        return module
+
+    with LocalCluster(tmp_path, engine="inline") as cluster:
+        app = cluster.deploy(shop())
+        app.depot("sales").append([{"item": "a", "amount": 1}])
+        cluster.deploy(counting(int)).topology("mb").wait_processed(1)
+        wider = shop(price=float, doubled=True)
+        with pytest.raises(DeployError, match="till"):
+            cluster.update(wider)
+        cluster.update(counting())
+        app = cluster.update(wider)
+        reader = cluster.update(counting(float))
+        app.depot("sales").append([{"item": "a", "amount": 1}])
+        reader.topology("mb").wait_processed(2)
+        assert reader.pstate("seen").get("a") == 2
 
 
 def test_mirrors_cannot_be_written_and_mistakes_name_their_line():

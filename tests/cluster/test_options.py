@@ -178,6 +178,7 @@ def test_fetch_flush_and_combine_change_how_and_never_what(limit, monkeypatch):
 def test_history_follows_the_option():
     """State stays readable as far back as is said now, from then on."""
     with TopologyTestDriver(module()) as driver:
+        driver.app.options.set("pstate.history.seconds", 0)
         driver.app.options.set("pstate.history.microbatches", 5)
         for word in "abcdefgh":
             driver.depot("one").append(rows(word))

@@ -19,7 +19,7 @@ from atoll.fsck.root import check_root
 from atoll.testing import TopologyTestDriver
 
 FIRST = start.beginning()
-TIDY = {"pstate.checkpoint.interval.commits": 5}
+TIDY = {"pstate.history.seconds": 0, "pstate.checkpoint.interval.commits": 5}
 """So that commits go soon when nothing keeps them."""
 
 

@@ -19,7 +19,7 @@ def shop(*, doubled=False, vnodes=8):
     """Keeps the last price of each item, and how many were set."""
     module = atoll.Module("shop")
     priced = module.depot("priced", "item string, price long", partition_by="item")
-    options = {"pstate.checkpoint.interval.commits": 5}
+    options = {"pstate.history.seconds": 0, "pstate.checkpoint.interval.commits": 5}
     mb = module.microbatch("mb", vnode_count=vnodes, options=options)
     prices = mb.pstate("prices", Map(str, int))
     total = mb.pstate("total", int, initial=0)

@@ -46,6 +46,67 @@ def _run(cluster, rows=ROWS, **shape):
     return app
 
 
+KEYS = 20_000
+BUSY = {
+    "depot.microbatch.max.records": 20,
+    "pstate.checkpoint.interval.commits": 2,
+    "pstate.history.seconds": 120,
+}
+"""Many small microbatches; nothing stays longer than the history, however busy the machine is."""
+
+
+def _busy(cluster, backlog):
+    """A topology that has moved amounts between keys for a while, and goes on and on.
+
+    One move is two records, next to each other, so the sum over all keys stays what it was.
+    """
+    module = atoll.Module("busy")
+    rows = module.depot("rows", "k long, v long", partitions=1)
+    mb = module.microbatch("mb", vnode_count=16)
+    mb.source(rows).aggregate(mb.pstate("sums", Map(int, int))["k"], agg.sum("v"))
+    app = cluster.deploy(module)
+    app.depot("rows").append([{"k": key, "v": 100} for key in range(KEYS)])
+    app.topology("mb").wait_processed(KEYS)
+    for name, value in BUSY.items():
+        app.options.set(name, value)
+    moved = [(n * 7919 % KEYS, n % 90) for n in range(backlog // 2)]
+    app.depot("rows").append(
+        [
+            {"k": key, "v": amount}
+            for k, v in moved
+            for key, amount in ((k, -v), ((k + 1) % KEYS, v))
+        ]
+    )
+    app.topology("mb").wait_processed(KEYS + 200)
+    return app
+
+
+def test_a_dataframe_is_read_to_its_end_while_its_topology_commits_as_fast_as_it_can(cluster):
+    """All its Spark partitions see one commit, though one is read fifty microbatches later."""
+    app = _busy(cluster, 40_000)
+    topology = app.topology("mb")
+    rows = app.dataframe("sums").toLocalIterator()
+    found = [next(rows).value]
+    topology.wait_processed(topology.status()["processed"] + 1_000)
+    found += [row.value for row in rows]
+    assert (sum(found), len(found)) == (100 * KEYS, KEYS)
+    assert topology.status()["lag"]["rows"][0] > 0, "it was busy all the time"
+
+
+def test_an_iteration_goes_on_while_its_topology_commits_as_fast_as_it_can(tmp_path):
+    """It is as slow as its user: ten microbatches for every 1,000 entries."""
+    with LocalCluster(tmp_path / "root", engine="inline") as cluster:
+        app = _busy(cluster, 40_000)
+        topology = app.topology("mb")
+        total = count = 0
+        for _, value in app.pstate("sums").iterate(path.all()):
+            total, count = total + value, count + 1
+            if count % 1_000 == 0:
+                topology.wait_processed(topology.status()["processed"] + 200)
+        assert (total, count) == (100 * KEYS, KEYS)
+        assert topology.status()["lag"]["rows"][0] > 0, "it was busy all the time"
+
+
 def test_a_whole_pstate_is_a_dataframe_with_a_spark_partition_per_group_of_vnodes(cluster):
     """Every entry once, in typed columns; nested keys, structs, sets and fields stored apart."""
     app = _run(cluster)
@@ -123,7 +184,7 @@ def test_another_process_reads_each_commit_without_spark_or_the_module_code(clus
 @pytest.mark.parametrize("parallelism", [1, 3])
 def test_a_stopped_module_goes_on_without_its_local_folder(tmp_path, parallelism):
     """State is rebuilt from checkpoints and logs, also by another number of actors."""
-    options = {"pstate.checkpoint.interval.commits": 3}
+    options = {"pstate.history.seconds": 0, "pstate.checkpoint.interval.commits": 3}
     root = tmp_path / "root"
     with LocalCluster(root) as cluster:
         module = _module()

@@ -35,6 +35,7 @@ def _module(history=HISTORY, every=4, fail=None):
         vnode_count=8,
         options={
             "pstate.history.microbatches": history,
+            "pstate.history.seconds": 0,
             "pstate.checkpoint.interval.commits": every,
             "topology.microbatch.retry.max.attempts": 1,
         },
@@ -349,7 +350,11 @@ def test_retention_keeps_what_a_rollback_reads_again(tmp_path, monkeypatch):
     )
     module = atoll.Module("back")
     rows = module.depot("rows", "k string, v long", partitions=1, retain_records=1)
-    mb = module.microbatch("mb", vnode_count=2, options={"pstate.history.microbatches": HISTORY})
+    mb = module.microbatch(
+        "mb",
+        vnode_count=2,
+        options={"pstate.history.seconds": 0, "pstate.history.microbatches": HISTORY},
+    )
     sums = mb.pstate("sums", Map(str, int))
     mb.source(rows, start_from=start.beginning()).aggregate(sums["k"], agg.sum("v"))
     with LocalCluster(tmp_path / "root", engine="inline") as cluster:

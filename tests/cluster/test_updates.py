@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 import atoll
@@ -112,6 +114,7 @@ def test_what_is_named_is_removed_with_its_data_and_its_name_stays_taken(tmp_pat
         driver.depot("orders").append([{"k": "a", "v": 1}])
         driver.run_until_idle()
         assert driver.pstate("sums").get("a") == 8
+        driver.app.options.set("pstate.history.seconds", 0)
         for _ in range(120):
             driver.depot("orders").append([{"k": "b", "v": 1}])
             driver.run_until_idle()
@@ -138,7 +141,10 @@ def test_what_cannot_be_removed(tmp_path, remove, problem):
 
 
 def test_a_topology_that_reads_a_depot_again_begins_as_it_says(tmp_path):
-    """What it read before it was told to stop is not counted twice with ``start.end()``."""
+    """What it read before it was told to stop is not counted twice with ``start.end()``.
+
+    One that is told at once to read it after all goes on where it was.
+    """
 
     def reading(*names):
         module = atoll.Module("sources")
@@ -150,7 +156,11 @@ def test_a_topology_that_reads_a_depot_again_begins_as_it_says(tmp_path):
         return module
 
     with TopologyTestDriver(reading("a", "b"), root=tmp_path) as driver:
+        driver.depot("b").append([{"v": 0}])
+        driver.run_until_idle()
+        driver.update(reading("a"))
         driver.depot("b").append([{"v": 1}])
+        driver.update(reading("a", "b"))  # before anything was committed without it
         driver.run_until_idle()
         plan = driver.cluster.plan(reading("a"))
         assert [each.detail for each in plan.changes] == ["no longer reads b"]
@@ -211,3 +221,49 @@ def test_a_topology_named_as_a_folder_is_removed_without_it(tmp_path, monkeypatc
     assert all(path.is_file() for path in there)
     assert revisions < {path.name for path in there}
     assert check_root(tmp_path, stores=True).findings == []
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_a_pstate_that_no_step_writes_any_more_holds_nothing_back(tmp_path, parallelism):
+    """It can be read and migrated, is part of checkpoints, and old logs go as ever."""
+
+    def keeping(*, writes, value=int):
+        module = atoll.Module("keeping")
+        rows = module.depot("rows", "k string, v long", partition_by="k")
+        options = {"pstate.checkpoint.interval.commits": 5, "pstate.history.seconds": 0}
+        mb = module.microbatch("mb", vnode_count=4, options=options)
+        sums = mb.pstate("sums", Map(str, int))
+        kept = mb.pstate("kept", Map(str, value))
+        if value is float:
+            kept.migrated("wider", float)
+        source = mb.source(rows, start_from=FIRST)
+        source.aggregate(sums["k"], agg.sum("v"))
+        if writes:
+            source.process(last, key="k", states=[kept])
+        return module
+
+    def last(row, kept):
+        kept[row.k] = row.v
+
+    versions = [keeping(writes=True), keeping(writes=False), keeping(writes=False, value=float)]
+    state = {f"k{n}": n for n in range(9)}
+    engine = {"root": tmp_path, "parallelism": parallelism, "engine": "inline"}
+    with TopologyTestDriver(versions[0], **engine) as driver:
+        driver.depot("rows").append([{"k": k, "v": v} for k, v in state.items()])
+        driver.run_until_idle()
+        for version in versions[1:]:
+            driver.update(version)
+            driver.run_until_idle()
+            begun = driver.status()["committed"]
+            for _ in range(12):
+                driver.depot("rows").append([{"k": "k1", "v": 0}])
+                driver.run_until_idle()
+            loop = driver.app._loops["mb"]
+            assert loop.published.floor > begun
+            driver.topology("mb").checkpoint()
+            assert not loop.status.state.checkpoints.stale(loop.published)
+            assert driver.pstate("kept").get() == state
+    shutil.rmtree(tmp_path / "local")
+    assert check_root(tmp_path).is_sound
+    with TopologyTestDriver(versions[2], **engine) as driver:
+        assert driver.pstate("kept").get() == {k: float(v) for k, v in state.items()}

@@ -10,7 +10,9 @@ import pytest
 
 import atoll
 from atoll import LocalCluster, Map, agg, start
+from atoll.cluster import warnings as cluster_warnings
 from atoll.fsck.root import check_root
+from atoll.microbatch import recovery
 from atoll.microbatch.progress import latest_commit
 from atoll.microbatch.recovery import RecoveryCheck
 from atoll.microbatch.warned import clock_warning
@@ -138,6 +140,26 @@ def test_a_look_goes_on_where_the_last_one_stopped(tmp_path):
         assert (found[0], found[-1]) == (0, 1)
 
 
+def test_what_was_dropped_while_it_was_looked_for_is_forgotten(tmp_path, monkeypatch):
+    """It never comes back, so each look would go through all vnodes because of it."""
+    module = shop()
+    options = {"pstate.checkpoint.interval.commits": 1, "pstate.history.seconds": 0}
+    module.topologies["mb"].options |= options
+    with TopologyTestDriver(module, root=tmp_path, parallelism=1, engine="inline") as driver:
+        append(driver, 3)
+        loop = driver.app._loops["mb"]
+        before = loop.published
+        append(driver, 8)
+        assert loop.published.floor > before.id
+        commits = iter([before])
+        check = RecoveryCheck(
+            LocalStore(tmp_path), "shop", "mb", lambda: next(commits, loop.published)
+        )
+        assert check.look(None) == ()
+        monkeypatch.setattr(recovery, "vnodes_needing", lambda *_: pytest.fail("asked again"))
+        assert check.look(None) == ()
+
+
 def test_a_clock_that_was_ahead_is_told_with_what_waits_and_how_long(caplog):
     """Ticks stand still until the clock catches up; then the warning is over."""
     clock = VirtualClock()
@@ -197,6 +219,22 @@ def test_a_clock_that_is_set_back_a_little_is_no_matter(behind):
     assert clock_warning(10_000, 10_000 - behind, []) is None
     told = clock_warning(10_000, 10_000 - behind - 1_001, ["tick 'each'"])
     assert told.context == {"until": "1970-01-01T00:00:10+00:00", "waits": "tick 'each'"}
+
+
+def test_two_threads_may_tell_at_once_what_is_over(monkeypatch):
+    """The one that looks each second, and who asked for a checkpoint; each is told once."""
+    with TopologyTestDriver(shop(), engine="inline") as driver:
+        warnings, told = driver.app._warnings, []
+        warnings._told.update({("mb", "E-DAMAGE", depot): "lost" for depot in ("", "a", "b")})
+
+        class Log:
+            def warning(self, *_, code, **__):
+                told.append(code)
+                warnings._tell("mb")  # as the other one does in between
+
+        monkeypatch.setattr(cluster_warnings, "_log", Log())
+        warnings._tell("mb")
+        assert told == ["E-DAMAGE"] * 3
 
 
 def test_what_waits_for_the_clock_is_named():

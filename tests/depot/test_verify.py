@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from depot_samples import numbers, segments, table
 
-from atoll.depot import Depot, Producer
+from atoll.depot import Depot, Producer, verify
 from atoll.depot.verify import verify_depot
+from atoll.storage.local import LocalStore
+from atoll.storage.numbered import NumberedObjects
 
 Open = Callable[..., Depot]
 
@@ -73,3 +76,27 @@ def test_a_missing_segment(open_depot: Open, tmp_path: Path) -> None:
         "a block's checksum does not match",
         "the segment is missing",
     ]
+
+
+@pytest.mark.parametrize("trimmed", [False, True])
+@pytest.mark.parametrize("read", [False, True])
+def test_a_segment_that_retention_drops_meanwhile_is_no_damage(
+    open_depot: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, read: bool, trimmed: bool
+) -> None:
+    """Before its header is read, or after; one that nobody let go is missed all the same."""
+    filled(open_depot)
+    folder = tmp_path / "depot"
+    oldest, read_header = segments(folder)[0], verify.read_header
+
+    def going(path: Path) -> object:
+        if path != oldest:
+            return read_header(path)
+        header = read_header(path) if read else None
+        if trimmed:
+            NumberedObjects(LocalStore(folder), "retained").create(2, b"")
+        path.unlink()
+        return header or read_header(path)
+
+    monkeypatch.setattr(verify, "read_header", going)
+    missing = [] if trimmed else ["the segment is missing"]
+    assert [each.what for each in verify_depot(folder)] == missing

@@ -54,6 +54,7 @@ def build() -> atoll.Module:
         TOPOLOGY,
         vnode_count=8,
         options={
+            "pstate.history.seconds": 0,
             "pstate.checkpoint.interval.commits": 2,
             "pstate.history.microbatches": 3,
             "topology.microbatch.empty.sleep.time.millis": 20,

@@ -53,6 +53,7 @@ PER_ROUND = {"events": 6, "transfers": 4}
 _SEGMENT_BYTES = 1_500
 _OPTIONS = {
     "depot.microbatch.max.records": 1,
+    "pstate.history.seconds": 0,
     "pstate.checkpoint.interval.commits": 5,
     "pstate.history.microbatches": 2,
     "topology.microbatch.retry.delay.max.millis": 20,

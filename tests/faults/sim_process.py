@@ -6,6 +6,7 @@ import contextlib
 import random
 from pathlib import Path
 
+from sim_executor import SimExecutor
 from sim_world import (
     DEPOT,
     KEYS,
@@ -15,7 +16,6 @@ from sim_world import (
     TOPOLOGY,
     VNODES,
     Crash,
-    SimExecutor,
     SimStore,
     Violation,
     World,
@@ -44,11 +44,12 @@ from atoll.storage.local import LocalStore
 _PROCESSES_MAX = 3
 _QUIET_STEPS_MAX = 1_000
 _BYTES_MAX = (10, 100, 200, 1_000)
+_SECONDS = (0, 0, 1, 3)
+_MICROBATCHES = (2, 3, 3, 6)
 STARTS = {DEPOT: [0] * PARTITIONS}
 OPTIONS = Options().with_values(
     {
         "depot.microbatch.max.records": 4,
-        "pstate.history.microbatches": 3,
         "pstate.checkpoint.interval.commits": 5,
         "topology.microbatch.retry.max.attempts": 4,
     }
@@ -66,6 +67,7 @@ class SimProcess:
         self.waiting = None
         self.event = None
         self.state = None
+        self.span_ms = 0
         self.store = SimStore(world, self.owner)
 
     def start(self) -> None:
@@ -94,6 +96,7 @@ class SimProcess:
                 {DEPOT: self.world.depot},
                 OPTIONS,
                 lambda: self.world.now_ms,
+                lambda: self.world.steady_ms,
                 floor=last.floor,
                 publish=self._published,
                 deliver=self.world.deliver,
@@ -105,6 +108,8 @@ class SimProcess:
     def step(self) -> None:
         """Decide, and do what was decided; or wait, which costs a step."""
         with self._guarded():
+            if isinstance(self.event, ev.AttemptSucceeded):
+                self.span_ms = self.state.options.history_millis
             self.state, command = decide(self.state, self.event)
             self.world.note(self.owner, type(self.event).__name__, type(command).__name__)
             match command:
@@ -142,7 +147,10 @@ class SimProcess:
             world.counts["adopted"] += 1
         if commit.timeline == self.state.last.timeline:
             world.check_published(commit, self.state.last)
+            if commit.epoch == self.epoch.number:
+                world.check_kept(commit, self.state.last, self.span_ms)
         world.check_state(LocalStore(world.root), commit)
+        world.check_readable()
 
     @contextlib.contextmanager
     def _guarded(self):
@@ -226,8 +234,14 @@ def _request(world: World, process: SimProcess) -> None:
 
 
 def _options(world: World) -> Options:
-    """The options with some limit of bytes; each life and each request may have another."""
-    return OPTIONS.with_values({"depot.microbatch.max.bytes": world.sizing.choice(_BYTES_MAX)})
+    """The options with some limit of bytes and some history, other ones each time."""
+    return OPTIONS.with_values(
+        {
+            "depot.microbatch.max.bytes": world.sizing.choice(_BYTES_MAX),
+            "pstate.history.seconds": world.keeping.choice(_SECONDS),
+            "pstate.history.microbatches": world.keeping.choice(_MICROBATCHES),
+        }
+    )
 
 
 def _new_life(world: World) -> SimProcess:

@@ -22,17 +22,10 @@ import struct
 from pathlib import Path
 
 from atoll.errors import AtollError, StorageError
-from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.history import CommitHistory, read_commit
-from atoll.microbatch.objects import AppendedRows, CheckpointFile, LogFile
-from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome
+from atoll.microbatch.history import CommitHistory, latest_commit, read_commit
 from atoll.microbatch.progress import standing_commits
 from atoll.microbatch.tidy import files_of
-from atoll.placement.mapping import Mapping
-from atoll.pstate.attempt import Attempt
-from atoll.pstate.changefile import write_change_file
 from atoll.pstate.environment import EnvironmentCache
-from atoll.pstate.history import FileRef, Prior
 from atoll.pstate.stores import VnodeStores
 from atoll.pstate.view import PStateView
 from atoll.storage.local import LocalStore
@@ -40,7 +33,7 @@ from atoll.storage.numbered import number_name
 
 MODULE, TOPOLOGY, PSTATE, DEPOT = "m", "t", "sums", "d"
 VNODES, UNITS, PARTITIONS, KEYS = 3, 2, 2, 7
-_VALUE = struct.Struct("<qqq")
+VALUE = struct.Struct("<qqq")
 _NEST_MAX = 2
 _START_CHANCE = 0.01
 _OTHERS_MAX = 2
@@ -152,7 +145,7 @@ class World:
         self.counts = dict.fromkeys(
             ("refused", "lost", "crashes", "slept", "twins", "late", "task", "vanished",
              "fenced", "adopted", "rollbacks", "placements", "commits", "lives", "checks",
-             "too large", "cut", "cut commits"), 0
+             "too large", "cut", "cut commits", "read back", "read on", "dropped"), 0
         )  # fmt: skip
         self.sizing = random.Random(f"sizes of {seed}")
         self.room = self.sizing.choice([None, 300, 150, 60])
@@ -167,9 +160,17 @@ class World:
         self.begin_life = None
         """Starts another process; set by whoever runs the world."""
         self.environments = EnvironmentCache(open_max=64, map_bytes=1 << 20)
-        self.stores = VnodeStores(
-            root / "local" / "state" / MODULE, microbatches_kept=3, environments=self.environments
-        )
+        self.stores = VnodeStores(root / "local" / "state" / MODULE, environments=self.environments)
+        self.keeping = random.Random(f"history of {seed}")
+        self.ended = {}
+        """By (timeline, id): when a commit of that timeline took the place of the one before."""
+        self.slow = []
+        """The histories of readers that began at the last commit and read on and on."""
+
+    @property
+    def steady_ms(self):
+        """A clock that only goes forward; a microbatch takes a few steps of it."""
+        return self.now_ms * 50
 
     # Faults of operations -----------------------------------------------------------------------
 
@@ -260,22 +261,50 @@ class World:
             ):
                 _hold(start == end, f"commit {commit.id} starts at {start}, not {end}")
 
+    def check_kept(self, commit, before, span_ms):
+        """What a commit gives up had not been the last one for as long as the options say."""
+        self.ended.setdefault((commit.timeline, commit.id - 1), self.steady_ms)
+        for number in range(before.readable_from, commit.horizon):
+            self.counts["dropped"] += 1
+            ended = [self.ended.get((t, number), 0) for t in range(commit.timeline + 1)]
+            age = self.steady_ms - max(ended)
+            _hold(age >= span_ms, f"{commit.id} gives up {number} after {age} of {span_ms} ms")
+
+    def check_readable(self):
+        """What the last commit says can be read is there: for readers who come, and who stay."""
+        store = LocalStore(self.root)
+        head = latest_commit(store, MODULE, TOPOLOGY)
+        history = CommitHistory(store, MODULE, TOPOLOGY, head)
+        for number in {head.readable_from, self.keeping.randint(head.readable_from, head.id)}:
+            self.counts["read back"] += number < head.id
+            self._check_read(history.as_of(number))
+        self.slow = [each for each in self.slow if _still_readable(each, history)]
+        if self.slow:
+            reader = self.keeping.choice(self.slow)
+            self.counts["read on"] += reader.commit.floor < head.floor
+            self._check_read(reader)
+        self.slow.append(CommitHistory(store, MODULE, TOPOLOGY, head))
+
     def check_state(self, store, commit):
         """What readers see as of a commit is the fold of its records, by another code."""
+        self._check_read(CommitHistory(store, MODULE, TOPOLOGY, commit))
+
+    def _check_read(self, history):
         self.counts["checks"] += 1
-        expected = {}
-        for records, (_, end) in zip(self.depot.records, commit.ranges[DEPOT], strict=True):
+        expected, commit = {}, history.commit
+        ranges = commit.ranges.get(DEPOT, [(0, 0)] * PARTITIONS)
+        for records, (_, end) in zip(self.depot.records, ranges, strict=True):
             for key, amount in records[:end]:
                 for target, delta in ((key, amount), ((key * 3 + 1) % KEYS, 1)):
                     total, count = expected.get(target, (0, 0))
                     expected[target] = (total + delta, count + 1)
-        history = CommitHistory(store, MODULE, TOPOLOGY, commit)
         view = PStateView(self.stores, PSTATE, VNODES, history)
-        found = {
-            key[0]: _VALUE.unpack(value)[:2]
-            for vnode in range(VNODES)
-            for key, value in view.scan(vnode)
-        }
+        try:
+            entries = [each for vnode in range(VNODES) for each in view.scan(vnode)]
+        except AtollError as error:
+            message = f"{commit.id} cannot be read: {error!r}"
+            raise Violation(message) from error
+        found = {key[0]: VALUE.unpack(value)[:2] for key, value in entries}
         _hold(found == expected, f"as of commit {commit.id}: {found} instead of {expected}")
 
     def check_end(self, store, last):
@@ -299,149 +328,10 @@ class World:
         self.chance_of_crash("delivery")
 
 
-class SimExecutor:
-    """Runs two jobs of actors over real vnode stores; the second sees what the first wrote."""
-
-    def __init__(self, world: World, owner: str, store: SimStore) -> None:
-        self.world = world
-        self.owner = owner
-        self.store = store
-
-    def cancel(self):
-        """Attempts here never hang."""
-
-    def prepare(self, placement, commit):
-        """Nothing."""
-
-    def tune(self, options):
-        """All options are alike here."""
-
-    def forget(self, microbatch):
-        """Nothing is staged."""
-
-    def run(self, plan, epoch, version, placement, timeout_seconds):
-        """Both jobs, unit by unit; a task may fail, run twice, or run again later."""
-        world, rng = self.world, self.world.rng
-        world.check_plan(plan.timeline, plan)
-        done = []
-        fails_at = self._fails_at(plan, placement)
-        for job in range(2):
-            manifests = []
-            for actor in _actors(placement):
-                world.asleep(self.owner)
-                world.chance_of_crash(self.owner)
-                if fails_at == 0:
-                    world.counts["too large"] += 1
-                    raise AttemptError(ActorFailure("E-TOO-LARGE", "out of memory: simulated"))
-                fails_at -= 1
-                if rng.random() < world.faults.task:
-                    world.counts["task"] += 1
-                    raise AttemptError(ActorFailure("E-USER-CODE", "a task failed: simulated"))
-                if rng.random() < world.faults.vanish:
-                    world.counts["vanished"] += 1
-                    world.stores.discard(PSTATE, rng.randrange(VNODES))
-                manifests.append(self._run_unit(plan, epoch, version, job, actor, tuple(done)))
-            done.append(JobOutcome(job, manifests))
-        return Outcome(done)
-
-    def _fails_at(self, plan, placement):
-        """Before which of its tasks an attempt runs out of memory; -1 when it does not."""
-        world = self.world
-        need = sum(
-            size
-            for index, (start, end) in enumerate(plan.ranges[DEPOT])
-            for _, size in world.depot.sizes(index, start, end, 0)
-        )
-        if world.room is None or need <= world.room or plan.records == 1:
-            return -1
-        return world.sizing.randrange(2 * len(_actors(placement)))
-
-    def _run_unit(self, *task):
-        world, rng = self.world, self.world.rng
-        manifest = self._act(*task)
-        if rng.random() < world.faults.twin:
-            world.counts["twins"] += 1
-            manifest = rng.choice([manifest, self._act(*task)])
-        if rng.random() < world.faults.late:
-            world.late.append((self, task))
-        return manifest
-
-    def act_late(self, task):
-        """The same task once more, whenever it is: it must change nothing that counts."""
-        self.world.counts["late"] += 1
-        with contextlib.suppress(AtollError, AttemptError):
-            self._act(*task)
-
-    def _act(self, plan, epoch, version, job, actor, done):
-        try:
-            return self._acted(plan, epoch, version, job, actor, done)
-        except AtollError as error:
-            failure = ActorFailure(error.code, error.message, error.hint)
-            raise AttemptError(failure) from error
-
-    def _acted(self, plan, epoch, version, job, actor, done):
-        world = self.world
-        unit, owned = actor
-        token = f"{world.rng.getrandbits(64):016x}"
-        attempt = Attempt(epoch, plan.id, version, job, token, plan.timeline)
-        history = CommitHistory.open(self.store, MODULE, TOPOLOGY, plan.id - 1, plan.timeline)
-        due = plan.checkpoint_vnodes.get(PSTATE, []) if job == 1 else []
-        rows = self._rows(plan, job)
-        mine = sorted(v for v in {*rows, *due} if v in owned)
-        priors = _priors(done)
-        changed, checkpoints, sessions = [], [], []
-        try:
-            for vnode in mine:
-                session = world.stores.open(PSTATE, vnode, attempt, history, priors)
-                sessions.append(session)
-            for vnode, session in zip(mine, sessions, strict=True):
-                for key, delta in rows.get(vnode, ()):
-                    old = session.get(bytes([key])) or _VALUE.pack(0, 0, 0)
-                    total, count, _ = _VALUE.unpack(old)
-                    session.put(bytes([key]), _VALUE.pack(total + delta, count + 1, plan.id))
-                if vnode in due:
-                    checkpoints.append((vnode, *session.dump()))
-            for vnode, session in zip(mine, sessions, strict=True):
-                changes = session.commit()
-                if changes.keys:
-                    changed.append((vnode, changes.keys, changes.values))
-        finally:
-            for session in sessions:
-                session.abort()
-        return self._manifest(plan, unit, token, changed, checkpoints)
-
-    def _manifest(self, plan, unit, token, changed, checkpoints):
-        prefix = f"{MODULE}/{TOPOLOGY}"
-        name = f"{plan.id:020d}-{token}"
-        logs, written = {}, {}
-        if checkpoints:
-            ref = write_change_file(
-                self.store, f"{prefix}/checkpoints/{PSTATE}/{name}.arrow", checkpoints
-            )
-            vnodes = [vnode for vnode, _, _ in checkpoints]
-            written[PSTATE] = CheckpointFile(ref, vnodes, [plan.id] * len(vnodes))
-        if changed:
-            ref = write_change_file(self.store, f"{prefix}/logs/{PSTATE}/{name}.arrow", changed)
-            logs[PSTATE] = LogFile(ref, [vnode for vnode, _, _ in changed])
-        rows = sum(len(keys) for _, keys, _ in changed)
-        appends = [AppendedRows("out", FileRef(f"appends/{name}", 0, 0, rows))] if rows else []
-        return Manifest(token, unit, logs=logs, checkpoints=written, appends=appends)
-
-    def _rows(self, plan, job):
-        """By vnode, the keys and what is added to each, in order."""
-        rows = {}
-        ranges = plan.ranges[DEPOT]
-        for records, (start, end) in zip(self.world.depot.records, ranges, strict=True):
-            for key, amount in records[start:end]:
-                target, delta = (key, amount) if job == 0 else ((key * 3 + 1) % KEYS, 1)
-                rows.setdefault(target % VNODES, []).append((target, delta))
-        return rows
-
-
-def _actors(placement):
-    """(unit, its vnodes) of each actor; before anything was placed, two of them."""
-    mapping = placement.mappings.get(PSTATE) or Mapping.even(VNODES, range(UNITS))
-    return [(unit, frozenset(mapping.vnodes(unit))) for unit in mapping.unit_ids()]
+def _still_readable(reader, head):
+    """Whether the last commit says that the one of a reader can be read."""
+    shared = head.branch_since(reader.timeline)
+    return reader.commit_id >= head.horizon and (shared is None or shared >= reader.commit_id)
 
 
 def _within(less, more):
@@ -452,13 +342,6 @@ def _within(less, more):
 
 def _rows(ranges):
     return sum(end - start for start, end in ranges[DEPOT])
-
-
-def _priors(done):
-    return tuple(
-        Prior(each.index, frozenset(each.tokens), tuple(log.file for log in each.logs(PSTATE)))
-        for each in done
-    )
 
 
 def _hold(condition, message):

@@ -27,11 +27,12 @@ from atoll.depot.depot import Depot
 from atoll.depot.producers import Admission, Append, Producer
 from atoll.depot.reader import DepotReader
 from atoll.errors import AtollError, FencedError
-from atoll.microbatch import coordinator, history
+from atoll.microbatch import commit, coordinator, history
 from atoll.microbatch.actions import Actions
 from atoll.microbatch.checkpoints import Checkpoints
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.events import PlanReady
+from atoll.microbatch.horizon import Heads
 from atoll.microbatch.objects import GENESIS, encode
 from atoll.microbatch.rollback import Follower
 from atoll.microbatch.timelines import create_timeline
@@ -174,9 +175,9 @@ def _own_commit(known: Any) -> Any:
 
 
 def _first_manifests(known: Any) -> Any:
-    def build(state: Any, outcome: Any, now_ms: int) -> Any:
+    def build(state: Any, outcome: Any, *others: Any) -> Any:
         jobs = [type(job)(job.index, job.manifests[:1]) for job in outcome.jobs]
-        return known(state, type(outcome)(jobs), now_ms)
+        return known(state, type(outcome)(jobs), *others)
 
     return build
 
@@ -205,10 +206,14 @@ def _owing_nothing(state: Any, event: Any) -> Any:
 
 
 def _floor_too_high(known: Any) -> Any:
-    def floor(checkpoints: Any, commit_id: int, *arguments: Any) -> int:
-        return min(commit_id, known(checkpoints, commit_id, *arguments) + 2)
+    def floor(checkpoints: Any, touched: Any, horizon: int) -> int:
+        return min(horizon, known(checkpoints, touched, horizon)) + 2
 
     return floor
+
+
+def _by_count(commit_id: int, last: Any, *_: Any) -> int:
+    return max(last.readable_from, commit_id - 2)
 
 
 def _swallowing(store: LocalStore, name: str, data: bytes) -> None:
@@ -239,6 +244,11 @@ PLANTED: dict[Hunter, dict[str, Plant]] = {
         ),
         "the log is dropped too early": _set(
             Checkpoints, "floor", _floor_too_high(Checkpoints.floor)
+        ),
+        "a commit is given up before its time": _set(commit, "horizon_of", _by_count),
+        "the times of abandoned commits count": _set(Heads, "upto", lambda heads, _: heads),
+        "a reader who stays misses what was dropped": _set(
+            history.CommitHistory, "_is_dropped", lambda *_: False
         ),
         "owed deliveries are forgotten by a new life": _set(coordinator, "_begin", _owing_nothing),
         "a rollback does not close its timeline": _set(Follower, "_close", _unclosed),

@@ -43,6 +43,7 @@ def _module():
         options={
             "topology.microbatch.retry.delay.max.millis": 1,
             "topology.microbatch.empty.sleep.time.millis": 5,
+            "pstate.history.seconds": 0,
             "pstate.checkpoint.interval.commits": 5,
         },
     )

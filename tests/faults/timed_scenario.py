@@ -71,6 +71,7 @@ OUTPUTS = {
 """The depots that the first topology appends to."""
 
 _OPTIONS = {
+    "pstate.history.seconds": 0,
     "pstate.checkpoint.interval.commits": 4,
     "pstate.history.microbatches": 2,
     "pstate.migration.vnodes.per.microbatch": 1,

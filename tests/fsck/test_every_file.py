@@ -57,7 +57,11 @@ def shop(columns="item string, price long"):
     module = atoll.Module("shop")
     sales = module.depot("sales", columns, partition_by="item", partitions=2, retain_records=5)
     dear = module.depot("dear", "item string, price long", partition_by="item", partitions=1)
-    options = {"pstate.checkpoint.interval.commits": 2, "pstate.history.microbatches": 3}
+    options = {
+        "pstate.history.seconds": 0,
+        "pstate.checkpoint.interval.commits": 2,
+        "pstate.history.microbatches": 3,
+    }
     mb = module.microbatch("mb", vnode_count=2, options=options)
     totals = mb.pstate("totals", Map(str, int))
     seen = mb.pstate("seen", Map(str, int))

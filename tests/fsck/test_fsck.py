@@ -6,6 +6,7 @@ import json
 import shutil
 
 import lmdb
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -13,10 +14,13 @@ import atoll
 from atoll import Map, agg
 from atoll.cli.app import app as command_line
 from atoll.errors import NotFoundError
+from atoll.fsck import topology
 from atoll.fsck.root import check_root
+from atoll.microbatch.epochs import claim_epoch
 from atoll.microbatch.history import read_commit
 from atoll.microbatch.progress import latest_commit
 from atoll.storage.local import LocalStore
+from atoll.storage.numbered import NumberedObjects
 
 MICROBATCHES = 12
 
@@ -27,7 +31,11 @@ def _module():
     mb = module.microbatch(
         "mb",
         vnode_count=4,
-        options={"pstate.checkpoint.interval.commits": 5, "pstate.history.microbatches": 3},
+        options={
+            "pstate.history.seconds": 0,
+            "pstate.checkpoint.interval.commits": 5,
+            "pstate.history.microbatches": 3,
+        },
     )
     sums = mb.pstate("sums", Map(int, int))
     mb.source(orders).aggregate(sums["k"], agg.sum("v"))
@@ -44,6 +52,19 @@ def built(tmp_path_factory):
             app.depot("orders").append([{"k": key, "v": number} for key in range(20)])
             app.topology("mb").wait_processed(20 * (number + 1))
     return root
+
+
+@pytest.fixture
+def built_with_appends(tmp_path):
+    """A root whose last microbatch appended rows to another depot."""
+    module = _module()
+    dear = module.depot("dear", "k long, v long", partitions=1)
+    module.topologies["mb"].source(module.depots["orders"]).append_to(dear)
+    with atoll.LocalCluster(tmp_path, engine="inline") as cluster:
+        app = cluster.deploy(module)
+        app.depot("orders").append([{"k": key, "v": 1} for key in range(20)])
+        app.topology("mb").wait_processed(20)
+    return tmp_path
 
 
 @pytest.fixture
@@ -210,3 +231,35 @@ def test_a_folder_without_a_module_is_refused(tmp_path):
     """A wrong folder must not pass for a sound one."""
     with pytest.raises(NotFoundError, match="no module"):
         check_root(tmp_path)
+
+
+def test_what_is_dropped_while_it_is_looked_at_is_not_missed(built_with_appends, monkeypatch):
+    """Beside a running module: the files of commits that fell below the floor, segments, lives."""
+    root = built_with_appends
+    for path in (root / "shop/mb/appends").iterdir():
+        path.unlink()
+    assert {each.what.partition(":")[0] for each in _damages(root)} == {"it cannot be read"}
+    last = _last(root)
+    moments = iter([last])
+    later = msgspec.structs.replace(last, floor=last.id + 1)
+    monkeypatch.setattr(topology, "latest_commit", lambda *_: next(moments, later))
+    store, numbers = LocalStore(root), NumberedObjects.numbers
+    for _ in range(2):
+        claim_epoch(store, "shop")
+    NumberedObjects(store, "shop/epochs").delete_below(3)
+
+    def of_two_moments(objects, *arguments):
+        """The folder was read while what lies between was dropped."""
+        found = numbers(objects, *arguments)
+        return [found[0] - 2, *found] if objects.prefix.endswith("epochs") else found
+
+    monkeypatch.setattr(NumberedObjects, "numbers", of_two_moments)
+    assert _damages(root) == []
+
+
+def test_stores_are_not_compared_with_a_commit_that_cannot_be_read(root):
+    """The damage is reported, whatever else was asked for."""
+    path = max((root / "shop/mb/commits").iterdir())
+    _flip(path)
+    found = [each.file for each in _damages(root, stores=True)]
+    assert found == [path.relative_to(root).as_posix()]

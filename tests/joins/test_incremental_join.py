@@ -96,6 +96,7 @@ def run(case):
     """What comes out of the case."""
     options = {
         "depot.microbatch.max.records": case["limit"],
+        "pstate.history.seconds": 0,
         "pstate.checkpoint.interval.commits": 2,
     }
     module = module_of(case["unique"], case["vnodes"], case["partitions"], options)

@@ -20,7 +20,11 @@ def house(*, unique="right", times=1, kept=AUCTION):
     module = atoll.Module("house")
     bids = module.depot("bids", BID, partition_by="auction", partitions=2)
     auctions = module.depot("auctions", AUCTION, partition_by="id", partitions=2)
-    options = {"pstate.checkpoint.interval.commits": 2, "pstate.history.microbatches": 5}
+    options = {
+        "pstate.history.seconds": 0,
+        "pstate.checkpoint.interval.commits": 2,
+        "pstate.history.microbatches": 5,
+    }
     mb = module.microbatch("mb", vnode_count=4, options=options)
     sums = mb.pstate("sums", Map(str, int))
     priced = mb.source(bids, start_from=start.beginning()).map(

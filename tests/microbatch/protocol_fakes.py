@@ -105,7 +105,7 @@ def options(**values):
 
 def make_actions(store, epoch, executor, depot, **changes):
     """The actions of topology ``mb`` of module ``m``."""
-    parts = {"options": Options(), "now_ms": lambda: 7, **changes}
+    parts = {"options": Options(), "now_ms": lambda: 7, "steady_ms": lambda: 7, **changes}
     return Actions("m", "mb", store, epoch, executor, {"d": depot}, **parts)
 
 

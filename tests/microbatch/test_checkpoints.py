@@ -43,7 +43,7 @@ def test_every_vnode_keeps_a_base_and_the_logs_after_it(seed, interval, busy):
         again = known.named_again(commit_id, interval, "p")
         file = FileRef(f"c{commit_id}", 1, 1, 1)
         written = [CheckpointFile(file, due, [commit_id] * len(due))] if due else []
-        floor = max(floor, known.floor(commit_id, {"p": touched}, HISTORY))
+        floor = max(floor, known.floor({"p": touched}, commit_id - HISTORY))
         last = _commit(commit_id, list(touched), written + again, floor)
         known = known.with_commit(last).above(floor)
         for checkpoint in last.pstates["p"].checkpoints:

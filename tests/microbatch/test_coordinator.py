@@ -410,6 +410,37 @@ def test_an_adopted_commit_is_the_one_that_counts():
     assert state.last is theirs
 
 
+@pytest.mark.parametrize("left", ["plan", "found plan", "revision", "commit"])
+def test_what_a_life_left_that_read_less_goes_on_with_what_is_read_now(left):
+    """Nothing of what it does not name is read, and the next microbatch begins with all of it."""
+    state = _state()
+    last = msgspec.structs.replace(state.last, ranges={**state.last.ranges, "e": [(3, 3)]})
+    state = dataclasses.replace(state, last=last)
+    plan = Plan(1, 1, 7, {"d": [(0, 4), (5, 5)]}, {})
+    if left == "plan":
+        state, run = decide(state, ev.Begin(plan))
+    else:
+        state, _ = decide(state, ev.Wake({"d": [0, 0], "e": [0]}, {"d": [4, 5], "e": [3]}, 7))
+        state, run = decide(state, ev.PlanReady(plan, found=True))
+    state, run = decide(state, ev.Weighed({"d": [[(4, 10)], []], "e": [[]]}))
+    if left == "revision":
+        state, _ = decide(state, ev.AttemptFailed(ActorFailure("E-TOO-LARGE", "no room")))
+        state, _ = decide(state, ev.Retry())
+        state, _ = decide(state, ev.Weighed({"d": [[(4, 10)], []], "e": [[]]}))
+        half = msgspec.structs.replace(plan, revision=1, ranges={"d": [(0, 2), (5, 5)]})
+        state, _ = decide(state, ev.PlanCut(half))
+        state, run = decide(state, ev.Weighed({"d": [[(2, 5)], []], "e": [[]]}))
+    assert run.plan.ranges["e"] == [(3, 3)]
+    state, create = decide(state, ev.AttemptSucceeded(_outcome(), 9))
+    theirs = create.commit
+    if left == "commit":
+        theirs = msgspec.structs.replace(theirs, ranges={"d": [(0, 4), (5, 5)]})
+    for event in (ev.CommitCreated(theirs), ev.Published(), ev.Tidied()):
+        state, _ = decide(state, event)
+    _, plan = decide(state, ev.Wake({"d": [0, 0], "e": [0]}, {"d": [4, 5], "e": [5]}, 7))
+    assert plan.plan.ranges["e"] == [(3, 5)]
+
+
 # Checkpoints on request ---------------------------------------------------------------------------
 
 

@@ -143,6 +143,22 @@ def test_a_single_record_that_does_not_fit_fails_the_topology(store, depot):
     assert life.executor.tried == [(0, 5)] + [(1, 1)] * 10
 
 
+@pytest.mark.parametrize("records", [0, 1])
+def test_what_cannot_be_cut_any_more_fails_the_topology_although_ticks_count(store, depot, records):
+    """A plan of ticks and a single record has several, and none of them can be left for later."""
+    depot.end = records
+    life = Life(store, depot, Roomy(0))
+    ticks = {"seconds": 1_000, "minutes": 60_000}
+    starts = {"d": [(0, 0)], "seconds": [(0, 0)], "minutes": [(0, 0)]}
+    last = msgspec.structs.replace(life.state.last, ranges=starts)
+    life.state = replace(life.state, last=last, ticks=ticks)
+    life.actions.now_ms = lambda: 60_000
+    life.go(ev.Tidy)
+    assert life.state.condition == ev.Condition.FAILED
+    assert life.executor.tried == [(0, records + 2)] * 10
+    assert life.state.room == 0, "nothing was cut, so what follows is as it was"
+
+
 @pytest.mark.parametrize("limit", [{BYTES_MAX: 300}, {RECORDS_MAX: 3}])
 def test_a_lower_limit_takes_effect_on_the_plan_that_failed(store, depot, limit):
     """Set after it failed for a reason that cuts nothing; resuming is all there is to do."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
+import msgspec
 import pytest
 
+from atoll.errors import StateError
+from atoll.microbatch import mirrored
 from atoll.microbatch.mirrored import (
     MirroredTopologies,
     drop_stale_pins,
     lowest_pin,
     readers_above,
 )
+from atoll.microbatch.objects import GENESIS
 from atoll.storage.local import LocalStore
 
 READ = [("shop", "keep")]
@@ -73,3 +79,20 @@ def test_a_plan_is_completed_once(store):
     assert len(store.list("shop/keep/pins")) == 1
     assert store.list("bank/mb/pins") == []
     assert reader.completed(9, {**named, "shop/keep": 3})["shop/keep"] == 3
+
+
+def test_one_commit_may_come_while_another_is_pinned(store, monkeypatch):
+    """The one after it keeps two before it; what commits faster than that is told, in time."""
+
+    def committing(by):
+        ids = itertools.count(5, by)
+        heads = (msgspec.structs.replace(GENESIS, id=number) for number in ids)
+        monkeypatch.setattr(mirrored, "latest_commit", lambda *_: next(heads))
+
+    committing(1)
+    assert life(store, 1).pin(1) == {"shop/keep": 5}
+    assert lowest_pin(store, "shop", "keep") == 5
+    committing(2)
+    with pytest.raises(StateError, match="faster than it can be pinned"):
+        life(store, 1).pin(2)
+    assert len(store.list("shop/keep/pins")) == 1

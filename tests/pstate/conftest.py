@@ -48,6 +48,11 @@ class FakeHistory:
         """See the protocol."""
         return len(self.branches)
 
+    @property
+    def horizon(self):
+        """See the protocol."""
+        return max(0, self.commit_id - self.world.kept)
+
     def branch_since(self, timeline):
         """See the protocol."""
         return min(self.branches[timeline:], default=None)
@@ -101,9 +106,8 @@ class World:
         self.checkpoints = []
         self.models = {0: {vnode: {} for vnode in vnodes}}
         self.environments = EnvironmentCache(open_max, map_bytes)
-        self.stores = VnodeStores(
-            self.folder / "local", environments=self.environments, microbatches_kept=kept
-        )
+        self.kept = kept
+        self.stores = VnodeStores(self.folder / "local", environments=self.environments)
         self.tokens = 0
         saved = self.folder / "log.json"
         if saved.exists():

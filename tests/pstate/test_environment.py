@@ -72,6 +72,22 @@ def test_those_in_use_are_not_closed(new_world):
         assert session.commit().keys == [b"a"]
 
 
+def test_those_below_a_folder_are_closed(new_world, tmp_path):
+    """Of one module's, and not of another whose name begins alike; nor what has a transaction."""
+    world = new_world(tmp_path, vnodes=(0, 1))
+    world.commit(world.run({vnode: {b"a": b"1"} for vnode in (0, 1)}))
+    environments, paths = world.environments, [world.stores.path("counts", n) for n in (0, 1)]
+    environments.close(Path(paths[0]).parent.parent / "count")
+    environments.close(f"{paths[0]}0")
+    assert list(environments._open) == paths
+    used = environments.acquire(paths[1])
+    environments.close(Path(paths[0]).parent)
+    assert list(environments._open) == paths[1:]
+    environments.release(used)
+    environments.close(Path(paths[0]).parent)
+    assert not environments._open
+
+
 def test_another_boot_is_not_trusted(new_world, tmp_path):
     """LMDB runs without fsync: after a reboot the store is built from the log."""
     world = new_world(tmp_path)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll.errors import DamageError
+from atoll.pstate.entries import Bounds
 from atoll.pstate.overlay import UNTOUCHED, Overlay
 from atoll.pstate.reverse_log import ReverseLog, encode_reverse_log
 
@@ -40,6 +41,25 @@ def test_overlay_prefers_the_oldest(first, second, others):
     for _ in range(3):  # searched in place first, from a table later
         for key in {*wanted, *others}:
             assert overlay.find(key) == wanted.get(key, UNTOUCHED)
+
+
+@given(st.lists(OLDS, max_size=6), st.lists(KEYS), st.integers(0, 6), st.booleans())
+def test_overlays_on_top_of_each_other_are_one(parts, others, cut, asked):
+    """Extended by later logs, or before another overlay: the same as one of all logs."""
+    logs = [
+        ReverseLog(encode_reverse_log(sorted(olds), [olds[key] for key in sorted(olds)]))
+        for olds in parts
+    ]
+    whole, first = Overlay(logs), Overlay(logs[:cut])
+    keys = sorted({*others, *(key for olds in parts for key in olds)})
+    pairs = [(key, b"now") for key in keys[::2]]
+    if asked:  # so that it is a table already
+        first.over_page(pairs, Bounds())
+    for overlay in (first.extended(logs[cut:]), Overlay(logs[cut:], first)):
+        assert bool(overlay) == bool(logs)
+        assert overlay.over_page(pairs, Bounds()) == whole.over_page(pairs, Bounds())
+        assert [overlay.find(key) for key in keys] == [whole.find(key) for key in keys]
+    assert first.over_page(pairs, Bounds()) == Overlay(logs[:cut]).over_page(pairs, Bounds())
 
 
 def test_absent_is_not_empty():

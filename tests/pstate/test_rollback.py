@@ -228,6 +228,7 @@ def test_back_to_the_beginning(world):
 class _Log:
     commit_id = 5
     timeline = 2
+    horizon = 3
 
     def branch_since(self, timeline):
         return (3, 4, None)[timeline]
@@ -262,4 +263,4 @@ def _pending(work_id):
 )
 def test_how_to_read(header, wanted):
     """For a reader at commit 5 of timeline 2, which left 1 at 4; 1 left 0 at 3."""
-    assert how_to_read(header, VnodeHistory(_Log(), "p", 0, 2)) == wanted
+    assert how_to_read(header, VnodeHistory(_Log(), "p", 0)) == wanted

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+import atoll.pstate.view
 from atoll.pstate.attempt import Header, Pending
 from atoll.pstate.opening import VnodeHistory
+from atoll.pstate.reverse_log import ReverseLog
 from atoll.pstate.view import how_to_read
 
 CONFTEST = Path(__file__).parent / "conftest.py"
@@ -191,6 +193,7 @@ class _Log:
 
     commit_id = 5
     timeline = 0
+    horizon = 3
 
     def branch_since(self, timeline):
         return None
@@ -227,4 +230,57 @@ def _pending(work_id, token, step=0):
 )
 def test_how_to_read(header, wanted):
     """The decision by header alone, for a reader at commit 5 of a vnode that 4 changed last."""
-    assert how_to_read(header, VnodeHistory(_Log(), "p", 0, 2)) == wanted
+    assert how_to_read(header, VnodeHistory(_Log(), "p", 0)) == wanted
+
+
+def test_a_slow_reader_decodes_what_is_committed_once(new_world, monkeypatch):
+    """Attempts begin, fail and commit while it reads: each page is right, no log is read twice."""
+    world = new_world(kept=1000)
+    world.commit(world.run({0: {b"%04d" % key: b"0" for key in range(3_000)}}))
+    view, decoded = world.view(), []
+    known = ReverseLog.items
+
+    def items(log):
+        decoded.append(log)
+        return known(log)
+
+    monkeypatch.setattr(ReverseLog, "items", items)
+    monkeypatch.setattr(atoll.pstate.view, "_PAGE_ENTRIES", 16)
+    entries, found = view.scan(0), []
+    for number in range(1, 60):
+        world.run({0: {b"%04d" % (number * 7): b"lost", b"9": b"lost"}}, version=1)
+        found += [next(entries) for _ in range(50)]
+        won = world.run({0: {b"%04d" % (number * 50): b"%d" % number, b"8": b"new"}}, version=2)
+        world.commit(won)
+    found += list(entries)
+    assert found == [(b"%04d" % key, b"0") for key in range(3_000)]
+    assert len(decoded) < 3 * 60
+    assert dict(world.view().scan(0)) == world.models[world.last][0]
+
+
+def test_what_the_next_commit_overwrote_is_found_without_all_that_came_after(
+    new_world, monkeypatch
+):
+    """Before every commit, as every other read says; for keys that it left alone as well."""
+    world = new_world(kept=1000)
+    world.commit(world.run({0: {b"%02d" % key: b"0" for key in range(20)}}))
+    written = {}
+    for number in range(2, 40):
+        world.run({0: {b"lost": b"lost", b"%02d" % (number % 20): b"lost"}}, version=1)
+        written[number] = sorted({b"%02d" % (number * k % 23) for k in (1, 3, 5)})
+        step = world.run({0: dict.fromkeys(written[number], b"%d" % number)}, version=2)
+        world.commit(step)
+    world.run({0: {b"lost": b"lost"}}, version=1)
+    made = []
+    known = ReverseLog.__init__
+    monkeypatch.setattr(
+        ReverseLog, "__init__", lambda log, data: (made.append(log), known(log, data))[1]
+    )
+    for number in range(1, 39):
+        view, model = world.view(number), world.models[number][0]
+        keys = written[number + 1]
+        assert view.get_overwritten(0, keys) == [model.get(key) for key in keys]
+        assert len(made) <= 2
+        assert view.get_overwritten(0, [b"07", b"no"]) == [model.get(b"07"), None]
+        made.clear()
+    assert world.view().get_overwritten(0, [b"lost"]) == [None]

@@ -14,7 +14,11 @@ def test_a_commit_that_was_dropped_while_it_was_read_is_no_damage(tmp_path):
     """The tasks of a slow read come late: what they look for is gone, and the error says why."""
     module = atoll.Module("shop")
     rows = module.depot("rows", "k long")
-    options = {"pstate.history.microbatches": 2, "pstate.checkpoint.interval.commits": 2}
+    options = {
+        "pstate.history.microbatches": 2,
+        "pstate.history.seconds": 0,
+        "pstate.checkpoint.interval.commits": 2,
+    }
     mb = module.microbatch("mb", vnode_count=4, options=options)
     mb.source(rows).aggregate(mb.pstate("counts", Map(int, int))["k"], agg.count())
     with atoll.LocalCluster(tmp_path / "root", engine="inline") as cluster:
@@ -35,4 +39,4 @@ def test_a_commit_that_was_dropped_while_it_was_read_is_no_damage(tmp_path):
         assert isinstance(late, _VnodeGroup)
         with pytest.raises(UsageError, match="was dropped while it was read") as raised:
             list(reader.read(late))
-        assert "pstate.history.microbatches" in (raised.value.hint or "")
+        assert "pstate.history.seconds" in (raised.value.hint or "")

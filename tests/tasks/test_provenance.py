@@ -77,7 +77,7 @@ def _program(declare, tmp_path):
     cut = fragments(mb.graph)
     schemas = schemas_of(mb.graph, python_only)
     mappings = {name: Mapping.even(4, (0, 1)) for name in mb.graph.pstates}
-    program = bind(bind_pstates(mb.graph, schemas), cut, schemas, Places(tmp_path), 2)
+    program = bind(bind_pstates(mb.graph, schemas), cut, schemas, Places(tmp_path))
     return program.placed(Placement(1, (0, 1), mappings))
 
 

@@ -18,7 +18,6 @@ class _Program:
     """As much of a program as sessions ask for."""
 
     module = "m"
-    history_microbatches = 2
 
     def __init__(self, local):
         self.local = local
@@ -32,6 +31,7 @@ class _Fresh:
 
     commit_id = 0
     timeline = 0
+    horizon = 0
 
     def branch_since(self, timeline):
         """There is only one timeline."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import atoll
@@ -53,6 +55,25 @@ def test_what_was_built_before_is_current_when_it_is_needed(app):
     assert dict(app.pstate("counts").select(path.all())) == dict.fromkeys(range(KEYS), 3)
 
 
+@pytest.mark.parametrize("shares", [1, 2, 3, 20])
+def test_all_shares_are_all_stores(app, shares):
+    """Each once, however many there are."""
+    _round(app, 1)
+    loop = app._loops["mb"]
+    program, last = loop.actions.executor.program, loop.published
+    stores = module_stores(str(app.local), "warm")
+    names = [(name, vnode) for name in program.pstates for vnode in program.owned(name, 1)]
+    for name, vnode in names:
+        stores.discard(name, vnode)
+    built = []
+    for share in range(shares):
+        warm_up(program, 1, last.id, last.timeline, (share, shares))
+        built.append(sum(Path(stores.path(*each)).exists() for each in names))
+    assert built[-1] == len(names)
+    assert built == sorted(built)
+    assert shares == 1 or built[0] < len(names)
+
+
 def test_before_the_first_commit_there_is_nothing_to_do(app):
     """No store is made."""
     program = app._loops["mb"].actions.executor.program
@@ -67,11 +88,12 @@ def test_a_commit_that_was_never_made_is_said(app):
         warm_up(app._loops["mb"].actions.executor.program, 0, 99, 0)
 
 
-def test_a_commit_that_was_dropped_meanwhile_is_followed_by_the_last(tmp_path):
-    """The topology commits faster than many stores are built."""
+@pytest.mark.parametrize("seconds", [0, 30])
+def test_a_commit_that_was_the_last_long_ago_is_followed_by_the_last(tmp_path, seconds):
+    """The topology commits faster than many stores are built, whether it can be read or not."""
     module = atoll.Module("fast")
     rows = module.depot("rows", "k long", partition_by="k")
-    options = {"pstate.history.microbatches": 2, "pstate.checkpoint.interval.commits": 2}
+    options = {"pstate.history.seconds": seconds, "pstate.checkpoint.interval.commits": 2}
     mb = module.microbatch("mb", vnode_count=8, options=options)
     counts = mb.pstate("counts", Map(int, int))
     mb.source(rows).aggregate(counts["k"], agg.count())

@@ -164,6 +164,7 @@ def test_options_on_spark(small):
         "worker.combined.transfer.limit": 1,
         "depot.max.fetch": 2,
         "topology.microbatch.pstate.flush.path.count": 1,
+        "pstate.history.seconds": 0,
         "pstate.history.microbatches": 4,
     }
     module, expected = _aggregates()

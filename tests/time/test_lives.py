@@ -45,7 +45,7 @@ def build():
             "by_event": "user string, ring long, n long",
         }.items()
     }
-    options = {"pstate.checkpoint.interval.commits": 3}
+    options = {"pstate.history.seconds": 0, "pstate.checkpoint.interval.commits": 3}
     mb = module.microbatch("mb", vnode_count=2, options=options)
     ticks = mb.pstate("ticks", Map(int, int))
     rows = mb.source(clicks, start_from=start.beginning()).with_watermark("at", "5 seconds")

@@ -11,7 +11,11 @@ def test_a_reader_that_was_idle_for_long_reads_the_last_commit(tmp_path):
     """Neither the commit that it knows nor the one after it is there any more."""
     module = atoll.Module("idle")
     depot = module.depot("depot", "k string, v long", partitions=1)
-    mb = module.microbatch("mb", vnode_count=4, options={"pstate.checkpoint.interval.commits": 5})
+    mb = module.microbatch(
+        "mb",
+        vnode_count=4,
+        options={"pstate.history.seconds": 0, "pstate.checkpoint.interval.commits": 5},
+    )
     last = mb.pstate("last", Map(str, int))
     mb.source(depot, start_from=start.beginning()).aggregate(last["k"], agg.last("v"))
 

@@ -107,7 +107,11 @@ PATHS = {
 def _module(vnodes, partitions, kept=2):
     module = atoll.Module("followed")
     depot = module.depot("records", RECORDS, partition_by="user", partitions=partitions)
-    mb = module.microbatch("mb", vnode_count=vnodes, options={"pstate.history.microbatches": kept})
+    mb = module.microbatch(
+        "mb",
+        vnode_count=vnodes,
+        options={"pstate.history.seconds": 0, "pstate.history.microbatches": kept},
+    )
     schema = Map(str, Struct(count=int, days=Map(int, List(int)), tags=Set(str)))
     users = mb.pstate("users", schema, track_size=vnodes > 1)  # counters are no data to tell of
     mb.source(depot, start_from=start.beginning()).update(users, _change, key="user")
@@ -305,7 +309,7 @@ def test_one_change_among_100_000_elements_reads_that_one(tmp_path, monkeypatch)
             value = page.apply(value)
         assert value == dict.fromkeys(range(100_000), 100_000)
         read = []
-        many, scan = PStateView.get_many, PStateView.scan
+        many, scan = PStateView.get_overwritten, PStateView.scan
 
         def counted_many(self, vnode, keys):
             read.extend(keys)
@@ -316,7 +320,7 @@ def test_one_change_among_100_000_elements_reads_that_one(tmp_path, monkeypatch)
                 read.append(pair[0])
                 yield pair
 
-        monkeypatch.setattr(PStateView, "get_many", counted_many)
+        monkeypatch.setattr(PStateView, "get_overwritten", counted_many)
         monkeypatch.setattr(PStateView, "scan", counted_scan)
         driver.depot("rows").append([{"k": "a", "n": 77_777, "count": 1}])
         driver.microbatch()

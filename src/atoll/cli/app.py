@@ -37,6 +37,7 @@ from atoll.cli.commands import (
     resume,
     rollback,
     run,
+    runtime,
     scale,
     status,
     version,
@@ -81,6 +82,7 @@ for _command in (
 ):
     app.command()(getattr(_command, _command.__name__.rpartition(".")[2]))
 app.add_typer(worker.app, name="worker")
+app.add_typer(runtime.app, name="runtime")
 
 
 def main() -> None:

@@ -79,6 +79,25 @@ class Client:
         arguments = {"json": {} if data is None else data, "params": params or {}}
         return self._data("POST", parts, arguments)
 
+    def api(self, method: str, *parts: str, data: Any = None, body: bytes | None = None) -> Any:
+        """Ask for ``/api/part/part/...``; the data that it answers with.
+
+        Args:
+            method: The verb.
+            *parts: The address.
+            data: Plain data to send.
+            body: Or JSON as it is in a file; one value per line where it has several.
+        """
+        arguments: dict[str, Any] = {} if data is None else {"json": data}
+        if body is not None:
+            arguments = {"content": body, "headers": {"content-type": "application/json"}}
+        return self._data(method, parts, arguments, "api")
+
+    def lines(self, *parts: str, body: bytes) -> Any:
+        """Write a JSON value a line to ``/api/part/part/...``; the data that it answers with."""
+        arguments = {"content": body, "headers": {"content-type": "application/x-ndjson"}}
+        return self._data("POST", parts, arguments, "api")
+
     def append(  # what one request says
         self,
         module: str,
@@ -150,10 +169,12 @@ class Client:
                 url=self.url,
             ) from None
 
-    def _data(self, method: str, parts: tuple[str, ...], arguments: dict[str, Any]) -> Any:
+    def _data(
+        self, method: str, parts: tuple[str, ...], arguments: dict[str, Any], below: str = "v1"
+    ) -> Any:
         import httpx
 
-        path = "/v1/" + "/".join(quote(part, safe="") for part in parts)
+        path = f"/{below}/" + "/".join(quote(part, safe="") for part in parts)
         try:
             response = self._http.request(method, path, **arguments)
         except httpx.TimeoutException:

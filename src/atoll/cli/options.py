@@ -12,6 +12,7 @@ __all__ = [
     "DEFAULT_URL",
     "EXIT_NOT_YET",
     "WAIT_SECONDS",
+    "EngineChoice",
     "ModuleName",
     "Output",
     "OutputOption",
@@ -36,6 +37,14 @@ class Output(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+
+
+class EngineChoice(StrEnum):
+    """What runs microbatches."""
+
+    SPARK = "spark"
+    INLINE = "inline"
+    AUTO = "auto"
 
 
 UrlOption = Annotated[

@@ -140,10 +140,17 @@ def note(message: str) -> None:
 def print_error(error: AtollError) -> None:
     """An error as message, place, remedy and code, one line each; never a traceback."""
     lines = [f"error: {error.message}"]
-    context = {key: value for key, value in error.context.items() if key != "refusals"}
+    context = {
+        key: value for key, value in error.context.items() if key not in {"refusals", "problems"}
+    }
     if context:
         where = ", ".join(f"{key}={cell(_plain(value))}" for key, value in context.items())
         lines.append(f"where: {where}")
+    problems = error.context.get("problems")
+    lines += [
+        f"  {cell(str(each.get('path')) or '/')}: {cell(str(each.get('what')))}"
+        for each in (problems if isinstance(problems, list) else ())
+    ]
     if error.hint:
         lines.append(f"to do: {error.hint}")
     lines.append(f" code: {error.code}")

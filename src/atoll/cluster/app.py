@@ -399,6 +399,7 @@ class App:
             depots=depots,
             options=bound.options,
             now_ms=self._drive.now_ms,
+            steady_ms=self._drive.steady_ms,
             floor=last.floor,
             deliver=Delivery(self.store, self._depots, self.name, graph.topology),
             housekeeping=self._trim,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from atoll.cluster.hidden_state import Known, named_as_stored
 from atoll.dataflow.fragments import Fragments, fragments
+from atoll.dataflow.graph import HOW_TO_NAME
 from atoll.dataflow.operators import AppendTo
 from atoll.dataflow.usercode import placed
 from atoll.errors import DeclarationError
@@ -19,12 +20,13 @@ from atoll.tasks.bind_pstates import BoundPStates, bind_pstates
 from atoll.tasks.columns import StepWay, column_ways
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
     from atoll.cluster.adopting import Match
     from atoll.cluster.engines import Engine
+    from atoll.dataflow.hidden import Hidden
     from atoll.dataflow.operators import Operator
     from atoll.module import Microbatch, Module
     from atoll.pstate.spec import PStateSpec
@@ -74,6 +76,7 @@ def bind_topologies(
         DeclarationError: With the place in the user's file and what to change.
     """
     checked = [_checked(engine, each, settings, known) for each in module.topologies.values()]
+    _check_apart(checked)
     readable = dict(mirrors)
     for each in checked:  # all of them first: a topology may ask a query over another's state
         readable.update(each.pstates.specs)
@@ -94,8 +97,7 @@ class _Checked:
 
     def bound(self, places: Places, readable: Mapping[str, PStateSpec]) -> BoundTopology:
         """Bound to types, with all PStates that it may read."""
-        kept = self.options.history_microbatches
-        program = bind(self.pstates, self.cut, self.schemas, places, kept, readable)
+        program = bind(self.pstates, self.cut, self.schemas, places, readable)
         return BoundTopology(
             self.declared,
             self.options,
@@ -129,6 +131,24 @@ def _checked(engine: Engine, topology: Microbatch, settings: Settings, known: Kn
 
 def _in_tasks(ways: Mapping[Operator, StepWay]) -> list[Operator]:
     return [step for step, each in ways.items() if each.way == "tasks"]
+
+
+def _check_apart(checked: Iterable[_Checked]) -> None:
+    """Hold that no two topologies would keep hidden state in one PState.
+
+    Its name is made of the topology's and of others, and each may hold what stands between them.
+    """
+    known: dict[str, Hidden] = {}
+    for each in checked:
+        for name, pstate in each.declared.graph.pstates.items():
+            hidden = pstate.hidden
+            if hidden is not None and (other := known.setdefault(name, hidden)) is not hidden:
+                raise DeclarationError(
+                    f"two steps would keep what they need under one name, {name}: {other.text} in "
+                    f"topology {other.topology!r} and {hidden.text} in {hidden.topology!r}",
+                    hint=HOW_TO_NAME[hidden.kind],
+                    declared=hidden.place,
+                )
 
 
 def _check_targets(topology: Microbatch) -> None:

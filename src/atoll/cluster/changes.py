@@ -175,7 +175,7 @@ def plan_changes(
                 found += _pstate(old, specs[pstate], was, meanings.get(pstate, {}), labels)
     found += [Change("refused", "mirror", module.name, why) for why in broken]
     found.sort(key=lambda each: _EFFECTS.index(each.effect))
-    gone = {each.part for each in found if each.effect == "removed"}
+    gone = {each.part for each in found if each.effect == "removed" and each.kind != "mirror"}
     reserved = tuple(sorted({*before.removed, *gone, *deleted}))
     return DeployPlan(module.name, first=False, changes=tuple(found), reserved=reserved)
 
@@ -249,7 +249,8 @@ def _parts(before: Deployment, module: Module, remove: Collection[str]) -> Itera
     owners = {p: t for t, each in before.topologies.items() for p in each.pstates}
     for kind, name in declared:
         if (kind, name) not in there:
-            taken = f"{kind}:{name}" in before.removed
+            # a mirror holds nothing; roots of earlier releases list those that were taken out
+            taken = kind != "mirror" and f"{kind}:{name}" in before.removed
             why = "a removed one had this name, and its offsets are remembered: use another"
             yield Change("refused", kind, name, why) if taken else Change("added", kind, name)
     for kind, name in there:

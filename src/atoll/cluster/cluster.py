@@ -21,6 +21,7 @@ from atoll.cluster.changes import DeployPlan
 from atoll.cluster.deploying import Deploying
 from atoll.cluster.drive import Drive
 from atoll.cluster.lives import Lives
+from atoll.cluster.removing import delete_module
 from atoll.cluster.resting import RestingCluster
 from atoll.cluster.revisions import Revisions
 from atoll.cluster.stopped import StoppedModule
@@ -179,6 +180,15 @@ class Cluster(ABC):
     def on_change(self, listener: Callable[[App | StoppedModule], None]) -> None:
         """Be told of every module that begins to run, or comes to a stop that nobody asked for."""
         self._deploying.listeners.append(listener)
+
+    def remove(self, name: str) -> None:
+        """End a module, if it runs, and delete all that it kept on the root.
+
+        Args:
+            name: The module. One that is not there is no error: a removal may be done again.
+        """
+        self._deploying.remove(name)
+        delete_module(self.places, name)
 
     def close(self) -> None:
         """Stop every module."""

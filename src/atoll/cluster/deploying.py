@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 
 from atoll.cluster.app import App
@@ -24,6 +25,7 @@ from atoll.cluster.versions import Version
 from atoll.errors import AtollError, FencedError
 from atoll.logs import get_logger
 from atoll.placement.info import ClusterInfo
+from atoll.pstate.environment import shared_environments
 from atoll.storage.local import LocalStore
 from atoll.tasks.sessions import state_folder
 
@@ -94,14 +96,24 @@ class Deploying:
         self._tell(app)
         return app
 
-    def at_rest(self, name: str, info: ClusterInfo) -> RestingCluster:
-        """The workers of a module that does not run."""
+    def remove(self, name: str) -> None:
+        """End a module for good, if it runs."""
+        with self.lock:
+            app = self.apps.pop(name, None)
+            self.stopped.pop(name, None)
+            self._standing.pop(name, None)
+            if app is not None:
+                app.close()
+
+    def at_rest(self, name: str, info: ClusterInfo, since: int | None = None) -> RestingCluster:
+        """The workers of a module that does not run; ``since`` when it last ran here."""
         places = self._lives().places
         folder = state_folder(places.local, name)
         return RestingCluster(
             LocalStore(places.root),
             name,
             info,
+            since,
             lock=self.lock,
             running=lambda: self._cluster_of(name),
             sizes=lambda info: vnode_bytes(info, folder, {}),
@@ -109,18 +121,18 @@ class Deploying:
         )
 
     def close(self) -> None:
-        """Stop every module."""
+        """Stop every module, whatever one of them raises; it is raised in the end."""
         self.reviver.close()
-        with self.lock:
-            for app in self.apps.values():
-                app.close()
-            self._forget()
+        with self.lock, ExitStack() as ending:
+            for name in self.apps:
+                folder = state_folder(self._lives().places.local, name)
+                ending.callback(shared_environments().close, folder)
+            self._end(App.close)
 
     def kill(self) -> None:
-        """End every module as if the process had died."""
-        for app in self.apps.values():
-            app.kill()
-        self._forget()
+        """End every module as if the process had died; what one raises, as for :meth:`close`."""
+        self.reviver.close()
+        self._end(App.kill)
 
     # Inside ---------------------------------------------------------------------------------------
 
@@ -159,7 +171,7 @@ class Deploying:
         """Let it be said that a module does not run, and start it as soon as that can be."""
         name = standing.version.module.name
         known = self.stopped.get(name)
-        cluster = self.at_rest(name, standing.info) if known is None else known.cluster
+        cluster = known.cluster if known else self.at_rest(name, standing.info, standing.epoch)
         stopped = StoppedModule(name, standing, cluster, failure)
         self.stopped[name] = stopped
         self.apps.pop(name, None)
@@ -188,6 +200,12 @@ class Deploying:
 
     def _cluster_of(self, name: str) -> Scaling | None:
         return self.apps[name].cluster if name in self.apps else None
+
+    def _end(self, end: Callable[[App], None]) -> None:
+        with ExitStack() as ending:
+            ending.callback(self._forget)
+            for app in self.apps.values():
+                ending.callback(end, app)
 
     def _forget(self) -> None:
         self.apps.clear()

@@ -9,12 +9,17 @@ from dataclasses import dataclass
 from atoll.microbatch.loop import TopologyLoop
 from atoll.microbatch.stepping import Stepper
 
-__all__ = ["Drive", "now_ms"]
+__all__ = ["Drive", "now_ms", "steady_ms"]
 
 
 def now_ms() -> int:
     """The machine's clock, in milliseconds since 1970."""
     return int(time.time() * 1000)
+
+
+def steady_ms() -> int:
+    """Milliseconds by a clock that nobody sets: it only goes forward."""
+    return time.monotonic_ns() // 1_000_000
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,7 @@ class Drive:
     Attributes:
         loop: Makes what moves one topology; called as :class:`TopologyLoop` is.
         now_ms: The clock of plans, commits and appended records.
+        steady_ms: The clock by which commits stay readable for a time.
         watched: Whether threads look after modules: after the load of topologies whose policy is
             ``load``, what is wrong with topologies that run all the same, and modules that could
             not be started again.
@@ -31,4 +37,5 @@ class Drive:
 
     loop: Callable[..., Stepper] = TopologyLoop
     now_ms: Callable[[], int] = now_ms
+    steady_ms: Callable[[], int] = steady_ms
     watched: bool = True

@@ -6,6 +6,7 @@ inline engine starts in a fraction of a second and needs no Java.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -172,14 +173,14 @@ class AutoEngine:
         """Nothing has started."""
         self._spark = spark
         self._inline = InlineEngine()
-        self._on_spark: list[Graph] = []
+        self._on_spark: weakref.WeakSet[Graph] = weakref.WeakSet()
 
     def schemas(self, graph: Graph) -> dict[Operator, pa.Schema]:
         """The columns; which engine runs the topology is decided here."""
         try:
             return schemas_of(graph, _without_spark(python_steps(graph)))
         except _NeedsSparkError:
-            self._on_spark.append(graph)
+            self._on_spark.add(graph)
             return self._spark.schemas(graph)
 
     def other_meaning(self, graph: Graph) -> str:
@@ -191,8 +192,7 @@ class AutoEngine:
         return self._of(bound.declared.graph).executor(bound, depots)
 
     def _of(self, graph: Graph) -> SparkEngine | InlineEngine:
-        on_spark = any(graph is each for each in self._on_spark)
-        return self._spark if on_spark else self._inline
+        return self._spark if graph in self._on_spark else self._inline
 
     def dataframe(self, options: Mapping[str, str]) -> DataFrame:
         """Read through Spark, which starts for it."""

@@ -72,9 +72,11 @@ class LocalCluster(Cluster):
 
     def close(self) -> None:
         """Stop every module; remove the folder if it was a temporary one."""
-        super().close()
-        if self._temporary:
-            shutil.rmtree(self.root, ignore_errors=True)
+        try:
+            super().close()
+        finally:
+            if self._temporary:
+                shutil.rmtree(self.root, ignore_errors=True)
 
     def add_worker(self, name: str, units: int) -> None:
         """Let a worker join that exists by name only: its actors run in this process too.

@@ -16,7 +16,7 @@ from atoll.storage.places import Places
 from atoll.tasks.reading import depot_folder
 from atoll.tasks.sessions import state_folder
 
-__all__ = ["delete_removed"]
+__all__ = ["delete_module", "delete_removed"]
 
 
 def delete_removed(places: Places, module: str, removed: Iterable[str]) -> None:
@@ -33,6 +33,17 @@ def delete_removed(places: Places, module: str, removed: Iterable[str]) -> None:
         kind, _, name = part.partition(":")
         for folder in _folders(places, module, kind, name):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def delete_module(places: Places, module: str) -> None:
+    """Delete all data of a module that does not run, as far as it is there.
+
+    Args:
+        places: Where everything lies.
+        module: The module's name.
+    """
+    for folder in (places.root / module, state_folder(places.local, module)):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _folders(places: Places, module: str, kind: str, name: str) -> list[Path]:

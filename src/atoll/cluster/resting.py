@@ -1,13 +1,15 @@
 """The cluster of a module that does not run: workers and policies can be changed all the same.
 
 Nothing moves by it, since nothing runs; what is decided holds from the next start on. Each change
-is made by a life of its own, so that whoever might run the module elsewhere finds out.
+is made by a life of its own, so that whoever might run the module elsewhere finds out. What changes
+nothing, as a dry run or what is refused, begins no life: it must not take a module from anybody.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,7 +18,7 @@ from atoll.cluster.description import described_cluster
 from atoll.cluster.revisions import Revisions
 from atoll.cluster.scaling import Scaling
 from atoll.cluster.sizes import Sizes
-from atoll.microbatch.epochs import claim_epoch
+from atoll.microbatch.epochs import Epoch, claim_epoch, refuse_other_processes
 from atoll.placement.change import Change
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import Placement
@@ -35,6 +37,8 @@ class RestingCluster:
         store: The root.
         module: The module.
         info: What is to run where.
+        since: The last life of this process's, after which no other process may have had one: it
+            decides by now. None: what the root says holds, and whoever runs the module is fenced.
         lock: Held during each change: nobody starts the module meanwhile.
         running: The module's cluster when it runs by now; it is asked under the lock.
         sizes: For each root fragment of an info the bytes of its vnodes.
@@ -46,6 +50,7 @@ class RestingCluster:
         store: LocalStore,
         module: str,
         info: ClusterInfo,
+        since: int | None,
         *,
         lock: threading.RLock,
         running: Callable[[], Scaling | None],
@@ -56,6 +61,7 @@ class RestingCluster:
         self._store = store
         self._module = module
         self._info = info
+        self._since = since
         self._lock = lock
         self._running = running
         self._sizes = sizes
@@ -74,6 +80,7 @@ class RestingCluster:
 
         Raises:
             NotFoundError: When one of them is unknown.
+            FencedError: When another process runs the module by now; so for all changes.
         """
         return self._changed(lambda cluster: cluster.cordon(workers))
 
@@ -134,14 +141,33 @@ class RestingCluster:
 
     def _at_rest(self) -> Scaling:
         """The cluster as a new life has it, with topologies that take any placement at once."""
-        epoch = claim_epoch(self._store, self._module)
+        if self._since is not None:
+            refuse_other_processes(self._store, self._module, self._since)
         revisions = Revisions(self._store, self._module)
         latest = revisions.latest()
         number = 0 if latest is None else latest.info.revision
-        info = msgspec.structs.replace(self._info, revision=number)
+        known = self._info if self._since is not None or latest is None else latest.info
+        info = msgspec.structs.replace(known, revision=number)
         names = {each.topology for each in info.fragments}
         topologies = {name: _AtRest() for name in names}
+        epoch = _WhenNeeded(self._store, self._module)
         return Scaling(revisions, epoch, info, topologies, self._sizes, self._now_ms)
+
+
+class _WhenNeeded(Epoch):
+    """An epoch that is claimed when it is first asked for: before something is changed."""
+
+    def __init__(self, store: LocalStore, module: str) -> None:
+        """No life begins by it."""
+        self._claim = partial(claim_epoch, store, module)
+        self._claimed: Epoch | None = None
+
+    def check(self) -> None:
+        """Claim it, or hold that it is still the highest."""
+        if self._claimed is None:
+            self._claimed = self._claim()
+            super().__init__(self._claimed.objects, self._claimed.number)
+        super().check()
 
 
 class _AtRest:

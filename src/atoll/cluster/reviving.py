@@ -5,7 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from atoll.logs import get_logger
+
 __all__ = ["Reviver"]
+
+_log = get_logger("atoll.cluster")
 
 _DELAY_SECONDS = 0.5
 _DELAY_SECONDS_MAX = 5.0
@@ -25,10 +29,13 @@ class Reviver:
         self._ending = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._wanted = False
+        """Whether somebody asked since the last try began."""
 
     def begin(self) -> None:
         """Try from now on; nothing when it does already."""
         with self._lock:
+            self._wanted = True
             if self._thread is None and not self._ending.is_set():
                 self._thread = threading.Thread(target=self._run, name="atoll-revive", daemon=True)
                 self._thread.start()
@@ -45,8 +52,19 @@ class Reviver:
     def _run(self) -> None:
         delay = _DELAY_SECONDS
         while not self._ending.wait(delay):
-            if not self._revive():
-                with self._lock:
+            with self._lock:
+                self._wanted = False
+            left = self._tried()
+            with self._lock:
+                if not (left or self._wanted):
                     self._thread = None
-                return
+                    return
             delay = min(2 * delay, _DELAY_SECONDS_MAX)
+
+    def _tried(self) -> bool:
+        """Try once; a try that breaks leaves something to be tried."""
+        try:
+            return self._revive()
+        except Exception as error:  # noqa: BLE001 - nobody would try again otherwise
+            _log.warning("starting modules again failed", error=str(error))
+            return True

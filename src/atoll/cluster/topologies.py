@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from atoll.cluster.warnings import ModuleWarnings
 from atoll.markup import Rows, table
+from atoll.microbatch.objects import Commit
 from atoll.microbatch.stepping import Stepper
 
 __all__ = ["RunningTopology", "status_table"]
@@ -67,9 +69,9 @@ class RunningTopology:
         """Go back to the state as it was after an earlier microbatch; returns when readers see it.
 
         The running microbatch ends first. Then all later ones are abandoned, the topology is
-        paused, and once resumed it reads their records again. It can go back as far as the option
-        ``pstate.history.microbatches`` says; to the last microbatch itself, which drops a
-        microbatch that keeps failing before it committed.
+        paused, and once resumed it reads their records again. It can go back as far as the options
+        ``pstate.history.microbatches`` and ``pstate.history.seconds`` say; to the last microbatch
+        itself, which drops a microbatch that keeps failing before it committed.
 
         Args:
             to_microbatch: The last microbatch that stays.
@@ -110,6 +112,27 @@ class RunningTopology:
         if lost:
             self._warnings.check(self.name)
         return commit
+
+    @property
+    def published(self) -> Commit:
+        """The commit that readers see."""
+        return self._loop.published
+
+    def wait_published(
+        self, known: Commit, over: Callable[[], bool], timeout_seconds: float | None = None
+    ) -> None:
+        """Return when readers see another commit, when it is over, or when the time is.
+
+        Args:
+            known: The commit that the caller knows.
+            over: Whether the caller waits no more; looked at after every :meth:`wake`.
+            timeout_seconds: How long to wait; None for ever.
+        """
+        self._loop.wait_published(known, over, timeout_seconds)
+
+    def wake(self) -> None:
+        """Let everybody who waits for commits look again."""
+        self._loop.wake()
 
     def status(self) -> dict[str, Any]:
         """Id, version, step, lag by depot partition, durations by step, error and warnings."""

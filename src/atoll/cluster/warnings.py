@@ -148,9 +148,9 @@ class ModuleWarnings:
                 log = _log.warning if each.code == CLOCK_BEHIND else _log.error
                 fields = {"code": each.code, "topology": topology, "to_do": each.hint}
                 log(each.message, **fields, **each.context)
-        for key in [key for key in self._told if key[0] == topology and key not in found]:
-            del self._told[key]
-            _log.warning("is over", code=key[1], topology=topology)
+        for key in [key for key in list(self._told) if key[0] == topology and key not in found]:
+            if self._told.pop(key, None) is not None:  # another thread may have told it just now
+                _log.warning("is over", code=key[1], topology=topology)
 
     def _run(self) -> None:
         while not self._stopping.wait(_LOOK_SECONDS):

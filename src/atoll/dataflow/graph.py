@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from atoll.dataflow.stream import Stream
     from atoll.schema import Node
 
-__all__ = ["COLUMNS_WAYS", "ColumnsWay", "Graph", "declared_pstate"]
+__all__ = ["COLUMNS_WAYS", "HOW_TO_NAME", "ColumnsWay", "Graph", "declared_pstate"]
 
 ColumnsWay = Literal["auto", "spark", "tasks"]
 """``auto``: the tasks where they can, else Spark; the others demand one of the two."""
 COLUMNS_WAYS: tuple[ColumnsWay, ...] = get_args(ColumnsWay)
 
-_HOW_TO_NAME = {
+HOW_TO_NAME = {
     "distinct": 'give it a name: agg.count_distinct("user", name="visitors")',
     "joined": 'give it a name: incremental_join(other, on="id", name="bids")',
     "windows": 'give its windows a name: window("at", "1 hour", name="hourly")',
@@ -149,7 +149,7 @@ class Graph:
         raise DeclarationError(
             f"topology {self.topology!r} has two steps whose state nothing tells apart after an "
             f"update: {hidden.text}, here and at {other.place}",
-            hint=f"{_HOW_TO_NAME[hidden.kind]}, on one of them or both",
+            hint=f"{HOW_TO_NAME[hidden.kind]}, on one of them or both",
             declared=hidden.place,
         )
 

@@ -40,6 +40,7 @@ _COST_OF_OBJECTS = {
 }
 """The kinds of numbered objects in a depot's folder, and what a damaged one costs."""
 
+_MISSING = "the segment is missing"
 _ALL_LOST = "all records of the segment are lost"
 
 
@@ -83,10 +84,20 @@ def verify_depot(folder: Path | str) -> Iterator[DepotDamage]:
         following = header
     newest = walks[0][0]
     for path, header, after, reason in reversed(walks):
-        if header is None:
-            yield DepotDamage(str(path), 0, reason, _ALL_LOST)
-        else:
-            yield from _Walk(path, header, after, newest=path == newest).run()
+        found = [DepotDamage(str(path), 0, reason, _ALL_LOST)]
+        if header is not None:
+            try:
+                found = list(_Walk(path, header, after, newest=path == newest).run())
+            except FileNotFoundError:
+                found = [DepotDamage(str(path), 0, _MISSING, _ALL_LOST)]
+        if not _was_dropped(folder, path):
+            yield from found
+
+
+def _was_dropped(folder: Path, segment: Path) -> bool:
+    """Whether retention took a segment away while it was looked at."""
+    first = max(_numbers(folder / "retained"), default=1)
+    return int(segment.stem) < first and not segment.exists()
 
 
 def _objects(folder: Path, name: str, cost: str) -> Iterator[DepotDamage]:
@@ -113,7 +124,7 @@ def _header(path: Path, number: int) -> tuple[SegmentHeader | None, str]:
     try:
         header = read_header(path)
     except FileNotFoundError:
-        return None, "the segment is missing"
+        return None, _MISSING
     except (AtollError, msgspec.MsgspecError) as error:
         return None, error.message if isinstance(error, AtollError) else str(error)
     if header.number != number:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import msgspec
@@ -45,6 +46,8 @@ def check_root(root: Path | str, *, stores: bool = False) -> Report:
         )
     report = Report()
     _check_identity(store, report)
+    cost = "which runtimes there are is not known, so none is brought back"
+    _check_sequence(store, "meta/runtimes", cost, report)
     for module in modules:
         _check_module(store, module, report, stores=stores)
     for path in sorted(root.rglob(_TEMPORARY)):
@@ -68,14 +71,17 @@ def _check_module(store: LocalStore, module: str, report: Report, *, stores: boo
     _check_sequence(store, f"{module}/deployments", "an older declaration is lost", report)
     _check_sequence(store, f"{module}/cluster", "what ran where is not known", report)
     _check_sequence(store, f"{module}/options", "the options set are not known", report)
+    cost = "how far a runtime's effects are is not known, so they do not go on"
+    _check_sequence(store, f"{module}/effects", cost, report)
     for folder in sorted((store.root / module / "depots").glob("*")):
         for damage in verify_depot(folder):
             name = Path(damage.file)
             shown = name.relative_to(store.root) if name.is_absolute() else name
             report.damage(f"{shown.as_posix()} at byte {damage.position}", damage.what, damage.cost)
         for segment in folder.glob("segments/*.seg"):
-            report.segments += 1
-            report.bytes += segment.stat().st_size
+            with contextlib.suppress(FileNotFoundError):  # dropped meanwhile
+                report.bytes += segment.stat().st_size
+                report.segments += 1
     deployment = _deployment(store, module, report)
     for topology in deployment.topologies if deployment is not None else ():
         check_topology(store, module, topology, report)
@@ -99,11 +105,15 @@ def _deployment(store: LocalStore, module: str, report: Report) -> Deployment | 
 
 
 def _check_sequence(store: LocalStore, prefix: str, cost: str, report: Report) -> None:
-    """Read every object of a sequence; its numbers may begin anywhere and must have no gap."""
+    """Read every object of a sequence; its numbers may begin anywhere and must have no gap.
+
+    Objects are dropped from the lowest on, and the list of them may be of different moments: so a
+    gap is one as long as what lies before it is there.
+    """
     objects = NumberedObjects(store, prefix)
     numbers = objects.numbers()
     for before, number in zip([None, *numbers], numbers, strict=False):
-        if before is not None and number != before + 1:
+        if before is not None and number != before + 1 and objects.exists(before):
             report.damage(objects.name(before + 1), "an object is missing", cost)
         try:
             objects.read(number)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from atoll.errors import AtollError
 from atoll.microbatch.history import CommitHistory
 from atoll.microbatch.objects import unpack_ids
@@ -29,7 +31,10 @@ def check_stores(
     store: LocalStore, local: Path, module: str, topology: str, report: Report
 ) -> None:
     """Add to the report the vnode stores that differ from the committed log."""
-    last = latest_commit(store, module, topology)
+    try:
+        last = latest_commit(store, module, topology)
+    except (AtollError, msgspec.MsgspecError):
+        return  # told already: nothing can be compared
     history = CommitHistory(store, module, topology, last)
     stores = module_stores(str(local), module)
     for pstate, part in last.pstates.items():

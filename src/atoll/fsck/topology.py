@@ -14,7 +14,7 @@ import msgspec
 from atoll.errors import AtollError, DamageError, NotFoundError
 from atoll.fsck.files import check_change_file, check_rows_file
 from atoll.microbatch.history import CommitHistory, commit_objects, plan_objects, read_commit
-from atoll.microbatch.objects import Commit, decode_plan
+from atoll.microbatch.objects import Commit, Ranges, decode_plan
 from atoll.microbatch.progress import latest_commit
 from atoll.microbatch.recovery import vnodes_needing
 from atoll.microbatch.revisions import committed_plan, newest_revision, plan_of, revision_objects
@@ -23,6 +23,7 @@ from atoll.microbatch.timelines import Timelines, read_timelines
 
 if TYPE_CHECKING:
     from atoll.fsck.findings import Report
+    from atoll.pstate.history import FileRef
     from atoll.storage.local import LocalStore
     from atoll.storage.numbered import NumberedObjects
 
@@ -140,7 +141,7 @@ class _Check:
                 "the commit of its number went by other watermarks",
                 "windows may have closed too early or too late",
             )
-        if commit is not None and commit.ranges != plan.ranges:
+        if commit is not None and _read(commit.ranges) != _read(plan.ranges):
             self.report.damage(
                 name,
                 "the commit of its number covers other records",
@@ -170,32 +171,31 @@ class _Check:
 
     def _files(self, commit: Commit) -> None:
         for part in commit.pstates.values():
-            for job in part.logs:
-                for log in job:
-                    self._note(
-                        check_change_file(self.store, log.file, log.vnodes), log.file.name, commit
-                    )
+            for log in (log for job in part.logs for log in job):
+                problem = check_change_file(self.store, log.file, log.vnodes)
+                if self._is_bad(log.file, problem, commit):
+                    self.bad[log.file.name] = str(problem)
             for checkpoint in part.checkpoints:
                 problem = check_change_file(self.store, checkpoint.file, None)
-                self._note(problem, checkpoint.file.name, commit)
+                if self._is_bad(checkpoint.file, problem, commit):
+                    self.bad[checkpoint.file.name] = str(problem)
         for rows in commit.appends:
             problem = check_rows_file(self.store, rows.file)
-            if problem is not None:
+            if self._is_bad(rows.file, problem, commit):
                 self.report.damage(
                     rows.file.name,
-                    problem,
+                    str(problem),
                     f"if microbatch {commit.id} has not reached depot {rows.depot} yet, "
                     f"{rows.file.rows} records of it are lost",
                 )
-            self.report.files += 1
-            self.report.bytes += rows.file.size
 
-    def _note(self, problem: str | None, name: str, commit: Commit) -> None:
+    def _is_bad(self, ref: FileRef, problem: str | None, commit: Commit) -> bool:
+        """Whether a file is damaged; one that was dropped with its commit meanwhile is not."""
         self.report.files += 1
         if problem is None:
-            self.report.bytes += self.store.path(name).stat().st_size
-        elif commit.id >= latest_commit(self.store, self.module, self.topology).floor:
-            self.bad[name] = problem
+            self.report.bytes += ref.size
+            return False
+        return commit.id >= latest_commit(self.store, self.module, self.topology).floor
 
     def _needed(self, last: Commit) -> dict[str, dict[str, list[int]]]:
         """For each damaged file the vnodes, by PState, whose rebuild needs it."""
@@ -231,6 +231,16 @@ class _Check:
                 for number in each.numbers():
                     if self.timelines.of(number) != timeline:
                         self.report.leftover(each.name(number), "a rollback took it back")
+
+
+def _read(ranges: Ranges) -> Ranges:
+    """Of ranges those of depots of which something is read.
+
+    A commit also names those that only a later version than the plan's reads.
+    """
+    return {
+        depot: parts for depot, parts in ranges.items() if any(end > start for start, end in parts)
+    }
 
 
 def _microbatch_of(name: str) -> int:

@@ -27,7 +27,7 @@ from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, failure_of
 from atoll.microbatch.revisions import create_revision, newest_revision
 from atoll.microbatch.rollback import Follower, complete_rollback
-from atoll.microbatch.tidy import drop_below, drop_orphans
+from atoll.microbatch.tidy import NamedCheckpoints, drop_below, drop_orphans
 from atoll.storage.objects import ObjectStore
 
 __all__ = ["Actions", "DepotOffsets"]
@@ -77,6 +77,8 @@ class Actions:
         depots: The depots that the topology reads, by name.
         floor: Commits below it were dropped already.
         now_ms: The wall clock, in milliseconds since 1970. Nothing is decided by it.
+        steady_ms: A clock that only goes forward, in milliseconds. How long commits stay readable
+            is decided by it.
         deliver: Appends a commit's rows to the depots that they are for, each row once however
             often it is called.
         publish: Moves this process's view to a commit.
@@ -96,6 +98,7 @@ class Actions:
     depots: Mapping[str, DepotOffsets]
     options: Options
     now_ms: Callable[[], int]
+    steady_ms: Callable[[], int]
     floor: int = 1
     deliver: Callable[[Commit], None] | None = None
     publish: Callable[[Commit], None] | None = None
@@ -111,6 +114,7 @@ class Actions:
 
     def __post_init__(self) -> None:
         """Follow rollbacks, whoever makes them."""
+        self._named = NamedCheckpoints()
         sources = (*self.depots, *self.ticks)
         self._follower = Follower(
             self.store, self.module, self.topology, self.timeline, self.starts, sources
@@ -165,7 +169,7 @@ class Actions:
             case ev.Publish(commit):
                 if self.publish is not None:
                     self.publish(commit)
-                return ev.Published()
+                return ev.Published(self.steady_ms())
             case ev.Tidy(commit):
                 self._tidy(commit)
                 return ev.Tidied()
@@ -275,7 +279,7 @@ class Actions:
             rows = rows_by_step(self.charts, outcome.jobs)
             outcome = msgspec.structs.replace(outcome, rows=rows)
         pinned = lowest_pin(self.store, self.module, self.topology)
-        return ev.AttemptSucceeded(outcome, self.now_ms(), pinned)
+        return ev.AttemptSucceeded(outcome, self.now_ms(), pinned, self.steady_ms())
 
     def _create_commit(self, command: ev.CreateCommit) -> ev.Event:
         """Create the commit, or go on from the one that an earlier life made under its id."""
@@ -302,7 +306,7 @@ class Actions:
             self.executor.forget(commit.id)
             if self.mirrored is not None:
                 self.mirrored.release(commit.id)
-            drop_below(self.store, self.module, self.topology, self.floor, commit)
+            drop_below(self.store, self.module, self.topology, self.floor, commit, self._named)
             self.floor = commit.floor
             if self.littered:
                 drop_orphans(self.store, self.module, self.topology, commit)

@@ -106,20 +106,18 @@ class Checkpoints:
             changed[name] = tuple(vnodes)
         return Checkpoints(changed)
 
-    def floor(self, commit_id: int, touched: dict[str, list[int]], history: int) -> int:
-        """The lowest commit that is needed to rebuild any vnode as of the last ``history``."""
+    def floor(self, touched: dict[str, list[int]], horizon: int) -> int:
+        """The lowest commit that is needed to rebuild any vnode as of the horizon or later."""
         # Logs between a base and the commit that named it again cannot exist: the vnode was clean.
-        horizon = commit_id - history
         floor = max(1, horizon)
         for name, ids in touched.items():
             known = self.entries.get(name, ())
             for vnode, when in enumerate(ids):
                 if when == 0:
                     continue
-                bases = [e for e in known[vnode] if e.id <= horizon] if known else []
-                if not bases:
+                base = _newest_upto(known[vnode] if known else (), horizon)
+                if base is None:
                     return 1
-                base = bases[-1]
                 # As of the horizon only a commit up to there can say where the base is.
                 named = base.named_by(horizon)
                 first_log = named if when <= base.id else base.id + 1
@@ -161,6 +159,16 @@ class Checkpoints:
             for vnode, entries in enumerate(self.entries.get(name, ()))
             if entries
         }
+
+
+def _newest_upto(entries: tuple[Entry, ...], commit_id: int) -> Entry | None:
+    """The newest checkpoint of a vnode up to a commit; few are older than the horizon."""
+    base = None
+    for entry in entries:
+        if entry.id > commit_id:
+            break
+        base = entry
+    return base
 
 
 def _is_round(commit_id: int, interval: int) -> bool:

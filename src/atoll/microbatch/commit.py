@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from atoll.microbatch.horizon import horizon_of
 from atoll.microbatch.objects import Commit, Plan, PStateCommit, pack_ids, unpack_ids
 from atoll.microbatch.outcome import Outcome
 from atoll.microbatch.timekeeping import clocks_after
@@ -21,16 +22,14 @@ def build_commit(state: State, outcome: Outcome, now_ms: int, pinned: int | None
     """
     plan = state.plan
     assert plan is not None
-    history = state.options.history_microbatches
-    if pinned is not None:
-        history = max(history, plan.id - pinned)
+    horizon = horizon_of(plan.id, state.last, state.options, state.heads, pinned)
     pstates: dict[str, PStateCommit] = {}
     touched_ids: dict[str, list[int]] = {}
     for name, vnode_count in state.vnode_counts.items():
         part, touched = _pstate_commit(name, vnode_count, plan, state, outcome)
         pstates[name] = part
         touched_ids[name] = touched
-    floor = state.checkpoints.floor(plan.id, touched_ids, history)
+    floor = state.checkpoints.floor(touched_ids, horizon)
     return Commit(
         id=plan.id,
         version=state.version,
@@ -44,7 +43,7 @@ def build_commit(state: State, outcome: Outcome, now_ms: int, pinned: int | None
         floor=max(floor, state.last.floor),
         appends=[rows for job in outcome.jobs for each in job.manifests for rows in each.appends],
         timeline=state.last.timeline,
-        horizon=max(state.last.readable_from, plan.id - history),
+        horizon=horizon,
         clocks=clocks_after(state.last.clocks, plan, outcome, state.vnode_counts),
         revision=plan.revision,
         rows=outcome.rows,

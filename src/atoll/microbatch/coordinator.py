@@ -116,7 +116,8 @@ def _decide(state: State, event: Event) -> tuple[State, Command]:
             state = replace(state, cutting=Cutting(), room=0)
             return _go_on(replace(state, failures=0, blamed=0, failure=None, careful=False))
         case AskCheckpoint(lost):
-            asked = replace(state.asked, came=state.asked.came + 1)
+            asked = state.asked
+            asked = replace(asked, came=asked.came + 1, lost=asked.lost or bool(lost))
             known = state.checkpoints.without(lost)
             return _go_on(replace(state, asked=asked, checkpoints=known))
         case Place(ticket, to, trial):
@@ -146,8 +147,9 @@ def _advance(state: State, event: Event) -> tuple[State, Command]:
             return _go_on(state)
         case AttemptFailed(failure):
             return _failed(state, failure)
-        case AttemptSucceeded(outcome, now_ms, pinned):
+        case AttemptSucceeded(outcome, now_ms, pinned, steady_ms):
             assert state.step == Step.PROCESS
+            state = replace(state, heads=state.heads.at(steady_ms, state.options.history_millis))
             commit = build_commit(state, outcome, now_ms, pinned)
             return replace(state, step=Step.COMMIT, commit=commit), CreateCommit(commit)
         case CommitCreated(commit):
@@ -158,8 +160,8 @@ def _advance(state: State, event: Event) -> tuple[State, Command]:
             assert state.step == Step.PUBLISH
             state = replace(state, failures=state.failures + 1, failure=failure)
             return state, _back_off(state, environmental=True)
-        case Published():
-            return _published(state)
+        case Published(steady_ms):
+            return _published(state, steady_ms)
         case Tidied():
             assert state.step == Step.TIDY
             return replace(state, step=Step.IDLE), Wait(0)
@@ -203,7 +205,8 @@ def _begin(state: State, event: Begin) -> tuple[State, Command]:
     state = replace(state, owed=owed, step=Step.PUBLISH)
     if event.plan is not None:
         assert event.plan.id == state.last.id + 1, "a plan follows the last commit"
-        state = replace(state, plan=event.plan, cutting=Cutting())
+        plan = planning.with_unread(event.plan, state.last.ends())
+        state = replace(state, plan=plan, cutting=Cutting())
     return (state, Deliver(owed[0])) if owed else _begun(state)
 
 
@@ -263,7 +266,7 @@ def _prime(state: State, event: PlanReady | Weighed | PlanCut) -> tuple[State, C
 
 def _planned(state: State, event: PlanReady) -> tuple[State, Command]:
     """Every attempt follows the plan object: ours, or the one that was there."""
-    plan = event.plan
+    plan = planning.with_unread(event.plan, state.last.ends())
     assert plan.id == state.last.id + 1, "a plan follows the last commit"
     asked = state.asked
     if asked.came > asked.answered and plan.checkpoint_vnodes == state.checkpoints.stale(
@@ -278,12 +281,13 @@ def _weighed(state: State, sizes: Sizes) -> tuple[State, Command]:
     """A plan beyond the limits, or one that did not run, is cut; any other is tried as it is."""
     assert state.plan is not None
     before, why = state.plan, state.cutting.why
-    if why is not None:
-        state = replace(state, room=room_left(sizes))
-    plan = smaller(before, sizes, state.options, state.room if why else 0)
-    state = replace(state, cutting=replace(state.cutting, weighed=True, why=None))
+    room = state.room if why is None else room_left(sizes)
+    plan = smaller(before, sizes, state.options, room if why else 0)
     if plan is None:
-        return _attempt(state)
+        smallest = state.cutting.smallest or why is not None
+        cutting = replace(state.cutting, weighed=True, why=None, smallest=smallest)
+        return _attempt(replace(state, cutting=cutting))
+    state = replace(state, room=room, cutting=replace(state.cutting, weighed=True, why=None))
     plan = msgspec.structs.replace(plan, epoch=state.epoch)
     return state, CutPlan(plan, before, why)
 
@@ -292,6 +296,7 @@ def _cut(state: State, plan: Plan) -> tuple[State, Command]:
     """From now on every attempt follows the revision, which has all its tries before it."""
     assert state.plan is not None
     assert plan.id == state.plan.id, "a revision is one of the same plan"
+    plan = planning.with_unread(plan, state.last.ends())
     state = replace(state, plan=plan, failures=0, blamed=0, careful=False, cutting=Cutting())
     return _attempt(state)
 
@@ -339,6 +344,7 @@ def _back_off(state: State, *, environmental: bool) -> Wait:
 def _committed(state: State, commit: Commit) -> tuple[State, Command]:
     """Step 4 begins: the rows for other depots come first, since the commit counts on them."""
     assert state.step == Step.COMMIT
+    commit = planning.with_unread(commit, state.last.ends())
     owed = (commit,) if commit.appends else ()
     state = replace(state, step=Step.PUBLISH, commit=commit, owed=owed)
     state = replace(state, failures=0, blamed=0, failure=None)
@@ -355,13 +361,19 @@ def _delivered(state: State) -> tuple[State, Command]:
     return _begun(state)
 
 
-def _published(state: State) -> tuple[State, Command]:
+def _published(state: State, steady_ms: int) -> tuple[State, Command]:
     assert state.step == Step.PUBLISH
     assert state.commit is not None
     commit = state.commit
-    asked = state.asked
+    asked, checkpoints = state.asked, state.checkpoints.with_commit(commit)
+    heads = state.heads.followed_by(commit.id, steady_ms, state.options.history_millis)
+    if commit.floor > state.last.floor:
+        checkpoints = checkpoints.above(commit.floor)
     if asked.planned > asked.answered:
-        asked = replace(asked, answered=asked.planned, commit=commit.id)
+        if asked.lost:  # what came before may need what is lost
+            heads = heads.since_ever(commit.id)
+        lost = asked.lost and asked.came > asked.planned
+        asked = replace(asked, answered=asked.planned, commit=commit.id, lost=lost)
     state = replace(
         state,
         step=Step.TIDY,
@@ -370,7 +382,8 @@ def _published(state: State) -> tuple[State, Command]:
         room=grown(state.room, state.options),
         commit=None,
         version=0,
-        checkpoints=state.checkpoints.with_commit(commit).above(commit.floor),
+        checkpoints=checkpoints,
+        heads=heads,
         asked=asked,
     )
     if state.placing is not None and state.placing.tried:

@@ -45,6 +45,8 @@ class Cutting:
     """How many attempts at it failed as they would if it were too large."""
     why: ActorFailure | None = None
     """For which failure it is to be cut before the next attempt."""
+    smallest: bool = False
+    """Whether it turned out that it cannot be cut: a single record, beside ticks."""
 
     @property
     def due(self) -> bool:
@@ -57,7 +59,7 @@ class Cutting:
         if before is None or plan is None:
             return self
         failed = self.failed + 1
-        cut = failed >= before and plan.records > 1
+        cut = failed >= before and plan.records > 1 and not self.smallest
         return replace(self, failed=failed, why=failure if cut else self.why)
 
 

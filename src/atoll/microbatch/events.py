@@ -10,6 +10,7 @@ from atoll.dataflow.times import Clock
 from atoll.microbatch.checkpoints import Checkpoints
 from atoll.microbatch.cutting import WEIGHED, Cutting
 from atoll.microbatch.fitting import Sizes
+from atoll.microbatch.horizon import NO_HEADS, Heads
 from atoll.microbatch.migrating import Migrating
 from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.options import Options
@@ -94,6 +95,8 @@ class Asked:
     answered: int = 0
     commit: int = 0
     """The commit that answered the last one."""
+    lost: bool = False
+    """Whether one that is not answered came because a file is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +174,8 @@ class State:
     room: int = 0
     """How many bytes a microbatch takes although the options allow more, since one of more had to
     be cut; 0 when none had."""
+    heads: Heads = NO_HEADS
+    """Which commit was the last one when."""
     paused: Paused | None = None
     """Why it rests, when somebody said so."""
     said: Said = Said()
@@ -228,6 +233,8 @@ class AttemptSucceeded:
     now_ms: int
     pinned: int | None = None
     """The lowest commit that another module's topology is about to read, if any."""
+    steady_ms: int = 0
+    """When, by a clock that only goes forward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +278,9 @@ class DeliveryFailed:
 @dataclass(frozen=True, slots=True)
 class Published:
     """Readers see the commit."""
+
+    steady_ms: int = 0
+    """Since when, by a clock that only goes forward."""
 
 
 @dataclass(frozen=True, slots=True)

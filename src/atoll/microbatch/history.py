@@ -19,7 +19,7 @@ from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectStore
 
-__all__ = ["CommitHistory", "commit_objects", "plan_objects", "read_commit"]
+__all__ = ["CommitHistory", "commit_objects", "latest_commit", "plan_objects", "read_commit"]
 
 _COMMITS_KEPT = 512
 
@@ -92,11 +92,39 @@ def read_commit(
     return _commit_in(store.root, objects.prefix, commit_id, (found.st_ino, found.st_mtime_ns))
 
 
+def latest_commit(store: ObjectStore, module: str, topology: str, hint: int = 0) -> Commit:
+    """The last commit that counts, or ``GENESIS``. ``hint`` is one known to exist, for speed.
+
+    Right after a rollback it is the commit gone back to, with the new timeline's number.
+    """
+    timelines = read_timelines(store, module, topology)
+    while True:
+        try:
+            return _head(store, module, topology, timelines, hint)
+        except NotFoundError:  # a rollback abandoned it while we looked
+            newer = read_timelines(store, module, topology)
+            if newer == timelines:
+                raise
+            timelines = newer
+
+
+def _head(
+    store: ObjectStore, module: str, topology: str, timelines: Timelines, hint: int
+) -> Commit:
+    """The last commit that counts on the newest of the timelines."""
+    number = commit_objects(store, module, topology, timelines.number).latest(hint or None)
+    head = read_commit(store, module, topology, max(number or 0, timelines.branch), timelines)
+    if head.closing is not None:  # a rollback has begun; until it is complete nothing changes
+        head = read_commit(store, module, topology, head.id - 1, timelines)
+    return timelines.followed_from(head)
+
+
 class CommitHistory:
     """What the commits up to ``commit_id`` say; implements ``atoll.pstate.history.History``.
 
     It is the history of one commit on one timeline: a rollback that happens later changes no
-    answer, though files that only abandoned commits name may go.
+    answer, though files that only abandoned commits name may go. It stays good while the last
+    commit says that the state as of it can be read, although commits that it knows are dropped.
     """
 
     def __init__(self, store: LocalStore, module: str, topology: str, commit: Commit) -> None:
@@ -145,8 +173,8 @@ class CommitHistory:
             raise UsageError(
                 f"the state after microbatch {commit_id} of topology {self.topology!r} "
                 "cannot be read",
-                hint=f"it can be read as of {head.readable_from} to {head.id}; option "
-                "pstate.history.microbatches keeps more",
+                hint=f"it can be read as of {head.readable_from} to {head.id}; options "
+                "pstate.history.seconds and pstate.history.microbatches keep more",
                 topology=self.topology,
             )
         commit = read_commit(self.store, self.module, self.topology, commit_id, self.timelines)
@@ -169,6 +197,11 @@ class CommitHistory:
         """The timeline that this history follows."""
         return self.commit.timeline
 
+    @property
+    def horizon(self) -> int:
+        """The lowest commit as of which the state must stay readable."""
+        return self.commit.readable_from
+
     def branch_since(self, timeline: int) -> int | None:
         """The last commit shared with an earlier timeline; None for the same or a later one."""
         return self.timelines.branch_since(timeline)
@@ -189,14 +222,10 @@ class CommitHistory:
         Commits below the floor are gone. Work of theirs that a store still holds as pending (it
         was checkpointed in that microbatch and stayed clean) is undone and read back from there.
         """
-        if not self.commit.floor <= commit_id <= self.commit.id:
-            return frozenset()
         return self._winners(pstate, commit_id).tokens
 
     def committed_steps(self, pstate: str, vnode: int, commit_id: int) -> tuple[int, ...]:
         """The jobs of a committed microbatch that changed the vnode, ascending."""
-        if not self.commit.floor <= commit_id <= self.commit.id:
-            return ()
         return self._winners(pstate, commit_id).steps.get(vnode, ())
 
     def rebuild(self, pstate: str, vnode: int) -> Rebuild:
@@ -209,7 +238,12 @@ class CommitHistory:
         base: tuple[FileRef, int] | None = None
         commit_id = self.commit.id
         while commit_id >= max(self.commit.floor, 1 if base is None else base[1] + 1):
-            part = self._read(commit_id).pstates.get(pstate)
+            commit = self._read(commit_id)
+            if commit is None:  # below it the vnode was clean since the checkpoint
+                if base is None:
+                    raise self._missing(commit_id)
+                break
+            part = commit.pstates.get(pstate)
             if part is not None:
                 base = base or _checkpoint_of(part, vnode, self.commit.id)
                 touching = [
@@ -228,21 +262,44 @@ class CommitHistory:
     def _winners(self, pstate: str, commit_id: int) -> _Winners:
         known = self._known.get((pstate, commit_id))
         if known is None:
-            known = _winners(self._read(commit_id), pstate)
+            stands = self.commit.floor <= commit_id <= self.commit.id
+            commit = self._read(commit_id) if stands else None
+            known = _NOBODY if commit is None else _winners(commit, pstate)
             self._known[pstate, commit_id] = known
         return known
 
-    def _read(self, commit_id: int) -> Commit:
+    def _read(self, commit_id: int) -> Commit | None:
+        """A commit up to this one; None when it was dropped, and nothing readable needs it.
+
+        Raises:
+            DamageError: When it is missing.
+        """
         if commit_id == self.commit.id:
             return self.commit
         try:
             return read_commit(self.store, self.module, self.topology, commit_id, self.timelines)
         except NotFoundError as error:
-            raise DamageError(
-                f"commit {commit_id} of topology {self.topology!r} is missing",
-                hint="restore it from a backup of the root folder",
-                file=str(error.context.get("file", "")),
-            ) from error
+            if self._is_dropped(commit_id):
+                return None
+            raise self._missing(commit_id) from error
+
+    def _is_dropped(self, commit_id: int) -> bool:
+        """Whether the last commit says that it may be gone, and this history be read."""
+        head = latest_commit(self.store, self.module, self.topology, self.commit.id)
+        timelines = read_timelines(self.store, self.module, self.topology, head.timeline)
+        shared = timelines.branch_since(self.timeline)
+        abandoned = shared is not None and shared < self.commit.id
+        return not abandoned and commit_id < head.floor and head.readable_from <= self.commit.id
+
+    def _missing(self, commit_id: int) -> DamageError:
+        objects = commit_objects(
+            self.store, self.module, self.topology, self.timelines.of(commit_id)
+        )
+        return DamageError(
+            f"commit {commit_id} of topology {self.topology!r} is missing",
+            hint="restore it from a backup of the root folder",
+            file=objects.name(commit_id),
+        )
 
 
 @dataclass(frozen=True)
@@ -251,6 +308,9 @@ class _Winners:
 
     tokens: frozenset[str]
     steps: dict[int, tuple[int, ...]]
+
+
+_NOBODY = _Winners(frozenset(), {})
 
 
 def _winners(commit: Commit, pstate: str) -> _Winners:

@@ -7,10 +7,10 @@ keeps the commit readable while the pin is there. A pin goes when the microbatch
 its topology has gone back.
 
 Why nothing slips through: a coordinator decides what stays readable when it builds a commit, and
-keeps two commits before it at least. So a commit that is still the last one *after* it was pinned
-is readable as of the next one, and whoever builds the one after that sees the pin. A pin bears the
-epoch of the life that made it, and a life drops none of a later one: one that stood still may wake
-up long after it was fenced.
+keeps two commits before it at least. So a commit that is the last one *after* it was pinned, or
+the one before that, is readable as of the next one, which may have been decided before; and
+whoever builds the one after that sees the pin. A pin bears the epoch of the life that made it, and
+a life drops none of a later one: one that stood still may wake up long after it was fenced.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class MirroredTopologies:
             with contextlib.suppress(ObjectExistsError):
                 self._store.create(name, b"")
             now = latest_commit(self._store, module, topology)
-            if (now.id, now.timeline) == (head.id, head.timeline):
+            if now.timeline == head.timeline and now.id <= head.id + 1:
                 return head.id
             self._store.delete(name)
             head = now

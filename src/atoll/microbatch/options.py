@@ -104,7 +104,10 @@ class Options:
     """How many packed rows Spark moves between its processes at once."""
 
     history_microbatches: int = _option("pstate.history.microbatches", 2, 2, 1_000_000)
-    """How many microbatches back the state stays readable directly."""
+    """How many microbatches back the state stays readable at least."""
+
+    history_seconds: int = _option("pstate.history.seconds", 30, 0, _DAY_MILLIS // 1000)
+    """For how long at least the state after a microbatch stays readable once it is not the last."""
 
     checkpoint_commits: int = _option("pstate.checkpoint.interval.commits", 100, 1, 1_000_000)
     """Within how many commits every changed vnode is written to a checkpoint."""
@@ -150,6 +153,11 @@ class Options:
     def by_name(self) -> dict[str, int]:
         """All options by their public names."""
         return {name: getattr(self, each.name) for name, each in _KNOWN.items()}
+
+    @property
+    def history_millis(self) -> int:
+        """:attr:`history_seconds` in milliseconds."""
+        return self.history_seconds * 1000
 
     def for_depot(self, depot: str) -> Options:
         """The options as they are for one depot."""

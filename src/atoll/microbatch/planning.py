@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
 from atoll.errors import DamageError
 from atoll.microbatch.fitting import Sizes, fit
-from atoll.microbatch.objects import Plan, Ranges
+from atoll.microbatch.objects import Commit, Plan, Ranges
 
-__all__ = ["choose_ranges", "cut", "left_behind", "lost_records", "partition_name"]
+__all__ = [
+    "choose_ranges",
+    "cut",
+    "left_behind",
+    "lost_records",
+    "partition_name",
+    "with_unread",
+]
+
+
+_Reading = TypeVar("_Reading", Plan, Commit)
 
 
 def lost_records(progress: dict[str, list[int]], ends: dict[str, list[int]]) -> DamageError | None:
@@ -48,6 +60,23 @@ def choose_ranges(
             start = max(done[partition], starts[depot][partition])
             ranges[depot].append((start, min(max(end, start), start + records_max[depot])))
     return ranges
+
+
+def with_unread(made: _Reading, progress: dict[str, list[int]]) -> _Reading:
+    """A plan or commit with all that the topology reads: nothing of what it does not name.
+
+    A version of the topology that read less may have made it.
+
+    Args:
+        made: As it was made.
+        progress: How far what the topology reads now was read before it, by depot or tick.
+    """
+    unread = {
+        name: [(at, at) for at in ends]
+        for name, ends in progress.items()
+        if name not in made.ranges
+    }
+    return msgspec.structs.replace(made, ranges={**made.ranges, **unread}) if unread else made
 
 
 def cut(plan: Plan, sizes: Sizes, records_max: dict[str, int], bytes_max: int) -> Plan | None:

@@ -11,10 +11,10 @@ import msgspec
 
 from atoll.errors import NotFoundError
 from atoll.microbatch.checkpoints import Checkpoints
-from atoll.microbatch.history import commit_objects, plan_objects, read_commit
+from atoll.microbatch.history import commit_objects, latest_commit, plan_objects, read_commit
 from atoll.microbatch.objects import Commit, Plan, decode_plan
 from atoll.microbatch.revisions import newest_revision
-from atoll.microbatch.timelines import Timelines, read_timelines, timeline_objects
+from atoll.microbatch.timelines import read_timelines, timeline_objects
 from atoll.storage.objects import ObjectStore
 
 __all__ = [
@@ -25,33 +25,6 @@ __all__ = [
     "standing_commits",
     "with_starts",
 ]
-
-
-def latest_commit(store: ObjectStore, module: str, topology: str, hint: int = 0) -> Commit:
-    """The last commit that counts, or ``GENESIS``. ``hint`` is one known to exist, for speed.
-
-    Right after a rollback it is the commit gone back to, with the new timeline's number.
-    """
-    timelines = read_timelines(store, module, topology)
-    while True:
-        try:
-            return _head(store, module, topology, timelines, hint)
-        except NotFoundError:  # a rollback abandoned it while we looked
-            newer = read_timelines(store, module, topology)
-            if newer == timelines:
-                raise
-            timelines = newer
-
-
-def _head(
-    store: ObjectStore, module: str, topology: str, timelines: Timelines, hint: int
-) -> Commit:
-    """The last commit that counts on the newest of the timelines."""
-    number = commit_objects(store, module, topology, timelines.number).latest(hint or None)
-    head = read_commit(store, module, topology, max(number or 0, timelines.branch), timelines)
-    if head.closing is not None:  # a rollback has begun; until it is complete nothing changes
-        head = read_commit(store, module, topology, head.id - 1, timelines)
-    return timelines.followed_from(head)
 
 
 def with_starts(last: Commit, starts: Mapping[str, list[int]], depots: Iterable[str]) -> Commit:

@@ -75,9 +75,9 @@ class RecoveryCheck:
             faults = {
                 name: fault for name, size in some.items() if (fault := self._fault(name, size))
             }
-            self._suspects = {name: some[name] for name in faults}
             # Asked for after looking: what was dropped meanwhile, no later commit needs.
             needing = self._needing(faults) if faults else {}
+            self._suspects = {name: some[name] for name in needing}
             self.lost = tuple(
                 LostFile(name, faults[name], {p: sorted(v) for p, v in needing[name].items()})
                 for name in sorted(faults)

@@ -109,6 +109,7 @@ class Requests:
         Raises:
             StorageError: When it cannot be kept that it goes on; it stays as it is then.
             FencedError: When another life of the coordinator owns the module.
+            WaitTimeoutError: When a microbatch runs on for a minute; it goes on after it.
         """
         self._refuse_fenced(self.status.state)
         if self._ended:

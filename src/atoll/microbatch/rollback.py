@@ -52,8 +52,8 @@ def refusal(state: ev.State, event: ev.RollBack) -> ActorFailure | None:
         return ActorFailure(
             "E-USAGE",
             f"cannot go back to microbatch {event.to}",
-            f"possible are {last.readable_from} to {last.id}; option "
-            "pstate.history.microbatches keeps more",
+            f"possible are {last.readable_from} to {last.id}; options "
+            "pstate.history.seconds and pstate.history.microbatches keep more",
             context,
         )
     if state.step not in (ev.Step.IDLE, ev.Step.PRIME, ev.Step.PROCESS):
@@ -80,6 +80,7 @@ def rolled_back(state: ev.State, event: ev.RolledBack) -> ev.State:
         commit=None,
         last=event.commit,
         checkpoints=event.checkpoints,
+        heads=state.heads.upto(event.commit.id),
         blamed=0,
         owed=(),
         asked=replace(state.asked, planned=state.asked.answered),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from atoll.errors import DamageError, NotFoundError
 from atoll.microbatch.history import commit_objects, read_commit
@@ -17,7 +18,14 @@ from atoll.microbatch.timelines import Timelines, read_timelines, timeline_objec
 from atoll.pstate.history import FileRef
 from atoll.storage.objects import ObjectStore
 
-__all__ = ["drop_abandoned", "drop_below", "drop_orphans", "files_of", "refs_of"]
+__all__ = [
+    "NamedCheckpoints",
+    "drop_abandoned",
+    "drop_below",
+    "drop_orphans",
+    "files_of",
+    "refs_of",
+]
 
 _FOLDERS = ("logs", "checkpoints", "staged", "appends")
 
@@ -35,31 +43,85 @@ def files_of(commit: Commit) -> Iterator[str]:
     yield from (rows.file.name for rows in commit.appends)
 
 
+@dataclass
+class NamedCheckpoints:
+    """Which commit names each checkpoint file last: the one kind of file that several may name.
+
+    So that dropping a commit needs a look at no other one, however many are kept.
+    """
+
+    newest: dict[str, int] = field(default_factory=dict)
+    """By file the newest commit that names it, of those that were noted."""
+    noted: tuple[int, int] | None = None
+    """Timeline and id of the last commit noted."""
+
+    def note(self, store: ObjectStore, module: str, topology: str, commit: Commit) -> None:
+        """Note a commit and those between it and the last one noted."""
+        first = commit.floor
+        if self.noted is not None and self.noted[0] == commit.timeline:
+            first = max(first, self.noted[1] + 1)
+        else:  # a rollback abandoned some of what was noted
+            self.newest.clear()
+        timelines = read_timelines(store, module, topology, commit.timeline)
+        for commit_id in range(first, commit.id):
+            self._add(read_commit(store, module, topology, commit_id, timelines))
+        self._add(commit)
+        self.noted = (commit.timeline, commit.id)
+
+    def forget_below(self, floor: int) -> None:
+        """Drop those that only dropped commits name."""
+        self.newest = {name: number for name, number in self.newest.items() if number >= floor}
+
+    def _add(self, commit: Commit) -> None:
+        for part in commit.pstates.values():
+            for checkpoint in part.checkpoints:
+                self.newest[checkpoint.file.name] = commit.id
+
+
 def drop_below(
-    store: ObjectStore, module: str, topology: str, old_floor: int, commit: Commit
+    store: ObjectStore,
+    module: str,
+    topology: str,
+    old_floor: int,
+    commit: Commit,
+    named: NamedCheckpoints | None = None,
 ) -> int:
     """Drop what only commits from ``old_floor`` up to the floor of ``commit`` need.
+
+    Args:
+        store: The root.
+        module: The module's name.
+        topology: The topology's name.
+        old_floor: The commits below it were dropped already.
+        commit: The last commit.
+        named: What is known of the commits before it; they are read when nothing is.
 
     Returns:
         How many files were deleted.
     """
+    named = NamedCheckpoints() if named is None else named
+    named.note(store, module, topology, commit)
     if commit.floor <= old_floor:
         return 0
     timelines = read_timelines(store, module, topology, commit.timeline)
-    kept = _kept(store, module, topology, commit, timelines)
     dropped = 0
     for commit_id in range(old_floor, commit.floor):
         try:
             found = read_commit(store, module, topology, commit_id, timelines)
         except NotFoundError:
             continue  # dropped by an earlier life that died before it could say so
-        names = _only_of(found, kept)
+        names = [
+            name
+            for name in dict.fromkeys(files_of(found))
+            if named.newest.get(name, 0) < commit.floor
+        ]
         for name in names:
             store.delete(name)
         timeline = timelines.of(commit_id)
         delete_plan(store, module, topology, timeline, found)
         store.delete(commit_objects(store, module, topology, timeline).name(commit_id))
         dropped += len(names)
+    named.forget_below(commit.floor)
     return dropped
 
 

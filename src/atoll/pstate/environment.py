@@ -197,11 +197,15 @@ class EnvironmentCache:
         """
         _remove(path)
 
-    def close(self) -> None:
-        """Close every environment that nobody uses."""
+    def close(self, folder: str | os.PathLike[str] | None = None) -> None:
+        """Close every environment that nobody uses, or those of them below a folder.
+
+        An open one holds files and memory: LMDB keeps the pages of its largest transaction.
+        """
+        below = None if folder is None else f"{os.path.realpath(folder)}/"
         with self._lock:
-            for environment in list(self._open.values()):
-                if not environment.users:
+            for path, environment in list(self._open.items()):
+                if not environment.users and (below is None or path.startswith(below)):
                     self._close(environment)
 
     def _alone(self, environment: Environment) -> Environment:

@@ -85,6 +85,10 @@ class History(Protocol):
     def timeline(self) -> int:
         """The timeline of that commit: how many rollbacks came before it; 0 before the first."""
 
+    @property
+    def horizon(self) -> int:
+        """The lowest commit as of which the state must stay readable; it never falls."""
+
     def branch_since(self, timeline: int) -> int | None:
         """The last commit that an earlier timeline shares with this one; None for none earlier."""
 

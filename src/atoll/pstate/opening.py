@@ -44,19 +44,18 @@ class VnodeHistory:
         history: The log, as of one commit.
         pstate: The PState's name.
         vnode: The vnode.
-        microbatches_kept: How many of the last commits must stay readable.
     """
 
-    __slots__ = ("commit_id", "history", "microbatches_kept", "pstate", "timeline", "vnode")
+    __slots__ = ("commit_id", "history", "horizon", "pstate", "timeline", "vnode")
 
-    def __init__(self, history: History, pstate: str, vnode: int, microbatches_kept: int) -> None:
+    def __init__(self, history: History, pstate: str, vnode: int) -> None:
         """Bind them."""
         self.history = history
         self.pstate = pstate
         self.vnode = vnode
         self.commit_id = history.commit_id
         self.timeline = history.timeline
-        self.microbatches_kept = microbatches_kept
+        self.horizon = history.horizon
 
     def last_touched(self) -> int:
         """The last committed id that changed the vnode."""
@@ -195,7 +194,7 @@ def _catch_up(store: StoreTransaction, vnode: VnodeHistory) -> Opening:
     steps: dict[int, int] = {}
     for log_id, ref in logs:
         step = steps[log_id] = steps.get(log_id, -1) + 1
-        keep = log_id > vnode.commit_id - vnode.microbatches_kept
+        keep = log_id > vnode.horizon
         floor = floor if keep else log_id
         keys, values = read_vnode(vnode.history, ref, vnode.vnode)
         store.apply(keys, values, reverse_at=(log_id, step) if keep else None)

@@ -220,18 +220,14 @@ class VnodeSession:
         pairs = list(self._store.entries.scan(Bounds()))
         return [key for key, _ in pairs], [value for _, value in pairs]
 
-    def commit(self, microbatches_kept: int | None = None) -> Changes:
+    def commit(self) -> Changes:
         """Store everything written, with its reverse log and the new header, in one instant.
 
-        Args:
-            microbatches_kept: How many commits before the last stay readable; as the stores
-                were made when None.
+        Reverse logs that reach below the horizon of the last commit go.
 
         Returns:
             What was written, for the incremental log.
         """
-        if microbatches_kept is not None:
-            self._history.microbatches_kept = microbatches_kept
         keys, values, olds = self._written()
         blob = encode_reverse_log(keys, olds) if keys else None
         while True:
@@ -360,7 +356,7 @@ class VnodeSession:
             store.put_reverse_log(attempt.id, attempt.step, blob)
             work = Pending(attempt.id, attempt.step, attempt.epoch, attempt.version, attempt.token)
             pending, fence = (*pending, work), max(fence, attempt.fence)
-        floor = max(header.floor, attempt.id - 1 - self._history.microbatches_kept)
+        floor = max(header.floor, self._history.horizon)
         new = msgspec.structs.replace(header, pending=pending, fence=fence, floor=floor)
         if blob is None and pending == Header.from_bytes(store.stored_header).pending:
             return

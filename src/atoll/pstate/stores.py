@@ -19,12 +19,9 @@ from atoll.pstate.session import DAMAGE, VnodeSession
 from atoll.pstate.store_file import store_error
 from atoll.pstate.writing import PATIENCE_SECONDS, Patience
 
-__all__ = ["MICROBATCHES_KEPT", "VnodeStores", "module_stores"]
+__all__ = ["VnodeStores", "module_stores"]
 
 _log = logging.getLogger(__name__)
-
-MICROBATCHES_KEPT = 2
-"""How many commits before the last stay readable unless ``pstate.history.microbatches`` says."""
 
 
 class VnodeStores:
@@ -34,7 +31,6 @@ class VnodeStores:
 
     Args:
         folder: The module's folder among the worker's local state.
-        microbatches_kept: How many commits before the last stay readable.
         environments: The open environments; those of the process when None.
         patience_seconds: How long to wait for a writer that may stand still; then the store is
             left to it and built anew.
@@ -44,13 +40,11 @@ class VnodeStores:
         self,
         folder: str | os.PathLike[str],
         *,
-        microbatches_kept: int = MICROBATCHES_KEPT,
         environments: EnvironmentCache | None = None,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         """Bind to the folder; nothing is opened yet."""
         self.folder = os.path.realpath(folder)
-        self.microbatches_kept = microbatches_kept
         self.environments = environments or shared_environments()
         self.patience = Patience(patience_seconds)
 
@@ -82,7 +76,7 @@ class VnodeStores:
             DamageError: When a file of the log is damaged.
             StorageError: When the local folder cannot be used.
         """
-        known = VnodeHistory(history, pstate, vnode, self.microbatches_kept)
+        known = VnodeHistory(history, pstate, vnode)
         path = self.path(pstate, vnode)
         parts = (self.environments, path, attempt, known, priors, self.patience)
         try:

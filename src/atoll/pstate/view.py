@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import lmdb
@@ -30,6 +31,7 @@ from atoll.pstate.history import History
 from atoll.pstate.migration import Converter, MigratedVnode
 from atoll.pstate.opening import VnodeHistory, settle
 from atoll.pstate.overlay import UNTOUCHED, Overlay, _Untouched
+from atoll.pstate.reverse_log import ReverseLog
 from atoll.pstate.session import DAMAGE
 from atoll.pstate.spec import PStateSpec
 from atoll.pstate.stores import VnodeStores
@@ -95,6 +97,14 @@ class _MemoryVnode:
         return Page(pairs, None)
 
 
+class _Settled(NamedTuple):
+    """The overlay of what was committed in a store after the commit to show, up to a later one."""
+
+    timeline: int
+    applied: int
+    overlay: Overlay
+
+
 _EMPTY = _MemoryVnode(None)
 _UNSEEN = _Known(b"", None)
 
@@ -102,7 +112,7 @@ _UNSEEN = _Known(b"", None)
 class VnodeView:
     """One vnode of a PState as one commit left it. Safe to share between threads."""
 
-    __slots__ = ("_environments", "_known", "_memory", "_path", "_vnode")
+    __slots__ = ("_environments", "_known", "_memory", "_path", "_settled", "_vnode")
 
     def __init__(self, stores: VnodeStores, vnode: VnodeHistory) -> None:
         """Bind; the store is opened by the first read."""
@@ -110,6 +120,7 @@ class VnodeView:
         self._path = stores.path(vnode.pstate, vnode.vnode)
         self._vnode = vnode
         self._known = _UNSEEN
+        self._settled: _Settled | None = None
         self._memory: _MemoryVnode | None = None if vnode.last_touched() else _EMPTY
 
     def get(self, key: bytes) -> bytes | None:
@@ -150,6 +161,32 @@ class VnodeView:
             return [self._memory.values.get(key) for key in keys]
         return found
 
+    def get_overwritten(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of each key at the commit, for keys that the next commit wrote.
+
+        As :meth:`get_many`, but what came after the next commit is not looked at where the store
+        tells what that one overwrote: whoever goes from commit to commit may be far behind.
+        """
+        if self._memory is None:
+            environment = self._environments.acquire(self._path)
+            try:
+                with environment.lmdb.begin() as transaction:
+                    store = StoreTransaction(environment, transaction)
+                    if how_to_read(store.header, self._vnode) == "overlaid":
+                        commit_id = self._vnode.commit_id
+                        logs = takewhile(
+                            lambda each: each[0] == commit_id + 1, store.reverse_logs(commit_id)
+                        )
+                        overlay = Overlay([log for _, _, log in logs])
+                        found = [overlay.find(key) for key in keys]
+                        if UNTOUCHED not in found:
+                            return found  # type: ignore[return-value]  # as just seen
+            except (lmdb.MapResizedError, lmdb.ReadersFullError, *DAMAGE):
+                pass  # the usual way deals with these
+            finally:
+                self._environments.release(environment)
+        return self.get_many(keys)
+
     def scan(
         self,
         low: bytes | None = None,
@@ -174,8 +211,10 @@ class VnodeView:
             pairs, bounds, after = self._page(bounds, after, entries_max)
             yield from pairs if left is None else pairs[:left]
             if after is None:
-                return
+                break
             left = None if left is None else left - len(pairs)
+        if low is None and high is None:  # a whole vnode: mostly it is not read again
+            self._known, self._settled = _UNSEEN, None
 
     def _page(
         self, bounds: Bounds, after: bytes | None, entries_max: int
@@ -248,13 +287,28 @@ class VnodeView:
         if reading == "lost":
             self._memory = _MemoryVnode(self._vnode)
             return None
-        overlay = None
-        if reading == "overlaid":
-            logs = [log for _, _, log in store.reverse_logs(self._vnode.commit_id)]
-            overlay = Overlay(logs) if logs else None
-        known = _Known(header, overlay)
+        known = _Known(header, self._overlay(store) if reading == "overlaid" else None)
         self._known = known
         return known
+
+    def _overlay(self, store: StoreTransaction) -> Overlay | None:
+        """What hides all that came after the commit; None when nothing did.
+
+        What was committed before the last look is not decoded again: it never changes while the
+        store follows one timeline. Pending work may be taken back, and is laid on top each time.
+        """
+        header, before = store.header, self._settled
+        if before is None or before.timeline != header.timeline or before.applied > header.applied:
+            before = _Settled(header.timeline, self._vnode.commit_id, Overlay(()))
+        committed: list[ReverseLog] = []
+        pending: list[ReverseLog] = []
+        for log_id, _, log in store.reverse_logs(before.applied):
+            (committed if log_id <= header.applied else pending).append(log)
+        if committed:
+            applied = max(before.applied, header.applied)
+            before = _Settled(header.timeline, applied, before.overlay.extended(committed))
+        self._settled = before
+        return Overlay(pending, before.overlay) if pending else before.overlay or None
 
     def _catch_up(self, environment: Environment) -> None:
         """Bring a store that is behind to the commit, unless somebody just did."""
@@ -311,7 +365,7 @@ class PStateView:
         """One vnode of it."""
         view = self._vnodes[vnode]
         if view is None:
-            known = VnodeHistory(self._history, self._pstate, vnode, self._stores.microbatches_kept)
+            known = VnodeHistory(self._history, self._pstate, vnode)
             view = self._vnodes[vnode] = self._shown(VnodeView(self._stores, known), vnode)
         return view
 
@@ -336,6 +390,13 @@ class PStateView:
     def get_many(self, vnode: int, keys: Sequence[bytes]) -> list[bytes | None]:
         """The value of each key, all of one vnode."""
         return self.vnode(vnode).get_many(keys)
+
+    def get_overwritten(self, vnode: int, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of keys of one vnode, all of which the next commit wrote; none is later."""
+        view = self.vnode(vnode)
+        if isinstance(view, VnodeView):
+            return view.get_overwritten(keys)
+        return view.get_many(keys)
 
     def scan(
         self,

@@ -9,7 +9,10 @@ from fastapi import FastAPI
 
 import atoll
 from atoll.errors import UsageError
+from atoll.runtime.service.following import FollowedRuntimes
+from atoll.runtime.service.runtimes import Runtimes
 from atoll.server.context import Context, Served
+from atoll.server.forwarding import Forwarding
 from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
 from atoll.server.ports import AppPort, Deployer
@@ -23,9 +26,14 @@ from atoll.server.routes import (
     options,
     pstates,
     queries,
+    runtime_actors,
     subscriptions,
     topologies,
 )
+from atoll.server.routes import (
+    runtimes as runtime_routes,
+)
+from atoll.server.runtime_metrics import RuntimeCollector
 from atoll.server.settings import ServerSettings
 
 __all__ = ["create_app"]
@@ -42,6 +50,7 @@ def create_app(
     *apps: AppPort,
     settings: ServerSettings | None = None,
     deployers: Mapping[str, Deployer] | None = None,
+    runtimes: Runtimes | FollowedRuntimes | None = None,
 ) -> FastAPI:
     """The service over the given deployed modules.
 
@@ -51,15 +60,19 @@ def create_app(
         *apps: The modules.
         settings: How to serve them.
         deployers: For each module that clients may have deployed again what does it.
+        runtimes: The runtimes to serve; changes of those that are followed are passed on.
 
     Raises:
         UsageError: When two modules have one name.
     """
-    by_name = Served({app.name: app for app in apps}, deployers or {})
-    if len(by_name) < len(apps):
+    named = {app.name: app for app in apps}
+    by_name = Served(named, deployers or {}, runtimes)
+    if len(named) < len(apps):
         raise UsageError("two modules have one name", hint="serve them from two processes")
     chosen = settings or ServerSettings()
     metrics = Metrics(by_name)
+    if runtimes is not None:
+        metrics.add(RuntimeCollector(runtimes))
     application = FastAPI(
         title="Atoll",
         version=atoll.__version__,
@@ -78,6 +91,7 @@ def create_app(
         query_limiter=anyio.CapacityLimiter(_QUERIES_MAX),
         subscriber_limiter=anyio.CapacityLimiter(chosen.subscriber_count_max),
         deployers=dict(deployers or {}),
+        runtimes=runtimes,
     )
     install_problems(application)
     for part in (
@@ -91,8 +105,12 @@ def create_app(
         options,
         cluster,
         operations,
+        runtime_routes,
+        runtime_actors,
     ):
         application.include_router(part.router)
+    if isinstance(runtimes, FollowedRuntimes):
+        application.add_middleware(Forwarding, owner=runtimes.owner)
     application.add_middleware(RequestMetrics, metrics=metrics)
     application.add_middleware(Guard, settings=chosen)  # added last, so it sees requests first
     return application

@@ -11,7 +11,10 @@ import anyio
 import anyio.to_thread
 from fastapi import Depends, Path, Request, Response
 
-from atoll.errors import NotFoundError, UsageError
+from atoll.errors import AtollError, NotFoundError, UsageError
+from atoll.runtime.service.following import FollowedRuntimes
+from atoll.runtime.service.registry import Registered
+from atoll.runtime.service.runtimes import Runtimes
 from atoll.server.metrics import Metrics
 from atoll.server.ports import AppPort, Deployer
 from atoll.server.reading_ports import SubscriptionPort
@@ -35,31 +38,47 @@ class Served(Mapping[str, AppPort]):
     Args:
         apps: As they were when the service began.
         deployers: For each module that can be deployed again what does it.
+        runtimes: Whose modules are served too, for reading: their events come in by another way.
     """
 
-    def __init__(self, apps: Mapping[str, AppPort], deployers: Mapping[str, Deployer]) -> None:
+    def __init__(
+        self,
+        apps: Mapping[str, AppPort],
+        deployers: Mapping[str, Deployer],
+        runtimes: Runtimes | FollowedRuntimes | None = None,
+    ) -> None:
         """Look each time."""
         self._apps = apps
         self._deployers = deployers
+        self._runtimes = runtimes
 
     def __getitem__(self, name: str) -> AppPort:
         """The module as it runs, or what stands for it while it does not."""
-        return self._deployers[name].app if name in self._deployers else self._apps[name]
+        if name in self._deployers:
+            return self._deployers[name].app
+        return self._apps[name] if name in self._apps else self._of_runtimes()[name]
 
     def __iter__(self) -> Iterator[str]:
         """Their names."""
-        return iter(self._apps)
+        return iter([*self._apps, *self._of_runtimes()])
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self._apps)
+        return len(self._apps) + len(self._of_runtimes())
+
+    def is_runtime(self, name: str) -> bool:
+        """Whether a module is that of a runtime."""
+        return name not in self._apps and name in self._of_runtimes()
+
+    def _of_runtimes(self) -> Mapping[str, AppPort]:
+        return {} if self._runtimes is None else self._runtimes.apps()
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """Made once per application; shared by all requests."""
 
-    apps: Mapping[str, AppPort]
+    apps: Served
     settings: ServerSettings
     metrics: Metrics
     stream_limiter: anyio.CapacityLimiter
@@ -74,6 +93,8 @@ class Context:
     """Threads that wait until records are processed."""
     subscriptions: set[SubscriptionPort] = field(default_factory=set)
     """Those that are open."""
+    runtimes: Runtimes | FollowedRuntimes | None = None
+    """The runtimes of the root, where they are served."""
     deployers: Mapping[str, Deployer] = field(default_factory=dict)
     """For each module that can be deployed again what does it."""
 
@@ -91,6 +112,10 @@ class Context:
                 hint=f"running: {', '.join(sorted(self.apps)) or 'none'}",
                 module=module,
             ) from None
+
+    def failure_of(self, runtime: Registered) -> AtollError | None:
+        """Why a runtime does not run here as it should; None when it does."""
+        return None if self.runtimes is None else self.runtimes.failure(runtime)
 
     def deployer(self, module: str) -> Deployer:
         """What deploys a module again.

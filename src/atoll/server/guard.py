@@ -134,7 +134,8 @@ class Guard:
             return problem_of(
                 403, "E-ORIGIN", "the request comes from another site", "call from the same origin"
             )
-        if method in _READING:
+        # no page can send a DELETE without asking first, and it needs no body
+        if method in _READING or (method == "DELETE" and not _has_body(headers)):
             return None
         return self._write_refusal(headers)
 
@@ -154,6 +155,10 @@ class Guard:
         if kind not in STREAMED and _announced_bytes(headers) > self._settings.body_bytes_max:
             return _too_large(self._settings.body_bytes_max)
         return None
+
+
+def _has_body(headers: Headers) -> bool:
+    return _announced_bytes(headers) > 0 or "transfer-encoding" in headers
 
 
 def _announced_bytes(headers: Headers) -> int:

@@ -75,6 +75,10 @@ class Metrics:
             buckets=_SECONDS,
         )
 
+    def add(self, collector: Collector) -> None:
+        """Ask this one too at each scrape."""
+        self._registry.register(collector)
+
     def text(self) -> bytes:
         """Everything in Prometheus' text format."""
         return generate_latest(self._registry)

@@ -35,7 +35,9 @@ _STATUS: tuple[tuple[type[AtollError], HTTPStatus], ...] = (
     (errors.QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.UserCodeError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.UsageError, HTTPStatus.BAD_REQUEST),
+    (errors.DefinitionError, HTTPStatus.BAD_REQUEST),
     (errors.DeclarationError, HTTPStatus.BAD_REQUEST),
+    (errors.ConflictError, HTTPStatus.CONFLICT),
     (errors.DepotError, HTTPStatus.CONFLICT),
     (errors.StateError, HTTPStatus.CONFLICT),
     (errors.DeployError, HTTPStatus.CONFLICT),
@@ -56,6 +58,7 @@ _HTTP_CODES = {
     HTTPStatus.BAD_REQUEST: ("E-USAGE", "look at /openapi.json for what the route takes"),
     HTTPStatus.FORBIDDEN: ("E-FORBIDDEN", "use the address that the service was started for"),
     HTTPStatus.NOT_FOUND: ("E-NOT-FOUND", "look at /openapi.json for the routes"),
+    HTTPStatus.NOT_ACCEPTABLE: ("E-USAGE", "leave the Accept header out, or accept JSON"),
     HTTPStatus.METHOD_NOT_ALLOWED: ("E-USAGE", "the Allow header lists the methods"),
     HTTPStatus.REQUEST_TIMEOUT: ("E-TIMEOUT", "send the body without long pauses"),
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: (
@@ -123,33 +126,43 @@ def _on_atoll_error(request: Request, error: Exception) -> Response:
     status = _status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("request-failed", path=request.url.path, error=str(error))
-    return problem_response(problem_for(error))
+    return problem_response(_as_asked(request, problem_for(error)))
 
 
-def _on_http_error(_request: Request, error: Exception) -> Response:
+def _as_asked(request: Request, problem: dict[str, Any]) -> dict[str, Any]:
+    """The problem; below ``/api`` with the members that Coral's clients look at besides."""
+    if not request.url.path.startswith("/api/"):
+        return problem
+    told = (problem.get("context") or {}).get("problems", ())
+    texts = [f"{each.get('path', '')}: {each.get('what')}".removeprefix(": ") for each in told]
+    action = f"{request.method} {request.url.path}"[:200]
+    more = {"action": action, "success": False, "reason": problem["detail"]}
+    return {**problem, **more, "errors": texts or [problem["detail"]]}
+
+
+def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code, hint = _HTTP_CODES.get(HTTPStatus(error.status_code), ("E-USAGE", ""))
-    return problem_response(
-        problem_of(error.status_code, code, str(error.detail), hint), error.headers
-    )
+    problem = problem_of(error.status_code, code, str(error.detail), hint)
+    return problem_response(_as_asked(request, problem), error.headers)
 
 
-def _on_invalid_request(_request: Request, error: Exception) -> Response:
+def _on_invalid_request(request: Request, error: Exception) -> Response:
     """Name each wrong part of the request, without echoing what was sent."""
     assert isinstance(error, RequestValidationError)
     wrong = [_wrong_part(item) for item in error.errors()]
     first = wrong[0] if wrong else {"at": "body", "problem": "cannot be read"}
     named = first["problem"].endswith(_NO_NAME)
     hint = _NAMES if named else "look at /openapi.json for what the route takes"
-    return problem_response(
-        problem_of(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            "E-USAGE",
-            f"{first['at']}: {first['problem']}",
-            hint,
-            {"wrong": wrong},
-        )
+    below_api = request.url.path.startswith("/api/")
+    problem = problem_of(
+        HTTPStatus.BAD_REQUEST if below_api else HTTPStatus.UNPROCESSABLE_ENTITY,
+        "E-USAGE",
+        f"{first['at']}: {first['problem']}",
+        hint,
+        {"wrong": wrong},
     )
+    return problem_response(_as_asked(request, problem))
 
 
 _NO_NAME = "can be called so"

@@ -89,7 +89,7 @@ class _Reader(DataSourceReader):
                 raise UsageError(
                     f"microbatch {partition.commit} was dropped while it was read: the last one "
                     f"is {last} by now",
-                    hint="raise pstate.history.microbatches, or read fewer entries at once",
+                    hint="raise pstate.history.seconds above the time that the read takes",
                     pstate=found.pstate.name,
                 ) from error
             raise

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections import OrderedDict
+import math
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -36,12 +37,16 @@ if TYPE_CHECKING:
     from atoll.dataflow.fragments import Fragments
     from atoll.dataflow.graph import Graph
     from atoll.placement.placement import Placement
+    from atoll.spark.standing.post import Post
 
 __all__ = ["SparkExecutor"]
 
 _PREPARE_SECONDS_MAX = 30.0
 _MANNED_SECONDS_MAX = 5.0
 _FRAMES_MAX = 32
+_WARMED_MAX = 8
+"""Stores that a post opens in one turn, about a millisecond each, while attempts wait."""
+
 _TRANSFER_BYTES_MAX = 16 * 1024 * 1024
 """As depots store them, which may be a quarter of what they take in memory, or less."""
 _DIRECT_BYTES_MAX = 16 * 1024 * 1024
@@ -168,15 +173,16 @@ class SparkExecutor:
         limit = self.preparing = JobLimit(self.session, _PREPARE_SECONDS_MAX)
         try:
             posts = self.standing.await_posts(placement, _MANNED_SECONDS_MAX)
-            if posts is not None and self.standing.is_full:
+            if posts is None or not self.standing.is_full:
+                # beside the standing tasks, which go on with attempts meanwhile
+                task = WarmTask(shipped, commit.id, commit.timeline)
+                tasks = self.seats.tasks(program.units, placement.hosts)
+                limit.collect(tasks.mapInArrow(task, "unit int"))
+            if posts is not None:
+                # what is up to date is not open yet in the processes that will use it
                 with contextlib.suppress(NotReadyError):
                     mine = {unit: posts[unit] for unit in program.units}
-                    warm(mine, shipped, commit.id, commit.timeline, limit)
-                    return
-            # beside the standing tasks, which go on with attempts meanwhile
-            task = WarmTask(shipped, commit.id, commit.timeline)
-            tasks = self.seats.tasks(program.units, placement.hosts)
-            limit.collect(tasks.mapInArrow(task, "unit int"))
+                    warm(mine, shipped, commit, limit, _shares(program, mine))
         finally:
             self.preparing = None
             limit.end()
@@ -186,12 +192,8 @@ class SparkExecutor:
         self.standing.want(self, placement)
 
     def tune(self, options: Options) -> None:
-        """Run with these options; the program is pickled anew when it depends on what differs."""
+        """Run with these options."""
         self.specs.options = options
-        program = self.program.keeping(options.history_microbatches)
-        if program is not self.program:
-            self.program = self.specs.program = program
-            self._ship()
 
     def cancel(self) -> None:
         """End the running attempt's job; whoever takes over need not wait for its tasks."""
@@ -381,3 +383,11 @@ class SparkExecutor:
 def _blobs(rows: Sequence[Row]) -> list[tuple[int, bytes]]:
     """What Spark packed, each with the number of its actor."""
     return [(row[0], bytes(row[1])) for row in rows]
+
+
+def _shares(program: Program, posts: Mapping[int, Post]) -> int:
+    """In how many turns the posts open their stores, so that none takes long."""
+    stores: Counter[Post] = Counter()
+    for unit, post in posts.items():
+        stores[post] += sum(len(program.owned(name, unit)) for name in program.pstates)
+    return max(1, math.ceil(max(stores.values(), default=0) / _WARMED_MAX))

@@ -80,7 +80,8 @@ class JobSpecs:
         self.program = program
         self.depots = depots
         self.operators = {number: operator for operator, number in cut.number.items()}
-        self._last_writing = {name: cut.last_writing_job(name) for name in program.pstates}
+        # what no step writes any more is written whole by the first one all the same
+        self._whole = {name: max(0, cut.last_writing_job(name)) for name in program.pstates}
         self._roots = {job.index: origins_of(job, cut) for job in program.jobs}
         self._charts = job_charts(program, cut)
 
@@ -100,7 +101,7 @@ class JobSpecs:
         due = {
             name: tuple(vnodes)
             for name, vnodes in plan.checkpoint_vnodes.items()
-            if self._last_writing.get(name) == job.index
+            if self._whole.get(name) == job.index
         }
         priors, prior_vnodes = _priors(done)
         splits = self._with_ticks(
@@ -132,7 +133,7 @@ class JobSpecs:
             migrate_vnodes={
                 name: tuple(vnodes)
                 for name, vnodes in plan.migrate_vnodes.items()
-                if job.index == 0
+                if job.index == 0 and name in self.program.pstates
             },
             migrated_vnodes=_migrated(done),
             mirrors=plan.mirrors,

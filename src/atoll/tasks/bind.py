@@ -61,7 +61,6 @@ def bind(
     cut: Fragments,
     schemas: Schemas,
     places: Places,
-    history_microbatches: int,
     readable: Mapping[str, PStateSpec] | None = None,
 ) -> Program:
     """The program of a topology.
@@ -71,7 +70,6 @@ def bind(
         cut: Its jobs.
         schemas: The columns after every operator.
         places: Where its tasks find things.
-        history_microbatches: How many microbatches back its state stays readable directly.
         readable: The PStates of the module's other topologies by name, and those of other
             modules by ``module.name``.
 
@@ -96,7 +94,6 @@ def bind(
         bound.specs,
         jobs,
         depots,
-        history_microbatches,
         tracked=frozenset(cut.number[each] for each in tracked_operators(graph)),
         mirrors=elsewhere,
         dead_letter=None if graph.dead_letter is None else graph.dead_letter.name,

@@ -84,7 +84,6 @@ class InlineExecutor:
     def tune(self, options: Options) -> None:
         """Run with these options."""
         self.specs.options = options
-        self.program = self.specs.program = self.program.keeping(options.history_microbatches)
 
     def cancel(self) -> None:
         """End the running attempt before its next task. Safe from any thread."""

@@ -299,7 +299,6 @@ class Program:
     jobs: tuple[JobProgram, ...]
     depots: dict[int, tuple[str, pa.Schema]]
     """For each source operator its depot's name and schema."""
-    history_microbatches: int
     placement: Placement = NOWHERE
     """Which unit owns each vnode of each PState."""
     tracked: frozenset[int] = frozenset()
@@ -335,11 +334,6 @@ class Program:
         """The same program on a placement."""
         return replace(self, placement=placement)
 
-    def keeping(self, microbatches: int) -> Program:
-        """The same program, so many microbatches of state readable; itself when it is the same."""
-        same = microbatches == self.history_microbatches
-        return self if same else replace(self, history_microbatches=microbatches)
-
     def clocks(self) -> dict[str, Clock]:
         """For each PState of a timed step what time it goes by."""
         return {name: clock for job in self.jobs for name, clock in job.clocks().items()}
@@ -349,15 +343,27 @@ class Program:
         mirror = self.mirrors.get(pstate)
         if mirror is None:
             return self.placement.mappings[pstate]
-        return Mapping.even(mirror.vnode_count, self.units[: mirror.vnode_count])
+        return _even(mirror.vnode_count, self.units)
 
     def owned(self, pstate: str, unit: int) -> tuple[int, ...]:
-        """The vnodes of a PState that a unit owns."""
-        return self.placement.mappings[pstate].vnodes(unit)
+        """The vnodes of a PState that a unit owns.
+
+        One that no step of the topology touches any more is part of no fragment; it is divided
+        evenly among the units.
+        """
+        mapping = self.placement.mappings.get(pstate)
+        if mapping is None:
+            mapping = _even(self.pstates[pstate].vnode_count, self.units)
+        return mapping.vnodes(unit)
 
     def tracks(self, terminal: Terminal) -> bool:
         """Whether a state step wants to know which records its rows came from."""
         return isinstance(terminal, ProcessTerminal) or terminal.tag in self.tracked
+
+
+def _even(vnode_count: int, units: tuple[int, ...]) -> Mapping:
+    """A mapping that nobody keeps: the same whenever it is asked for."""
+    return Mapping.even(vnode_count, units[:vnode_count])
 
 
 @dataclass(frozen=True)

@@ -38,10 +38,7 @@ class Sessions:
         """Nothing is opened yet."""
         self.spec = spec
         self.history = history
-        self.stores = VnodeStores(
-            state_folder(program.local, program.module),
-            microbatches_kept=program.history_microbatches,
-        )
+        self.stores = VnodeStores(state_folder(program.local, program.module))
         self.attempt = Attempt(spec.epoch, spec.id, spec.version, spec.job, token, spec.timeline)
         self.sized = {name: each.node for name, each in program.pstates.items() if each.track_size}
         self.opened: dict[str, int] = {}

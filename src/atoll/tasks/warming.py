@@ -22,27 +22,30 @@ if TYPE_CHECKING:
 __all__ = ["warm_up"]
 
 
-def warm_up(program: Program, unit: int, commit_id: int, timeline: int) -> None:
+def warm_up(
+    program: Program, unit: int, commit_id: int, timeline: int, share: tuple[int, int] = (0, 1)
+) -> None:
     """Open the stores of the vnodes that a unit will own; each holds the commit then, or more.
 
-    The topology commits meanwhile, and in the end drops the commit with which this began; then it
-    goes on with the last one.
+    The topology commits meanwhile; each store is brought to the commit that is the last one by
+    then, so that little is missing in the end.
 
     Args:
         program: The topology, on the placement that it will have.
         unit: Whose vnodes.
         commit_id: A commit that was the last one lately.
         timeline: The timeline that it belongs to.
+        share: Of its vnodes the one with the first number, and each as many further on as the
+            second says; all of them unless told.
 
     Raises:
         AtollError: When a file is damaged, or the topology was rolled back.
     """
     store = LocalStore(program.root)
-    stores = VnodeStores(
-        state_folder(program.local, program.module),
-        microbatches_kept=program.history_microbatches,
-    )
+    stores = VnodeStores(state_folder(program.local, program.module))
+    first, step = share
     owned = [(name, vnode) for name in program.pstates for vnode in program.owned(name, unit)]
+    owned = owned[first::step]
     if not owned:
         return
     names = (store, program.module, program.topology)
@@ -51,7 +54,15 @@ def warm_up(program: Program, unit: int, commit_id: int, timeline: int) -> None:
     except NotFoundError as error:
         history = _newer(names, commit_id, timeline, error)
     for pstate, vnode in owned:
-        history = _built(program, stores, pstate, vnode, history)
+        history = _built(program, stores, pstate, vnode, _latest(history))
+
+
+def _latest(history: CommitHistory) -> CommitHistory:
+    """The history as of the last commit; as it is when there is none, or a rollback came."""
+    names = (history.store, history.module, history.topology)
+    last = latest_commit(*names, hint=history.commit_id)
+    later = last.timeline == history.timeline and last.id > history.commit_id
+    return CommitHistory(*names, last) if later else history
 
 
 def _built(

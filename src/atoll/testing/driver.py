@@ -77,7 +77,7 @@ class TopologyTestDriver:
         self.clock = clock or VirtualClock()
         self._loops: dict[str, HandLoop] = {}
         self.cluster: LocalCluster = _HandCluster(
-            Drive(self._make_loop, self.clock.now_ms, watched=False),
+            Drive(self._make_loop, self.clock.now_ms, self.clock.now_ms, watched=False),
             root,
             parallelism=parallelism,
             engine=engine,

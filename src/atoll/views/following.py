@@ -2,7 +2,7 @@
 
 It keeps no queue: a follower knows the commit that it has told last, and reads what the next one
 changed when it is asked. A slow one costs nothing but the commits that are kept anyway
-(``pstate.history.microbatches``); one that was away for longer begins again with the value.
+(``pstate.history.seconds``); one that was away for longer begins again with the value.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ def _changed(
     changed = []
     for vnode, group in groupby(written, operator.itemgetter(0)):
         entries = list(group)
-        olds = before.get_many(vnode, [key for _, key, _ in entries])
+        olds = before.get_overwritten(vnode, [key for _, key, _ in entries])
         changed += [
             EntryChange(key, vnode, old, new)
             for (_, key, new), old in zip(entries, olds, strict=True)

@@ -142,7 +142,7 @@ class ReadablePState:
         Raises:
             PathError: When the path does not fit the schema; before anything is read.
             UsageError: When the commit was dropped, or abandoned by a rollback, on the way. The
-                option ``pstate.history.microbatches`` says how long commits stay.
+                option ``pstate.history.seconds`` says how long commits stay at least.
         """
         return _iterated(iterate(self.view(), self.spec, path), self.name)
 
@@ -167,8 +167,9 @@ class ReadablePState:
     def as_of(self, microbatch: int) -> ReadablePState:
         """The PState as it was after an earlier microbatch, to read in every way.
 
-        How far back is said by the option ``pstate.history.microbatches``. What it shows never
-        changes; once the microbatch is too long ago, reading may be refused.
+        How far back is said by the options ``pstate.history.seconds`` and
+        ``pstate.history.microbatches``. What it shows never changes; once the microbatch is too
+        long ago, reading may be refused.
 
         Raises:
             UsageError: When it is too long ago, or has not been committed; the hint says which
@@ -219,7 +220,7 @@ def _iterated(values: Iterator[Any], name: str) -> Iterator[Any]:
     except _GONE as error:
         raise UsageError(
             f"the commit that was read of {name} is gone: {error.message}",
-            hint="read again, or raise pstate.history.microbatches",
+            hint="read again, faster, or raise pstate.history.seconds",
             pstate=name,
         ) from error
 

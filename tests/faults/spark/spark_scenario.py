@@ -75,6 +75,7 @@ def build(inside=None, *, columns=True, **options: int) -> atoll.Module:
     transfers = module.depot(DEPOT, SCHEMA, partition_by="src", partitions=PARTITIONS)
     chosen = {
         "depot.microbatch.max.records": RECORDS_MAX,
+        "pstate.history.seconds": 1,
         "pstate.checkpoint.interval.commits": 20,
         "topology.microbatch.small.max.records": 20,
         **{name.replace("__", "."): value for name, value in options.items()},

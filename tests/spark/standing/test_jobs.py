@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
+import msgspec
 import pytest
 from standing_fakes import (
     ATTEMPT,
@@ -18,12 +19,13 @@ from standing_fakes import (
 )
 
 from atoll.microbatch.executor import AttemptError
+from atoll.microbatch.objects import GENESIS
 from atoll.microbatch.outcome import ActorFailure, Manifest
 from atoll.spark.limit import JobLimit
 from atoll.spark.shipping import Shipped
 from atoll.spark.standing import jobs
 from atoll.spark.standing.jobs import NotReadyError, warm
-from atoll.spark.standing.messages import Part, Reply, Result, Work
+from atoll.spark.standing.messages import Part, Reply, Result, Warming, Work
 
 FAILURE = ActorFailure("E-SOMETHING", "it went wrong")
 
@@ -489,13 +491,38 @@ def test_many_jobs_at_once(staff):
 def test_stores_are_warmed_unit_by_unit(staff):
     """Each on its post; what a task could not do fails it, and who is not there is not asked."""
     posts = {0: staff.man(0, warmed), 1: staff.man(1, warmed)}
-    warm(posts, SHIPPED, 5, 0, JobLimit(staff.session, LONG))
+    last = msgspec.structs.replace(GENESIS, id=5, timeline=2)
+    warm(posts, SHIPPED, last, JobLimit(staff.session, LONG))
     assert [numbers(each) for task in staff.tasks.values() for each in task.requests] == [[0], [1]]
+    told = [msgspec.msgpack.decode(each.spec, type=Warming) for each in staff.tasks[0].requests]
+    assert told == [Warming(5, 2)]
     staff.tasks[1].answer = lambda request, _: Reply(request.number, None, failure=FAILURE)
-    failed(lambda: warm(posts, SHIPPED, 5, 0, JobLimit(staff.session, LONG)), "E-SOMETHING")
+    failed(lambda: warm(posts, SHIPPED, last, JobLimit(staff.session, LONG)), "E-SOMETHING")
     staff.tasks[1].die()
     with pytest.raises(NotReadyError):
-        warm(posts, SHIPPED, 5, 0, JobLimit(staff.session, LONG))
+        warm(posts, SHIPPED, last, JobLimit(staff.session, LONG))
+
+
+def test_stores_are_warmed_in_shares(staff):
+    """All of them in the end; in between, a job that waits has its turn."""
+    turns = []
+
+    def first_share(request, task):
+        if not turns:
+            turns.append("waits")
+            job.start()
+            until(lambda: len(posts[0].turn._queue) == 1)
+        turns.append(request.work)
+        return warmed(request, task) if request.work == Work.WARM else right(request)
+
+    posts = {0: staff.man(0, first_share)}
+    job = threading.Thread(target=lambda: staff.job(posts).direct())
+    warm(posts, SHIPPED, GENESIS, JobLimit(staff.session, LONG), 3)
+    job.join(LONG)
+    assert turns == ["waits", Work.WARM, Work.DIRECT, Work.WARM, Work.WARM]
+    asked = [each for each in staff.tasks[0].requests if each.work == Work.WARM]
+    shares = [msgspec.msgpack.decode(each.spec, type=Warming).share for each in asked]
+    assert shares == [(0, 3), (1, 3), (2, 3)]
 
 
 def warmed(request, task):

@@ -74,19 +74,24 @@ class Accumulator:
         return [dict(zip(item.names(), row, strict=True)) for row in zip(*members, strict=True)]
 
     def _accumulated(self, current: Any, rows: list[Any], old: Callable[[], Any]) -> Any:
-        value = current
+        value, begins = current, 0
         for at, row in enumerate(rows):
             given = fresh(self.initial) if _no_value(value) else value
             value = self._called(given, row)
-            if value is None and isinstance(given, list | dict | set):
-                self._check_begins_again(given, rows[:at], old)
+            if value is None:
+                if isinstance(given, list | dict | set):
+                    self._check_begins_again(given, rows[begins:at], old)
+                begins, old = at + 1, _nothing
         return value
 
     def _called(self, given: Any, row: Any) -> Any:
         return self.function(given, *(row.values() if self.several else (row,)))
 
     def _check_begins_again(self, given: Any, rows: list[Any], old: Callable[[], Any]) -> None:
-        """None means to begin again, unless it is what ``list.append`` and the like return."""
+        """None means to begin again, unless it is what ``list.append`` and the like return.
+
+        ``rows`` are those since it began last, with what ``old`` gives.
+        """
         value = old()
         for row in rows:
             value = self._called(fresh(self.initial) if _no_value(value) else value, row)
@@ -106,6 +111,10 @@ class Accumulator:
         """As many columns as the leaf has."""
         rest = len(leaf_types(self.node)) - 1
         return [packed, *(nulls(len(packed), pa.null()) for _ in range(rest))]
+
+
+def _nothing() -> None:
+    """What there is when a function has begun again."""
 
 
 def _no_value(value: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atoll.cli.options import DEFAULT_PORT, DEFAULT_URL
+from atoll.cli.options import DEFAULT_PORT, DEFAULT_URL, EngineChoice
 from atoll.cli.output import OutputClosedError, OutputError, note
 from atoll.cli.requests import say_paused
 from atoll.errors import NotFoundError, UsageError
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from atoll.cluster.app import App
     from atoll.cluster.cluster import Cluster
     from atoll.cluster.stopped import StoppedModule
+    from atoll.errors import FencedError
     from atoll.module import Module
+    from atoll.runtime.service.following import FollowedRuntimes
+    from atoll.runtime.service.runtimes import Runtimes
+    from atoll.server.serve import ServingAddress
 
 __all__ = ["run"]
 
@@ -30,9 +34,13 @@ _FENCED = 3
 
 def run(
     target: Annotated[
-        str,
-        typer.Argument(help="FILE.py:NAME or PACKAGE.MODULE:NAME of the module."),
-    ],
+        str | None,
+        typer.Argument(
+            help="FILE.py:NAME or PACKAGE.MODULE:NAME of the module; without one only the "
+            "runtimes of ROOT run.",
+            show_default=False,
+        ),
+    ] = None,
     root: Annotated[
         Path, typer.Option(help="Folder of depots, commits and state; kept between runs.")
     ] = Path(".atoll"),
@@ -70,46 +78,102 @@ def run(
         bool,
         typer.Option("--uncordon", help="Let all workers get actors again before it starts."),
     ] = False,
+    engine: Annotated[
+        EngineChoice,
+        typer.Option(
+            help="What runs microbatches on this machine: spark; inline, this process alone, for "
+            "modules without Spark's steps; or auto, inline where it can be."
+        ),
+    ] = EngineChoice.SPARK,
+    outside: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON file of what runtimes may do outside: hosts to ask, databases, a folder "
+            "for files; nothing but files below ROOT without it.",
+            show_default=False,
+        ),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="Show the runtimes that another process runs on ROOT, and pass changes on to it.",
+        ),
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every event.")] = False,
 ) -> None:
     """Deploy a module, run its topologies and serve its depots and PStates over HTTP.
 
-    Goes on where the last run's last commit ended. Ctrl-C or SIGTERM stops it cleanly. When
-    another process takes the module over, it ends by itself with exit code 3.
+    The runtimes of the root run and are served too. Goes on where the last run's last commit
+    ended. Ctrl-C or SIGTERM stops it cleanly. When another process takes the module over, it ends
+    by itself with exit code 3.
     """
     from atoll.cli.logs import configure_logs
-    from atoll.cli.redeploy import Redeployer
     from atoll.cli.signals import stopping, telling
     from atoll.cli.target import load_module
     from atoll.server.serve import bind
 
     configure_logs(verbose=verbose)
-    module = load_module(target)
+    module = None if target is None else load_module(target)
     with bind(host, port) as listener, stopping() as stop:
-        cluster = _cluster(root, parallelism, master, _settings(conf or [], master))
+        cluster = _cluster(root, parallelism, master, _settings(conf or [], master), engine)
+        from atoll.cli.redeploy import Redeployer
+        from atoll.runtime.service.following import announce
+        from atoll.runtime.service.runtimes import Runtimes
         from atoll.server import ServerSettings, create_app, serve
         from atoll.spark.shutdown import ending_spark
 
         with ending_spark(), telling(stop, _running(cluster)), cluster:
             cluster.on_change(_ending(stop.event))
-            if uncordon:
+            if uncordon and module is not None:
                 _uncordon(cluster, module.name)
-            app = cluster.deploy(module)
+            apps = [] if module is None else [cluster.deploy(module)]
+            runtimes = _runtimes(cluster, outside, follow=follow)
             names = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
-            settings = ServerSettings(hosts=names)
-            redeployer = Redeployer(cluster, target, app.name)
-            service = create_app(app, settings=settings, deployers={app.name: redeployer})
+            service = create_app(
+                *apps,
+                settings=ServerSettings(hosts=names),
+                deployers={app.name: Redeployer(cluster, target or "", app.name) for app in apps},
+                runtimes=runtimes,
+            )
             with serve(service, listener, note) as address:
                 stop.listen()
+                if isinstance(runtimes, Runtimes):
+                    announce(cluster.root, address.url)
                 if not stop.event.is_set():
-                    _greet(module, root, address.url, loopback=address.loopback)
-                    say_paused(app.name, app.status(), address.url)
+                    _greet(module, runtimes, root, address)
+                    for app in apps:
+                        say_paused(app.name, app.status(), address.url)
                 stop.event.wait()
-                fenced = redeployer.app.fenced
+                fenced = _fenced(cluster)
+            if isinstance(runtimes, Runtimes):
+                runtimes.close()
     if fenced is not None:
         note(f"stopped: {fenced.message}")
         raise typer.Exit(_FENCED)
     note("stopped")
+
+
+def _runtimes(
+    cluster: Cluster, outside: Path | None, *, follow: bool
+) -> Runtimes | FollowedRuntimes:
+    """The runtimes of the root: run here, or by another process."""
+    from atoll.runtime.service.following import FollowedRuntimes
+    from atoll.runtime.service.outside import read_outside
+    from atoll.runtime.service.runtimes import Runtimes
+
+    if follow:
+        return FollowedRuntimes(cluster.root)
+    found = Runtimes(cluster, outside=read_outside(outside) if outside else None)
+    found.open()
+    return found
+
+
+def _fenced(cluster: Cluster) -> FencedError | None:
+    """Who took a module over, if anybody did."""
+    running = [each.fenced for each in cluster.apps.values()]
+    stopped = [each.fenced for each in cluster.stopped.values()]
+    return next((each for each in (*running, *stopped) if each is not None), None)
 
 
 def _running(cluster: Cluster) -> Callable[[], str]:
@@ -144,13 +208,24 @@ def _uncordon(cluster: Cluster, module: str) -> None:
         note(f"uncordoned workers {', '.join(map(str, cordoned))}")
 
 
-def _cluster(root: Path, parallelism: int, master: str | None, settings: dict[str, str]) -> Cluster:
+def _cluster(
+    root: Path,
+    parallelism: int,
+    master: str | None,
+    settings: dict[str, str],
+    engine: EngineChoice,
+) -> Cluster:
     """On this machine, or on the cluster of a master."""
     if master is None:
         from atoll.cluster.local import LocalCluster
 
-        note(f"starting Spark with {parallelism} cores ...")
-        return LocalCluster(root, parallelism=parallelism)
+        if engine is EngineChoice.SPARK:
+            note(f"starting Spark with {parallelism} cores ...")
+        return LocalCluster(root, parallelism=parallelism, engine=engine.value)
+    if engine is not EngineChoice.SPARK:
+        raise UsageError(
+            f"the cluster of a master runs on spark, not {engine.value}", hint="leave --engine out"
+        )
     from atoll.cluster.spark import SparkCluster
 
     note(f"starting Spark on {master} ...")
@@ -172,17 +247,29 @@ def _settings(given: list[str], master: str | None) -> dict[str, str]:
     return settings
 
 
-def _greet(module: Module, root: Path, url: str, *, loopback: bool) -> None:
+def _greet(
+    module: Module | None,
+    runtimes: Runtimes | FollowedRuntimes,
+    root: Path,
+    address: ServingAddress,
+) -> None:
     """Say where it is and what can be done; the address alone goes to stdout, for scripts."""
-    depots, pstates = list(module.depots), list(module.pstates())
-    note(f"{module.name} runs at {url}, kept in {root}")
-    if not loopback:
+    url = address.url
+    note(f"{'the service' if module is None else module.name} runs at {url}, kept in {root}")
+    if not address.loopback:
         note("warning: other machines can reach it, and it asks nobody for a password")
     where = "" if url == DEFAULT_URL else f" --url {url}"
-    if depots:
-        note(f"  atoll append {module.name} {depots[0]} --file FILE.jsonl{where}")
-    if pstates:
-        note(f"  atoll query {module.name} {pstates[0]}{where}")
+    for depot in list(module.depots if module is not None else ())[:1]:
+        note(f"  atoll append {module.name if module else ''} {depot} --file FILE.jsonl{where}")
+    for pstate in list(module.pstates() if module is not None else ())[:1]:
+        note(f"  atoll query {module.name if module else ''} {pstate}{where}")
+    present = list(runtimes)
+    for each in present:
+        failure = runtimes.failure(each)
+        said = each.status if failure is None else f"not here: {failure.message}"
+        note(f"  runtime {each.unique_name}: {said}")
+    if module is None and not present:
+        note(f"  atoll runtime create DEFINITION.json{where}")
     note(f"  atoll status{where}")
     note("Ctrl-C stops it; the next run goes on where this one ends")
     try:

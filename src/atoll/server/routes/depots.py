@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from atoll.codec.records import Checked, RecordCodec
 from atoll.ddl import to_ddl
+from atoll.errors import UsageError
 from atoll.server.body import BodyFile, drain
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, answer
 from atoll.server.guard import ARROW_STREAM, CSV, JSON, NDJSON, media_type
@@ -78,6 +79,11 @@ async def append_records(
     are kept. Refused records are listed with their line and reason. With ``Atoll-Producer-Id``
     and ``Atoll-Producer-Sequence`` an append that is sent again is stored once.
     """
+    if context.apps.is_runtime(module):
+        raise UsageError(
+            f"module {module!r} is a runtime, which takes events for its actors only",
+            hint="POST them to /api/runtimes/<runtime>/actors/<actor>",
+        )
     found = context.app(module).depot(depot)
     producer = producer_of(request.headers)
     append, codec = partial(found.append_stream, producer=producer), found.codec_for(producer)

@@ -25,6 +25,8 @@ async def health(context: ContextOf) -> Response:
     A module that should run and does not makes it a 503 that says why.
     """
     failures = {name: app.failure for name, app in context.apps.items()}
+    for each in context.runtimes or ():
+        failures[each.module] = failures.get(each.module) or context.failure_of(each)
     stopped = {name: problem_for(why) for name, why in failures.items() if why is not None}
     if stopped:
         return answer({"status": "stopped", "modules": stopped}, status=503)
@@ -40,7 +42,11 @@ async def readiness(context: ContextOf) -> Response:
 
 def _reasons(context: Context) -> list[dict[str, Any]]:
     """What keeps the modules from being ready: what has stopped, and what is damaged."""
-    found = []
+    found: list[dict[str, Any]] = []
+    for each in context.runtimes or ():
+        failure = context.failure_of(each)
+        if failure is not None:
+            found.append({"module": each.module, **problem_for(failure)})
     for name, app in context.apps.items():
         if app.failure is not None:
             found.append({"module": name, **problem_for(app.failure)})

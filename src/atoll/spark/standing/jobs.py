@@ -24,10 +24,11 @@ import msgspec
 from atoll.errors import AccountsError
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure, Manifest
-from atoll.spark.standing.messages import Part, Reply, Request, Result, Work
+from atoll.spark.standing.messages import Part, Reply, Request, Result, Warming, Work
 from atoll.tasks.handing_over import attempt_of
 
 if TYPE_CHECKING:
+    from atoll.microbatch.objects import Commit
     from atoll.spark.limit import JobLimit
     from atoll.spark.shipping import Shipped
     from atoll.spark.standing.messages import Attempt
@@ -284,21 +285,28 @@ class _Round:
 
 
 def warm(
-    posts: Mapping[int, Post], shipped: Shipped, commit: int, timeline: int, limit: JobLimit
+    posts: Mapping[int, Post],
+    shipped: Shipped,
+    commit: Commit,
+    limit: JobLimit,
+    shares: int = 1,
 ) -> None:
-    """Let each unit's post bring the stores of the unit up to date.
+    """Let each unit's post bring the stores of the unit up to date, and open them.
+
+    A share of them at a time: in between, attempts have their turns.
 
     Raises:
-        NotReadyError: When nothing could be begun.
+        NotReadyError: When others use a post for long, or nobody stands there.
         AttemptError: When a task failed or was lost, or the time was over.
     """
-    about = msgspec.msgpack.encode((commit, timeline))
-    asked = _asked(Work.WARM, shipped, about, posts, {})
-    with _turns(asked, limit):
-        replies = _Round(None, limit).replies(asked)
-    for reply in replies.values():
-        if reply.failure is not None:
-            raise AttemptError(reply.failure)
+    for share in range(shares):
+        told = msgspec.msgpack.encode(Warming(commit.id, commit.timeline, (share, shares)))
+        asked = _asked(Work.WARM, shipped, told, posts, {})
+        with _turns(asked, limit):
+            replies = _Round(None, limit).replies(asked)
+        for reply in replies.values():
+            if reply.failure is not None:
+                raise AttemptError(reply.failure)
 
 
 def _asked(

@@ -8,7 +8,7 @@ import msgspec
 
 from atoll.microbatch.outcome import ActorFailure, Manifest
 
-__all__ = ["Attempt", "Hello", "Part", "Reply", "Request", "Result", "Work"]
+__all__ = ["Attempt", "Hello", "Part", "Reply", "Request", "Result", "Warming", "Work"]
 
 Attempt = tuple[int, int, int, int]
 """Which job of which attempt: epoch, microbatch, version of the attempt, job."""
@@ -49,6 +49,15 @@ class Part(msgspec.Struct, frozen=True):
     blobs: list[bytes] = []
 
 
+class Warming(msgspec.Struct, frozen=True):
+    """Which stores of a unit to bring up to date, and to what."""
+
+    commit: int
+    timeline: int
+    share: tuple[int, int] = (0, 1)
+    """Which of its vnodes: from the first number on, each as many further as the second says."""
+
+
 class Request(msgspec.Struct, frozen=True):
     """All that a post has to do in one round of a job."""
 
@@ -60,7 +69,7 @@ class Request(msgspec.Struct, frozen=True):
     program: bytes | None
     """The pickled program; None when the task was given it before."""
     spec: bytes
-    """The pickled job spec; of ``WARM`` the commit and the timeline."""
+    """The pickled job spec; of ``WARM`` an encoded :class:`Warming`."""
     parts: list[Part]
 
 

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 
 from atoll.microbatch.outcome import Manifest
 from atoll.spark.shipping import Shipped, is_loaded
-from atoll.spark.standing.messages import Hello, Part, Reply, Request, Result, Work
+from atoll.spark.standing.messages import Hello, Part, Reply, Request, Result, Warming, Work
 from atoll.spark.standing.wire import Wire, prove
 from atoll.tasks.actor import run_actor
 from atoll.tasks.attempt import described
@@ -94,9 +94,9 @@ def answer(request: Request) -> Reply:
     try:
         program = Shipped(request.digest, request.program or b"").load()
         if request.work == Work.WARM:
-            commit, timeline = msgspec.msgpack.decode(request.spec, type=tuple[int, int])
+            told = msgspec.msgpack.decode(request.spec, type=Warming)
             for part in request.parts:
-                warm_up(program, part.number, commit, timeline)
+                warm_up(program, part.number, told.commit, told.timeline, told.share)
             return Reply(request.number, None)
         spec: JobSpec = pickle.loads(request.spec)  # noqa: S301 - the driver proved itself
     except Exception as error:  # noqa: BLE001  # becomes the attempt's failure

@@ -1,0 +1,87 @@
+"""What runtimes may do outside, as the operator says: nothing but files of their own by default."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from atoll.errors import UsageError
+from atoll.runtime.urls import UrlRules
+
+__all__ = ["Database", "Outside", "read_outside"]
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database that statements may be run on.
+
+    Attributes:
+        connect: Opens a connection of Python's DB-API.
+        paramstyle: How its driver writes parameters: ``named``, ``pyformat`` or ``qmark``.
+    """
+
+    connect: Callable[[], Any]
+    paramstyle: str = "named"
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What runtimes may reach.
+
+    Attributes:
+        rules: Which URLs may be asked; none by default.
+        databases: By the name that a definition gives.
+        files: Where files that ``log`` writes lie, in a folder per runtime; below the root when
+            None.
+    """
+
+    rules: UrlRules = field(default_factory=UrlRules)
+    databases: Mapping[str, Database] = field(default_factory=dict)
+    files: Path | None = None
+
+
+class _HttpGiven(msgspec.Struct, forbid_unknown_fields=True):
+    hosts: list[str] = []
+    ports: list[int] = []
+    local: list[str] = []
+
+
+class _SqlGiven(msgspec.Struct, forbid_unknown_fields=True):
+    sqlite: str
+
+
+class _Given(msgspec.Struct, forbid_unknown_fields=True):
+    http: _HttpGiven = msgspec.field(default_factory=_HttpGiven)
+    sql: dict[str, _SqlGiven] = {}
+    files: str | None = None
+
+
+def read_outside(path: Path) -> Outside:
+    """What a JSON file of the operator allows.
+
+    ``{"http": {"hosts": ["api.example.com"], "ports": [8443], "local": ["127.0.0.1:9000"]},
+    "sql": {"shop": {"sqlite": "/data/shop.db"}}, "files": "/data/logs"}``; all may be absent.
+
+    Raises:
+        UsageError: When it cannot be read.
+    """
+    try:
+        given = msgspec.json.decode(path.read_bytes(), type=_Given)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise UsageError(
+            f"{path} does not say what runtimes may do outside: {error}",
+            hint='write {"http": {"hosts": [...]}, "sql": {"name": {"sqlite": "file"}}}',
+        ) from None
+    http = given.http
+    rules = UrlRules(frozenset(http.hosts), frozenset(http.ports), frozenset(http.local))
+    databases = {name: Database(_sqlite(each.sqlite)) for name, each in given.sql.items()}
+    return Outside(rules, databases, None if given.files is None else Path(given.files))
+
+
+def _sqlite(file: str) -> Callable[[], Any]:
+    return lambda: sqlite3.connect(file, timeout=10.0)

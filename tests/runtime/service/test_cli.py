@@ -1,0 +1,90 @@
+"""``atoll runtime`` against a running service: each command, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from atoll.cli import main
+from atoll.server import create_app, serve
+from atoll.server.serve import bind
+
+
+@dataclass
+class Done:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def atoll(runtimes, capsys, monkeypatch):
+    """Call ``atoll runtime`` with arguments, against a service over the runtimes."""
+    with serve(create_app(runtimes=runtimes), bind("127.0.0.1", 0)) as address:
+        monkeypatch.setenv("ATOLL_URL", address.url)
+
+        def call(*arguments):
+            monkeypatch.setattr(sys, "argv", ["atoll", "runtime", *map(str, arguments)])
+            code = 0
+            try:
+                main()
+            except SystemExit as leaving:
+                code = leaving.code or 0
+            captured = capsys.readouterr()
+            assert "Traceback" not in captured.err
+            return Done(int(code), captured.out, captured.err)
+
+        yield call
+
+
+def test_a_runtime_from_the_command_line(atoll, runtimes, tmp_path, definition):
+    """Validated, made, started, sent to, asked, scaled, stopped, deleted."""
+    file = tmp_path / "runtime.json"
+    file.write_text(json.dumps(definition), encoding="utf-8")
+    assert "nothing wrong" in atoll("validate", file).err
+    assert "coral-runtime1 was made" in atoll("create", file).err
+    assert "1 accepted" not in (refused := atoll("send", "runtime1", "low", '{"v": 1}')).err
+    assert (refused.code, "E-CONFLICT" in refused.err) == (1, True)
+    assert "runtime1 runs" in atoll("start", "runtime1").err
+    assert "1 accepted" in atoll("send", "runtime1", "low", '{"v": 15}').err
+    events = tmp_path / "events.jsonl"
+    events.write_text('{"v": 1}\n{"v": 30}\n', encoding="utf-8")
+    assert "2 accepted" in atoll("send", "runtime1", "low", "--file", events).err
+    answer = json.loads(atoll("shunt", "runtime1", "low", '{"v": 12}').out)
+    assert answer["emitted"] == [{"v": 12}]
+    runtimes.running(runtimes.find("runtime1")[0]).wait_all()
+    assert [line.split() for line in atoll("stats", "runtime1").out.splitlines()] == [
+        ["actor", "emitted", "json", "shunt"],
+        ["-----", "-------", "----", "-----"],
+        ["low", "2", "3", "1"],
+        ["high", "1", "2", "0"],
+        ["total", "3", "5", "1"],
+    ]
+    assert json.loads(atoll("stats", "runtime1", "low", "-o", "json").out)["counters"]["json"] == 3
+    assert "json" in atoll("stats", "runtime1.1", "low").out
+    assert "has copies: 2" in atoll("scale", "runtime1", "--copies", 2).err
+    listed = atoll("list").out.splitlines()[-1].split()
+    assert listed[:5] == ["runtime1", "coral", "running", "2", "2"]
+    assert json.loads(atoll("show", "runtime1").out)["copies"] == 2
+    assert "runtime1 rests" in atoll("stop", "runtime1").err
+    assert "coral-runtime1 is deleted" in atoll("delete", "runtime1", "--yes").err
+    gone = atoll("show", "runtime1")
+    assert (gone.code, "E-NOT-FOUND" in gone.err) == (1, True)
+
+
+def test_everything_that_is_wrong_with_a_definition_is_said(atoll, tmp_path, definition):
+    """By the command alone and by the service in the same words."""
+    file = tmp_path / "runtime.json"
+    del definition["name"]
+    definition["actors"][0]["params"] = {}
+    file.write_text(json.dumps(definition), encoding="utf-8")
+    alone, asked = atoll("validate", file), atoll("create", file)
+    assert alone.code == asked.code == 1
+    assert "/name: the runtime has no name" in alone.err
+    assert "/actors/0/params: 'key' is missing" in alone.err
+    assert alone.err == asked.err
