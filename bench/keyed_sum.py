@@ -34,21 +34,24 @@ CHECKED_KEYS = 2_000
 TIMEOUT_SECONDS = 1_800
 
 
-def declare(batch: int) -> Any:
-    """The module under test."""
+def declare(batch: int, columns: str | None = None) -> Any:
+    """The module under test; ``columns`` says what runs the column steps, if it is to have any."""
     import atoll
     from atoll import Map, agg, start
 
     module = atoll.Module("keyed-sum")
     events = module.depot("events", SCHEMA, partitions=DEPOT_PARTITIONS)
     options = {"depot.microbatch.max.records": batch // DEPOT_PARTITIONS}
-    mb = module.microbatch("mb", options=options)
+    mb = module.microbatch("mb", options=options, columns=columns or "auto")
     sums = mb.pstate("sums", Map(int, int))
-    mb.source(events, start_from=start.beginning()).aggregate(sums["k"], agg.sum("v"))
+    rows = mb.source(events, start_from=start.beginning())
+    if columns is not None:
+        rows = rows.with_columns(w="v * 2 + 1").where("w % 3 = 0").select("k", "w AS v")
+    rows.aggregate(sums["k"], agg.sum("v"))
     return module
 
 
-def run_atoll(records: Path, batch: int, warmup: int) -> dict[str, Any]:
+def run_atoll(records: Path, batch: int, warmup: int, columns: str | None = None) -> dict[str, Any]:
     """Append every file, then process them microbatch by microbatch."""
     import atoll
 
@@ -57,7 +60,7 @@ def run_atoll(records: Path, batch: int, warmup: int) -> dict[str, Any]:
         tempfile.TemporaryDirectory(prefix="keyed-sum-") as root,
         atoll.LocalCluster(root) as cluster,
     ):
-        app = cluster.deploy(declare(batch))
+        app = cluster.deploy(declare(batch, columns))
         topology, depot = app.topology("mb"), app.depot("events")
         topology.pause()
         started = time.perf_counter()
@@ -70,7 +73,7 @@ def run_atoll(records: Path, batch: int, warmup: int) -> dict[str, Any]:
         topology.wait_processed(len(files) * batch, timeout_seconds=TIMEOUT_SECONDS)
         seconds, cold_cpu = time.perf_counter() - warm, cpu_seconds()
         topology.pause()
-        check(app.pstate("sums"), files)
+        check(app.pstate("sums"), files, computed=columns is not None)
         measured = topology.recent_microbatches()[warmup:]
         return {
             "durations_ms": [each["total"] for each in measured],
@@ -82,24 +85,30 @@ def run_atoll(records: Path, batch: int, warmup: int) -> dict[str, Any]:
         }
 
 
-def check(sums: Any, files: list[Path]) -> None:
+def check(sums: Any, files: list[Path], *, computed: bool = False) -> None:
     """Hold some thousand keys against a recount, so that what was measured is the whole work."""
     tables = [pq.read_table(file) for file in files]
     keys = np.concatenate([table["k"].to_numpy() for table in tables])
     values = np.concatenate([table["v"].to_numpy() for table in tables])
+    if computed:
+        values = values * 2 + 1
+        keys, values = keys[values % 3 == 0], values[values % 3 == 0]
     totals = np.bincount(keys, weights=values).astype(np.int64)
     for key in np.unique(keys)[:: max(len(totals) // CHECKED_KEYS, 1)].tolist():
         if sums.get(key) != totals[key]:
             raise SystemExit(f"the sum of key {key} is {sums.get(key)}, not {totals[key]}")
 
 
-def run_side(side: str, records: Path, batch: int, warmup: int) -> dict[str, Any]:
+def run_side(
+    side: str, records: Path, batch: int, warmup: int, columns: str | None = None
+) -> dict[str, Any]:
     """One side in a process of its own; its report with the medians."""
     here = Path(__file__).parent
     if side == "peer":
         command = [str(here / "peer.py"), "--records", str(records), "--warmup", str(warmup)]
     else:
         command = [__file__, "--side", str(records), "--batch", str(batch), "--warmup", str(warmup)]
+        command += [] if columns is None else ["--columns", columns]
     report = report_of(side, command)
     wrong = [count for count in report["records"] if count != batch]
     if wrong or not report["records"]:
@@ -130,11 +139,19 @@ def main() -> None:
     parser.add_argument("--warmup", type=int, default=20, help="microbatches that do not count")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--only", choices=["atoll", "peer"], help="run one side alone")
+    parser.add_argument(
+        "--columns",
+        choices=["auto", "spark", "tasks"],
+        help="column steps before the sum, and what runs them; for --only atoll",
+    )
     parser.add_argument("--side", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.side is not None:
-        print(json.dumps(run_atoll(arguments.side, arguments.batch, arguments.warmup)))
+        report = run_atoll(arguments.side, arguments.batch, arguments.warmup, arguments.columns)
+        print(json.dumps(report))
         return
+    if arguments.columns and arguments.only != "atoll":
+        parser.error("the peer has no column steps: --columns needs --only atoll")
     with tempfile.TemporaryDirectory(prefix="keyed-sum-records-") as folder:
         records = Path(folder)
         batches = arguments.warmup + arguments.batches
@@ -143,7 +160,10 @@ def main() -> None:
         result: dict[str, Any] = {
             "keys": arguments.keys,
             "batch": arguments.batch,
-            **{side: run_side(side, records, arguments.batch, arguments.warmup) for side in sides},
+            **{
+                side: run_side(side, records, arguments.batch, arguments.warmup, arguments.columns)
+                for side in sides
+            },
         }
     if not arguments.only:
         atoll, peer = result["atoll"], result["peer"]

@@ -15,7 +15,7 @@ from atoll.dataflow.declared import (
     PStateDeclaration,
     TickDeclaration,
 )
-from atoll.dataflow.graph import Graph
+from atoll.dataflow.graph import COLUMNS_WAYS, ColumnsWay, Graph
 from atoll.dataflow.mirrors import mirror_depot, mirror_pstate
 from atoll.dataflow.queries import QueryGraph, arguments_of
 from atoll.dataflow.stream import Stream
@@ -172,7 +172,7 @@ class Module:
         """
         return mirror_pstate(self, module, name, schema, declared_at(1))
 
-    def microbatch(
+    def microbatch(  # each is a keyword that users choose by itself
         self,
         name: str,
         *,
@@ -180,6 +180,7 @@ class Module:
         parallelism: str = "adaptive",
         options: Mapping[str, int] | None = None,
         dead_letter: DepotDeclaration | None = None,
+        columns: ColumnsWay = "auto",
     ) -> Microbatch:
         """Declare a microbatch topology.
 
@@ -194,6 +195,12 @@ class Module:
                 the topology raises go there, or that cannot be processed for another reason (a
                 null key, a cast that fails), and the others go on. Without it such a row fails
                 the microbatch.
+            columns: What runs ``where``, ``select`` and ``with_columns``: ``auto`` the tasks
+                themselves where all expressions are certified, else Spark; ``spark`` always
+                Spark; ``tasks`` refuses what only Spark can run.
+
+        Raises:
+            DeclarationError: When the name is taken, or something beside it cannot be.
         """
         place = declared_at(1)
         _new_name(
@@ -207,6 +214,13 @@ class Module:
             _check_count(f"topology {name!r}", "vnodes", vnode_count, _VNODE_COUNT_MAX)
         topology = Microbatch(self, name, vnode_count, dict(options or {}), place)
         topology.parallelism = _checked_policy(parallelism, place)
+        if columns not in COLUMNS_WAYS:
+            raise DeclarationError(
+                f"columns cannot be run by {columns!r}",
+                hint=f"use one of {', '.join(COLUMNS_WAYS)}",
+                declared=place,
+            )
+        topology.graph.columns = columns
         self.topologies[name] = topology
         if dead_letter is not None:
             self._check_dead_letter(dead_letter, place)

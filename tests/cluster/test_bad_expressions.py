@@ -63,13 +63,17 @@ STEPS = {
 }
 
 
-def _module(names, dead):
+def _module(names, dead, columns="auto"):
     module = atoll.Module("expressions")
     rows = module.depot("rows", DDL, partitions=3)
     rejected = module.dead_letter_depot("rejected")
     for name in names:
         mb = module.microbatch(
-            name, vnode_count=4, dead_letter=rejected if dead else None, options=OPTIONS
+            name,
+            vnode_count=4,
+            dead_letter=rejected if dead else None,
+            options=OPTIONS,
+            columns=columns,
         )
         into = mb.pstate(f"sums_{name}", Map(str, int))
         seen = mb.pstate(f"seen_{name}", Map(str, int)) if name == "later" else None
@@ -94,9 +98,10 @@ def _placed(app):
     }
 
 
-def test_rows_on_which_an_expression_fails_are_set_aside(cluster):
+@pytest.mark.parametrize("columns", ["auto", "spark"])
+def test_rows_on_which_an_expression_fails_are_set_aside(cluster, columns):
     """In each kind of step exactly those, once, each under its record; the others are summed."""
-    app = cluster.deploy(_module(STEPS, dead=True))
+    app = cluster.deploy(_module(STEPS, dead=True, columns=columns))
     app.depot("rows").append(_records(5))
     for name in STEPS:
         app.topology(name).wait_processed(60, timeout_seconds=300)
@@ -122,10 +127,11 @@ def test_rows_on_which_an_expression_fails_are_set_aside(cluster):
         assert app.pstate(f"sums_{name}").get() == sums, name
 
 
+@pytest.mark.parametrize("columns", ["auto", "spark"])
 @pytest.mark.parametrize("name", ["with_columns", "later"])
-def test_the_first_row_is_named_with_what_spark_says(cluster, name):
+def test_the_first_row_is_named_with_what_spark_says(cluster, name, columns):
     """Two attempts, and the error has step, line, record, row, value and Spark's own words."""
-    app = cluster.deploy(_module([name], dead=False))
+    app = cluster.deploy(_module([name], dead=False, columns=columns))
     app.topology(name).pause()
     app.depot("rows").append(_records(6))
     app.topology(name).resume()

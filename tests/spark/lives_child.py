@@ -27,7 +27,7 @@ sums = summed.pstate("sums", Map(str, int))
 summed.source(depot).transform(lambda frame: frame.withColumn("v", plus_one("v"))).aggregate(
     sums["k"], agg.sum("v")
 )
-counted = module.microbatch("counted")
+counted = module.microbatch("counted", columns="spark")
 counts = counted.pstate("counts", Map(str, int))
 counted.source(depot).where("v >= 0").aggregate(counts["k"], agg.count())
 

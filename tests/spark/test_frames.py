@@ -36,7 +36,7 @@ def run(make, emitted="k string, v long", partitions=1, keys=("a", "b")):
     module = atoll.Module("frames")
     rows = module.depot("rows", ROW, partitions=partitions)
     out = module.depot("out", emitted, partitions=1)
-    mb = module.microbatch("mb", vnode_count=4)
+    mb = module.microbatch("mb", vnode_count=4, columns="spark")
     make(mb, mb.source(rows, start_from=start.beginning()), out)
     with TopologyTestDriver(module, engine="spark") as driver:
         for number in range(MICROBATCHES):

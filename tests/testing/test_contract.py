@@ -184,7 +184,8 @@ def test_options_on_spark(small):
 def test_spark_is_told_how_many_rows_to_move_at_once():
     """Where it runs a column step."""
     module = atoll.Module("moving")
-    mb = module.microbatch("mb", options={"worker.combined.transfer.limit": 1})
+    options = {"worker.combined.transfer.limit": 1}
+    mb = module.microbatch("mb", options=options, columns="spark")
     total = mb.pstate("total", int, initial=0)
     rows = mb.source(module.depot("rows", "v long"))
     rows.select("v * 2 AS v").aggregate(total, agg.sum("v"))

@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -414,6 +414,7 @@ class App:
         loop = self._drive.loop(
             actions, state, first=first, observer=observer, on_fenced=self._note_fenced
         )
+        loop.status.columns = [asdict(each) for each in bound.columns]
         self._loops[graph.topology] = loop
         for name, spec in bound.program.pstates.items():
             self._pstates[name] = ReadablePState(

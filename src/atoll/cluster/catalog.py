@@ -17,6 +17,7 @@ from atoll.microbatch.tuning import Settings, effective
 from atoll.storage.places import Places
 from atoll.tasks.bind import bind
 from atoll.tasks.bind_pstates import BoundPStates, bind_pstates
+from atoll.tasks.columns import StepWay, column_ways
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,6 +46,8 @@ class BoundTopology:
     program: Program
     hidden: list[Match] = field(default_factory=list)
     """What becomes of the state that its steps keep by themselves."""
+    columns: list[StepWay] = field(default_factory=list)
+    """What runs its column steps."""
 
     def reads(self) -> list[tuple[str, str]]:
         """The modules and topologies whose PStates it reads and does not write."""
@@ -90,12 +93,19 @@ class _Checked:
     schemas: dict[Operator, pa.Schema]
     pstates: BoundPStates
     hidden: list[Match]
+    columns: list[StepWay]
 
     def bound(self, places: Places, readable: Mapping[str, PStateSpec]) -> BoundTopology:
         """Bound to types, with all PStates that it may read."""
         program = bind(self.pstates, self.cut, self.schemas, places, readable)
         return BoundTopology(
-            self.declared, self.options, self.cut, self.schemas, program, self.hidden
+            self.declared,
+            self.options,
+            self.cut,
+            self.schemas,
+            program,
+            self.hidden,
+            self.columns,
         )
 
 
@@ -104,16 +114,23 @@ def _checked(engine: Engine, topology: Microbatch, settings: Settings, known: Kn
         topology.graph.check()
         options = effective(topology.options, settings, topology.name)
     _check_targets(topology)
-    cut = fragments(topology.graph)
     schemas = engine.schemas(topology.graph)
+    ways = column_ways(topology.graph, schemas, engine.other_meaning(topology.graph))
+    cut = fragments(topology.graph, _in_tasks(ways))
     pstates = bind_pstates(topology.graph, schemas)
     graph, hidden = named_as_stored(topology.graph, pstates.specs, known)
     if graph is not topology.graph:
         topology = copy.copy(topology)
         topology.graph = graph
-        cut, schemas = fragments(graph), engine.schemas(graph)
+        schemas = engine.schemas(graph)
+        ways = column_ways(graph, schemas, engine.other_meaning(graph))
+        cut = fragments(graph, _in_tasks(ways))
         pstates = bind_pstates(graph, schemas)
-    return _Checked(topology, options, cut, schemas, pstates, hidden)
+    return _Checked(topology, options, cut, schemas, pstates, hidden, list(ways.values()))
+
+
+def _in_tasks(ways: Mapping[Operator, StepWay]) -> list[Operator]:
+    return [step for step, each in ways.items() if each.way == "tasks"]
 
 
 def _check_apart(checked: Iterable[_Checked]) -> None:

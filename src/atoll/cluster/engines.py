@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from atoll.errors import DeclarationError, UsageError
-from atoll.tasks.columns import python_only, schemas_of
+from atoll.tasks.columns import ColumnStep, python_steps, schemas_of
 from atoll.tasks.inline import InlineExecutor
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ class Engine(Protocol):
 
     def schemas(self, graph: Graph) -> dict[Operator, pa.Schema]:
         """The columns after each operator of a topology."""
+
+    def other_meaning(self, graph: Graph) -> str:
+        """Why expressions mean something else there than what is certified; else empty."""
 
     def executor(self, bound: BoundTopology, depots: Mapping[str, BlockSource]) -> Executor:
         """What runs the attempts of a topology."""
@@ -105,6 +108,12 @@ class SparkEngine:
 
         return resolve(self.session, graph)
 
+    def other_meaning(self, graph: Graph) -> str:  # noqa: ARG002  # the session's
+        """What of the session's settings changes what expressions mean."""
+        from atoll.spark.session import other_meaning
+
+        return other_meaning(self.session)
+
     def executor(self, bound: BoundTopology, depots: Mapping[str, BlockSource]) -> Executor:
         """Attempts as Spark jobs."""
         from atoll.spark.executor import SparkExecutor
@@ -130,7 +139,11 @@ class InlineEngine:
 
     def schemas(self, graph: Graph) -> dict[Operator, pa.Schema]:
         """The columns, without column steps."""
-        return schemas_of(graph, python_only)
+        return schemas_of(graph, python_steps(graph))
+
+    def other_meaning(self, graph: Graph) -> str:  # noqa: ARG002  # there are no settings
+        """Nothing."""
+        return ""
 
     def executor(self, bound: BoundTopology, depots: Mapping[str, BlockSource]) -> Executor:
         """Attempts in the loop's own thread."""
@@ -165,15 +178,21 @@ class AutoEngine:
     def schemas(self, graph: Graph) -> dict[Operator, pa.Schema]:
         """The columns; which engine runs the topology is decided here."""
         try:
-            return schemas_of(graph, _without_spark)
+            return schemas_of(graph, _without_spark(python_steps(graph)))
         except _NeedsSparkError:
             self._on_spark.add(graph)
             return self._spark.schemas(graph)
 
+    def other_meaning(self, graph: Graph) -> str:
+        """As the engine that runs the topology."""
+        return self._of(graph).other_meaning(graph)
+
     def executor(self, bound: BoundTopology, depots: Mapping[str, BlockSource]) -> Executor:
         """Attempts in the calling process, or as Spark jobs."""
-        on_spark = bound.declared.graph in self._on_spark
-        return (self._spark if on_spark else self._inline).executor(bound, depots)
+        return self._of(bound.declared.graph).executor(bound, depots)
+
+    def _of(self, graph: Graph) -> SparkEngine | InlineEngine:
+        return self._spark if graph in self._on_spark else self._inline
 
     def dataframe(self, options: Mapping[str, str]) -> DataFrame:
         """Read through Spark, which starts for it."""
@@ -184,8 +203,11 @@ class _NeedsSparkError(Exception):
     """A column step that Python alone cannot run."""
 
 
-def _without_spark(operator: ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
-    try:
-        return python_only(operator, inputs)
-    except DeclarationError:
-        raise _NeedsSparkError from None
+def _without_spark(step: ColumnStep) -> ColumnStep:
+    def column_step(operator: ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
+        try:
+            return step(operator, inputs)
+        except DeclarationError:
+            raise _NeedsSparkError from None
+
+    return column_step

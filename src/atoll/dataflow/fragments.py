@@ -17,21 +17,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from atoll.dataflow import operators as op
+from atoll.dataflow.ways import in_tasks
 from atoll.errors import DeclarationError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from atoll.dataflow.graph import Graph
 
 __all__ = ["Chain", "Fragments", "Job", "Step", "fragments"]
 
 
-Step = op.BatchOperator | op.Union | op.Select
-"""What Python does with rows on their way to a state step."""
+Step = op.BatchOperator | op.Union | op.Select | op.WithColumns | op.Where
+"""What tasks do with rows on their way to a state step."""
 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Python steps from where rows enter a task to the state step that ends their fragment.
+    """Steps from where rows enter a task to the state step that ends their fragment.
 
     ``origin`` is a root (a source, or an emitting step of an earlier job) or a column operator,
     whose DataFrame the chain continues.
@@ -39,7 +42,8 @@ class Chain:
 
     origin: op.Operator
     steps: tuple[Step, ...]
-    """A union among them only aligns the columns of its branches, a select only picks columns."""
+    """A union among them only aligns the columns of its branches; column steps are those whose
+    expressions the tasks compute."""
     terminal: op.StateOperator
 
 
@@ -72,18 +76,27 @@ class Fragments:
         )
 
 
-def fragments(graph: Graph) -> Fragments:
+def fragments(graph: Graph, computed: Collection[op.Operator] | None = None) -> Fragments:
     """Cut a topology.
+
+    Args:
+        graph: The topology.
+        computed: The column steps that the tasks run; when none are given those that only pick
+            columns, of rows that no step of Spark's has touched.
 
     Raises:
         DeclarationError: When steps wait for each other's changes in a circle.
     """
+    if computed is None:
+        computed = in_tasks(
+            graph.operators, [each for each in graph.operators if _only_picks(each)]
+        )
     jobs_of = _job_indices(graph)
     number = {operator: index for index, operator in enumerate(graph.operators)}
     jobs = []
     for index in range(max(jobs_of.values(), default=-1) + 1):
         terminals = tuple(step for step in graph.state_operators if jobs_of[step] == index)
-        chains = tuple(chain for step in terminals for chain in _chains(step))
+        chains = tuple(chain for step in terminals for chain in _chains(step, computed))
         jobs.append(Job(index, chains, terminals))
     return Fragments(tuple(jobs), number)
 
@@ -119,13 +132,13 @@ def _job_indices(graph: Graph) -> dict[op.StateOperator, int]:
     return {step: entering(step) for step in graph.state_operators}
 
 
-def _chains(terminal: op.StateOperator) -> list[Chain]:
-    """The ways into a state step: up through Python steps and unions to where rows come from."""
+def _chains(terminal: op.StateOperator, computed: Collection[op.Operator]) -> list[Chain]:
+    """The ways into a state step: up through the tasks' steps to where rows come from."""
     chains: list[Chain] = []
 
     def climb(operator: op.Operator, below: tuple[Step, ...]) -> None:
-        if isinstance(operator, op.BatchOperator) or _only_picks(operator):
-            assert isinstance(operator, op.BatchOperator | op.Select)
+        if isinstance(operator, op.BatchOperator) or operator in computed:
+            assert isinstance(operator, op.BatchOperator | op.Select | op.WithColumns | op.Where)
             climb(operator.inputs[0], (operator, *below))
         elif isinstance(operator, op.Union):
             for each in operator.inputs:
@@ -139,13 +152,4 @@ def _chains(terminal: op.StateOperator) -> list[Chain]:
 
 
 def _only_picks(operator: op.Operator) -> bool:
-    """Whether it picks columns of rows that no step of Spark's has touched."""
-    return isinstance(operator, op.Select) and _untouched(operator)
-
-
-def _untouched(operator: op.Operator) -> bool:
-    if isinstance(operator, op.RootOperator | op.StateOperator):
-        return True
-    plain = isinstance(operator, op.Select) and operator.picked is not None
-    passes = plain or isinstance(operator, op.BatchOperator | op.Union)
-    return passes and all(_untouched(each) for each in operator.inputs)
+    return isinstance(operator, op.Select) and operator.picked is not None

@@ -7,7 +7,7 @@ no other; each source names a depot of the module.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from atoll.dataflow import operators as op
 from atoll.dataflow.hidden import way_after
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from atoll.dataflow.stream import Stream
     from atoll.schema import Node
 
-__all__ = ["HOW_TO_NAME", "Graph", "declared_pstate"]
+__all__ = ["COLUMNS_WAYS", "HOW_TO_NAME", "ColumnsWay", "Graph", "declared_pstate"]
+
+ColumnsWay = Literal["auto", "spark", "tasks"]
+"""``auto``: the tasks where they can, else Spark; the others demand one of the two."""
+COLUMNS_WAYS: tuple[ColumnsWay, ...] = get_args(ColumnsWay)
 
 HOW_TO_NAME = {
     "distinct": 'give it a name: agg.count_distinct("user", name="visitors")',
@@ -69,6 +73,8 @@ class Graph:
         """Into how many vnodes the PStates of its own steps are divided."""
         self.dead_letter: DepotDeclaration | None = None
         """Where rows go on which a user's function raises; None: they fail the microbatch."""
+        self.columns: ColumnsWay = "auto"
+        """What runs its column steps."""
         self.queries: Mapping[str, QueryGraph] = {}
         """The module's queries, which a step may ask."""
         self.hidden: list[Hidden] = []

@@ -55,10 +55,10 @@ _STEPS = (
     op.Shuffle,
     op.ToGlobal,
     op.Union,
+    op.Where,
     op.WithColumns,
 )
 _INSTEAD: dict[type[op.Operator], str] = {
-    op.Where: "give where(...) a Python function of a row",
     op.GroupAgg: 'use the aggregates of atoll.agg: agg(total=agg.sum("v"))',
     op.Transform: "write the step in Python: map, flat_map, map_batches",
     op.ToAll: "a query runs in one process: leave the step out",

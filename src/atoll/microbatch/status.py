@@ -40,6 +40,8 @@ class Status:
     time."""
     ways: list[str | None] = field(default_factory=list)
     """Of the last attempt that succeeded what ran each job; None for one without work."""
+    columns: list[dict[str, str]] = field(default_factory=list)
+    """For each column step, with its place, what runs it and why not the tasks."""
     jobs_total: Counter[str] = field(default_factory=Counter)
     """Jobs run in this life, by what ran them."""
     failed_total: Counter[str] = field(default_factory=Counter)
@@ -168,6 +170,7 @@ class Status:
             "actor_runs_total": dict(self.actor_runs_total),
             "jobs": list(self.ways),
             "jobs_total": dict(self.jobs_total),
+            "columns": [dict(each) for each in self.columns],
             "migrations": left(published, state.migrations),
             "paused": None if state.paused is None else msgspec.structs.asdict(state.paused),
             "attempts_failed": state.failures,

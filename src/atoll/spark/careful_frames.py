@@ -16,10 +16,11 @@ from atoll.errors import AtollError
 from atoll.microbatch.executor import AttemptError
 from atoll.spark.analysis import spark_schema
 from atoll.spark.frames import JobFrames
-from atoll.spark.guarding import GUARD, Guarded, guard_of, problem_alone
+from atoll.spark.guarding import GUARD, guard_of, problem_alone
 from atoll.spark.tasks import BLOB_SCHEMA, RefuseTask
 from atoll.tasks.attempt import described
 from atoll.tasks.careful import FIRST, Refusing
+from atoll.tasks.guards import Guarded
 from atoll.tasks.provenance import locating
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from py4j.protocol import Py4JNetworkError
 from atoll.errors import AtollError, DataError, StorageError
 from atoll.microbatch.outcome import ActorFailure, too_large
 from atoll.tasks.attempt import described
+from atoll.tasks.guards import EXPRESSION_HINT
 
 __all__ = [
-    "EXPRESSION_HINT",
     "StepFailureError",
     "is_broken",
     "job_failure",
@@ -144,11 +144,6 @@ def job_failure(error: Exception) -> ActorFailure:
     code = DataError.code if permanent else "E-SPARK"
     message = f"the Spark job failed: {gist}"
     return ActorFailure(code, message, hint, {}, text, permanent)
-
-
-EXPRESSION_HINT = (
-    "mend the expression or filter such rows out, deploy again and resume the topology"
-)
 
 
 def value_problem(error: Exception) -> str | None:

@@ -13,60 +13,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from atoll.dataflow import operators as op
 from atoll.dataflow.operators.columns import named
-from atoll.dataflow.projection import is_computed
-from atoll.errors import DataError
-from atoll.spark.failures import EXPRESSION_HINT, value_problem
+from atoll.spark.failures import value_problem
 from atoll.spark.pruning import referenced
+from atoll.tasks.guards import Guard, Guarded, expression_title, shown_as
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["GUARD", "Guard", "Guarded", "guard_of", "problem_alone"]
+__all__ = ["GUARD", "guard_of", "problem_alone"]
 
 GUARD = "__atoll_guard"
 """The hidden column that says which expression fails on a row, by its place among the guards."""
-
-
-_VALUE_TEXT_MAX = 100
-
-
-@dataclass(frozen=True)
-class Guard:
-    """One expression of a step."""
-
-    shown: str
-    """As the user knows it: ``n = cast(s AS long)``."""
-    columns: tuple[str, ...]
-    """The columns that it is computed from."""
-
-
-@dataclass(frozen=True)
-class Guarded:
-    """A step behind its guard, as tasks name it."""
-
-    title: str
-    place: str
-    guards: tuple[Guard, ...]
-
-    @property
-    def columns(self) -> list[str]:
-        """What the expressions are computed from."""
-        return list(dict.fromkeys(name for each in self.guards for name in each.columns))
-
-    def error(self, place: int, row: Any, problem: str | None = None) -> DataError:
-        """The error of a row on which the guard of that place fails.
-
-        ``problem`` is what Spark says, where it was asked.
-        """
-        guard = self.guards[place]
-        values = ", ".join(f"{name}={_shown(row[name])}" for name in guard.columns)
-        said = "" if problem is None else f": {problem}"
-        return DataError(f"{guard.shown} fails where {values}{said}", hint=EXPRESSION_HINT)
 
 
 def guard_of(
@@ -93,7 +54,7 @@ def guard_of(
     failing = functions.lit(None).cast("int")
     for place, value in reversed(list(enumerate(values))):
         failing = functions.when(_fails(value), place).otherwise(failing)
-    return Guarded(_title(operator), operator.place, tuple(guards)), failing, values
+    return Guarded(expression_title(operator), operator.place, tuple(guards)), failing, values
 
 
 def problem_alone(frame: DataFrame, value: Column) -> str | None:
@@ -103,13 +64,6 @@ def problem_alone(frame: DataFrame, value: Column) -> str | None:
     except Exception as error:  # noqa: BLE001 - whatever it is, Spark has said it
         return value_problem(error)
     return None
-
-
-def _title(operator: op.ColumnOperator) -> str:
-    """The step as its user calls it: keys and arguments of a state step are computed before it."""
-    if isinstance(operator, op.WithColumns) and all(map(is_computed, dict(operator.expressions))):
-        return "expression"
-    return operator.title
 
 
 def _expressions(
@@ -124,7 +78,7 @@ def _expressions(
             yield from ((text, functions.expr(value)) for text, value in values if value != "*")
         case op.WithColumns(expressions=pairs):
             for name, text in pairs:
-                yield text if is_computed(name) else f"{name} = {text}", functions.expr(text)
+                yield shown_as(name, text), functions.expr(text)
         case op.Join(conditions=texts):
             for text in texts:
                 yield from ((text, each) for each in _sided(frame, text, op.Join.SIDES[at]))
@@ -241,7 +195,3 @@ def _columns_of(value: Column, frame: DataFrame) -> tuple[str, ...]:
             names = referenced(bare.queryExecution().analyzed())
             return tuple(name for name in frame.columns if name in names)
     return ()
-
-
-def _shown(value: Any) -> str:
-    return repr(value)[:_VALUE_TEXT_MAX]

@@ -25,7 +25,7 @@ from atoll.spark.lives import LIFE_VARIABLE, lives
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["cluster_session", "local_session"]
+__all__ = ["cluster_session", "local_session", "other_meaning"]
 
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = f"-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOG_SETTINGS}"
@@ -101,6 +101,24 @@ def cluster_session(master: str, settings: Mapping[str, str]) -> SparkSession:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return _session(master, {**_CLUSTER_SETTINGS, **here, **settings})
+
+
+_MEANINGS = {
+    "spark.sql.ansi.enabled": ("true",),
+    "spark.sql.session.timeZone": ("UTC", "Etc/UTC"),
+    "spark.sql.caseSensitive": ("false",),
+    "spark.sql.decimalOperations.allowPrecisionLoss": ("true",),
+}
+"""Settings on which the meaning of expressions depends, and with what they are certified."""
+
+
+def other_meaning(session: SparkSession) -> str:
+    """Which setting makes expressions mean something else than what is certified; else empty."""
+    for name, values in _MEANINGS.items():
+        value = session.conf.get(name)
+        if value not in values:
+            return f"{name} is {value}, not {values[0]}"
+    return ""
 
 
 def _session(master: str, settings: Mapping[str, str]) -> SparkSession:

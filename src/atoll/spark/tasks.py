@@ -19,7 +19,7 @@ from atoll.microbatch.accounts import PART_TASKS, STEP_TASKS, RowsRead
 from atoll.microbatch.faults import chain_faults, refuse
 from atoll.microbatch.outcome import Manifest
 from atoll.spark.failures import telling
-from atoll.spark.guarding import GUARD, Guarded
+from atoll.spark.guarding import GUARD
 from atoll.spark.handing import handed_spec
 from atoll.spark.shipping import Shipped
 from atoll.tasks.actor import run_actor
@@ -35,6 +35,7 @@ from atoll.tasks.exchange import (
     wrapped,
     wrapped_failure,
 )
+from atoll.tasks.guards import Guarded
 from atoll.tasks.handing_over import RECEIPTS, receipt_of_rejects
 from atoll.tasks.program import JobProgram, JobSpec, Program, TaskChain
 from atoll.tasks.provenance import locating

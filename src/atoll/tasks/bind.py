@@ -30,6 +30,7 @@ from atoll.tasks.bind_joins import join_schema, join_terminals
 from atoll.tasks.bind_keys import elements_of, process_key
 from atoll.tasks.bind_pstates import BoundPStates, Schemas, input_types, position_of
 from atoll.tasks.bind_windows import window_schema, window_terminal
+from atoll.tasks.computing import computing
 from atoll.tasks.first_seen import first_seen_schema, first_seen_terminal
 from atoll.tasks.fitting import check_columns
 from atoll.tasks.pick import Pick
@@ -217,8 +218,10 @@ def _step(step: Step, schemas: Schemas) -> op.BatchOperator:
     match step:
         case op.Union():
             return Align(step.inputs, step.place, schemas[step])
-        case op.Select():
+        case op.Select() if step.picked is not None:
             return Pick.of(step, schemas[step.inputs[0]], schemas[step])
+        case op.Select() | op.WithColumns() | op.Where():
+            return computing(step, schemas[step.inputs[0]], schemas[step])
     return step
 
 

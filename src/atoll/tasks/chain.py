@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from atoll.tasks.appending import AppendPacker
 from atoll.tasks.careful import FIRST
+from atoll.tasks.computing import Computing
 from atoll.tasks.exchange import Blob
 from atoll.tasks.fold import group_mapping
 from atoll.tasks.handing_over import Packers
@@ -128,7 +129,13 @@ def feed(
             steps = [step.at(spec.times) for step in chain.steps]
             counts = packers.counts(chain)
             rows = run_steps(
-                iter(batches), chain.origin_schema, steps, rejects, chain.repeated, counts
+                iter(batches),
+                chain.origin_schema,
+                steps,
+                rejects,
+                chain.repeated,
+                counts,
+                careful=spec.careful,
             )
             for batch in rows:
                 for tag in chain.terminals:
@@ -137,23 +144,28 @@ def feed(
                     packer.add(batch)
 
 
-def run_steps(
+def run_steps(  # noqa: PLR0913  # what a chain and an attempt are, from two callers
     batches: Iterator[pa.RecordBatch],
     schema: pa.Schema,
     steps: Iterable[BatchOperator],
     rejects: Rejects | None = None,
     repeated: int = 0,
     counts: ChainCounts | None = None,
+    *,
+    careful: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The batches after all steps, lazily; without steps the batches themselves.
 
     Rows that a step rejects go to ``rejects``; those of the first ``repeated`` steps are dropped,
     because they are reported where the same steps run over the same rows. ``counts`` are told
-    how many rows go in and come out of each step.
+    how many rows go in and come out of each step. Rows on which an expression fails are rejected
+    only in a ``careful`` attempt, whose rows know their records; else they end the attempt.
     """
     batches = batches if counts is None else counts.passing(batches, 0)
     for index, step in enumerate(steps):
         heard = rejects if rejects is None or index >= repeated else UNHEARD
+        if isinstance(step, Computing) and not careful:
+            heard = None
         if counts is None:
             batches = step.run(batches, schema, heard)
         else:

@@ -1,14 +1,21 @@
-"""The columns after every operator of a topology: plain logic, but for Spark's own column steps."""
+"""The columns after every operator of a topology, and what runs its column steps.
+
+Plain logic, but for the columns after steps that only Spark can run, which Spark says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
+from atoll.columns.types import NotCertifiedError
 from atoll.dataflow import operators as op
 from atoll.dataflow.usercode import check_columns, placed
+from atoll.dataflow.ways import in_tasks
 from atoll.errors import DeclarationError
 from atoll.tasks.bind import emitted_schema
+from atoll.tasks.computing import computing
 from atoll.tasks.pick import picked_schema
 
 if TYPE_CHECKING:
@@ -16,10 +23,103 @@ if TYPE_CHECKING:
 
     from atoll.dataflow.graph import Graph
 
-__all__ = ["ColumnStep", "python_only", "schemas_of"]
+__all__ = ["ColumnStep", "StepWay", "column_ways", "python_only", "python_steps"]
+__all__ += ["schemas_of"]
 
 ColumnStep = Callable[[op.ColumnOperator, "list[pa.Schema]"], "pa.Schema"]
 """Says what a column step makes of its inputs' columns."""
+
+
+_DECLARED = "the topology is declared with columns='spark'"
+_WRITTEN = op.Select | op.WithColumns | op.Where
+
+
+@dataclass(frozen=True)
+class StepWay:
+    """What runs a column step.
+
+    Attributes:
+        step: As its user calls it.
+        place: Where it was declared.
+        way: Spark, or the tasks.
+        why: Why not the tasks; empty where they do.
+    """
+
+    step: str
+    place: str
+    way: Literal["tasks", "spark"]
+    why: str = ""
+
+
+def column_ways(
+    graph: Graph, schemas: Mapping[op.Operator, pa.Schema], other_meaning: str = ""
+) -> dict[op.Operator, StepWay]:
+    """What runs each of a topology's column steps, unions apart.
+
+    Args:
+        graph: The topology.
+        schemas: The columns after every operator.
+        other_meaning: Why expressions mean something else in the session than what is certified;
+            empty when they do not.
+
+    Raises:
+        DeclarationError: When the topology demands that tasks run all of them, and they cannot.
+    """
+    steps = [each for each in graph.operators if _has_way(each, graph)]
+    sure: list[op.Operator] = []
+    failing: list[op.Operator] = []
+    why: dict[op.Operator, str] = {}
+    for step in steps:
+        problem, fails = _problem(step, graph, schemas, other_meaning)
+        if problem:
+            why[step] = problem
+        else:
+            (failing if fails else sure).append(step)
+    kept = in_tasks(graph.operators, sure, failing)
+    ways: dict[op.Operator, StepWay] = {}
+    for step in steps:
+        if step in kept:
+            ways[step] = StepWay(step.title, step.place, "tasks")
+            continue
+        reason = why.get(step, "a step of Spark's reads or makes its rows")
+        ways[step] = StepWay(step.title, step.place, "spark", reason)
+        if graph.columns == "tasks":
+            raise DeclarationError(
+                f"{step.title} needs Spark: {reason}; topology {graph.topology!r} is declared "
+                "with columns='tasks'",
+                hint="write it in other words or in Python (map), or declare columns='auto'",
+                declared=step.place,
+            )
+    return ways
+
+
+def _has_way(step: op.Operator, graph: Graph) -> bool:
+    """Whether anything runs it, and it is more than a union."""
+    if not isinstance(step, op.ColumnOperator) or isinstance(step, op.Union):
+        return False
+    followed = any(step in each.inputs for each in graph.operators)
+    return followed or not isinstance(step, op.ToAll | op.PlaceBy)
+
+
+def _problem(
+    step: op.Operator,
+    graph: Graph,
+    schemas: Mapping[op.Operator, pa.Schema],
+    other_meaning: str,
+) -> tuple[str, bool]:
+    """Why tasks cannot run a column step, empty when they can; whether it fails on some rows."""
+    if isinstance(step, op.Select) and step.picked is not None:
+        return "", False
+    if not isinstance(step, _WRITTEN):
+        return f"{step.title} is a step of Spark's", False
+    if graph.columns == "spark":
+        return _DECLARED, False
+    if other_meaning:
+        return other_meaning, False
+    try:
+        return "", computing(step, schemas[step.inputs[0]], schemas[step]).fails
+    except NotCertifiedError as error:
+        return f"{error}", False
 
 
 def schemas_of(graph: Graph, column_step: ColumnStep) -> dict[op.Operator, pa.Schema]:
@@ -49,14 +149,44 @@ def schemas_of(graph: Graph, column_step: ColumnStep) -> dict[op.Operator, pa.Sc
     return schemas
 
 
+def python_steps(graph: Graph) -> ColumnStep:
+    """As :func:`python_only`, for a topology that may want Spark nevertheless."""
+
+    def step(operator: op.ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
+        if graph.columns == "spark" and _is_computed(operator):
+            raise DeclarationError(
+                f"{operator.title} needs Spark: {_DECLARED}",
+                hint="run the module on engine='spark', or declare columns='auto'",
+                declared=operator.place,
+            )
+        return python_only(operator, inputs)
+
+    return step
+
+
+def _is_computed(operator: op.Operator) -> bool:
+    """Whether it is a step whose expressions tasks may compute."""
+    picks = isinstance(operator, op.Select) and operator.picked is not None
+    return isinstance(operator, _WRITTEN) and not picks
+
+
 def python_only(operator: op.ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
-    """The column steps that need no Spark: a union of equal columns, a select of plain ones.
+    """The column steps that need no Spark: a union of equal columns, expressions all certified.
 
     Raises:
         DeclarationError: For any other column step.
     """
     if isinstance(operator, op.Select) and operator.picked is not None:
         return picked_schema(operator, inputs[0])
+    if isinstance(operator, _WRITTEN):
+        try:
+            return computing(operator, inputs[0]).chosen
+        except NotCertifiedError as error:
+            raise DeclarationError(
+                f"{operator.title} {_needs(operator)}: {error}",
+                hint=f"run the module on engine='spark', or {_instead(operator)}",
+                declared=operator.place,
+            ) from None
     if not isinstance(operator, op.Union):
         raise DeclarationError(
             f"{operator.title} {_needs(operator)}",

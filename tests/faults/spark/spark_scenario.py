@@ -80,7 +80,7 @@ def build(inside=None, *, columns=True, **options: int) -> atoll.Module:
         "topology.microbatch.small.max.records": 20,
         **{name.replace("__", "."): value for name, value in options.items()},
     }
-    mb = module.microbatch(TOPOLOGY, vnode_count=16, options=chosen)
+    mb = module.microbatch(TOPOLOGY, vnode_count=16, options=chosen, columns="spark")
     funds = mb.pstate("funds", Map(int, int))
     seen = mb.pstate("seen", Map(int, int))
     last_id = mb.pstate("last_id", Map(int, int))

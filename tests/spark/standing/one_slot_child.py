@@ -20,7 +20,7 @@ def build(name, *, columns):
     """Sums of rows, with a column step or without."""
     module = atoll.Module(name)
     rows = module.depot("rows", "k long, v long", partition_by="k", partitions=2)
-    mb = module.microbatch("mb", vnode_count=8)
+    mb = module.microbatch("mb", vnode_count=8, columns="spark")
     source = mb.source(rows)
     if columns:
         source = source.where("v >= 0").select("k", "v + 0 AS v")

@@ -204,7 +204,7 @@ def build(small, names=NAMES):
     rows = module.depot("rows", ROWS, partition_by="k", partitions=3)
     for name in names:
         options = {"topology.microbatch.small.max.records": small}
-        mb = module.microbatch(name, vnode_count=16, options=options)
+        mb = module.microbatch(name, vnode_count=16, options=options, columns="spark")
         sums, kept, moved = (
             mb.pstate(f"{name}_{each}", Map(int, int)) for each in ("sums", "kept", "moved")
         )

@@ -243,8 +243,14 @@ def _column_step(operator: op.ColumnOperator, inputs: list[pa.Schema]) -> tuple[
             return columns.exploded_schema(operator, inputs[0]), (
                 lambda tables, _: columns.explode(operator, tables[0])
             )
+        case op.Where():
+            step = columns.computed_step(operator, inputs[0])
+            return step.chosen, _batches(step)
         case op.Select() | op.WithColumns() | op.Distinct():
             found = columns.projections(operator, inputs[0])
+            if found is None:
+                step = columns.computed_step(operator, inputs[0])
+                return step.chosen, _batches(step)
             once = isinstance(operator, op.Distinct)
 
             def run(tables: list[pa.Table], _reading: Reading) -> pa.Table:

@@ -1,6 +1,7 @@
 """The column steps that a query runs by itself, on Arrow tables: no Spark.
 
-Expressions are columns and literals. What is more is Python's: ``map``, ``where(lambda row: ...)``.
+Columns and literals are taken as they are, other expressions computed where they are certified.
+What is more is Python's: ``map``, ``where(lambda row: ...)``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from atoll.columns.types import NotCertifiedError
 from atoll.dataflow import operators as op
 from atoll.dataflow.grouping import group
 from atoll.dataflow.operators.columns import bare_column, named
@@ -20,9 +22,18 @@ from atoll.dataflow.usercode import NO_COLUMN
 from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError
 from atoll.python_values import python_values
+from atoll.tasks.computing import Computing, computing
 from atoll.tasks.queries.bare import shown
 
-__all__ = ["distinct", "explode", "exploded_schema", "join", "joined_schema", "project"]
+__all__ = [
+    "computed_step",
+    "distinct",
+    "explode",
+    "exploded_schema",
+    "join",
+    "joined_schema",
+    "project",
+]
 __all__ += ["projected_schema", "projections", "taken", "union"]
 
 Projections = list[tuple[str, str | pa.Scalar]]
@@ -35,8 +46,8 @@ _WORDS = {"true": True, "false": False, "null": None}
 """Made Arrow scalars when they are used: the first one imports pandas."""
 
 
-def _operand(expression: str, rows: pa.Schema, step: op.Operator) -> str | pa.Scalar:
-    """The column or the literal that an expression is."""
+def _operand(expression: str, rows: pa.Schema, step: op.Operator) -> str | pa.Scalar | None:
+    """The column or the literal that an expression is; None when it is more."""
     text = expression.strip()
     name = bare_column(text)
     if name is not None:
@@ -50,11 +61,23 @@ def _operand(expression: str, rows: pa.Schema, step: op.Operator) -> str | pa.Sc
         return pa.scalar(int(text), pa.int32() if small else pa.int64())
     if text.lower() in _WORDS:
         return pa.scalar(_WORDS[text.lower()])
-    raise DeclarationError(
-        f"{step.title} computes {text!r}, which only Spark can, and a query runs without it",
-        hint="name a column, a number or a 'text', or compute it in Python: map, where(lambda ...)",
-        declared=step.place,
-    )
+    return None
+
+
+def computed_step(step: op.ColumnOperator, rows: pa.Schema) -> Computing:
+    """A step whose expressions are more than columns and literals.
+
+    Raises:
+        DeclarationError: When one of them is not certified.
+    """
+    try:
+        return computing(step, rows)
+    except NotCertifiedError as error:
+        raise DeclarationError(
+            f"{step.title} computes what only Spark can, and a query runs without it: {error}",
+            hint="write it in other words, or compute it in Python: map, where(lambda row: ...)",
+            declared=step.place,
+        ) from None
 
 
 def _column(rows: pa.Schema, name: str, step: op.Operator) -> pa.DataType:
@@ -67,12 +90,17 @@ def _column(rows: pa.Schema, name: str, step: op.Operator) -> pa.DataType:
     return rows.field(name).type
 
 
-def projections(step: op.Operator, rows: pa.Schema) -> Projections:
-    """What ``select``, ``with_columns`` and ``distinct`` keep and compute."""
+def projections(step: op.Operator, rows: pa.Schema) -> Projections | None:
+    """What ``select``, ``with_columns`` and ``distinct`` keep and add; None when they compute."""
+    found = list(_projections(step, rows))
+    return None if any(what is None for _, what in found) else found
+
+
+def _projections(step: op.Operator, rows: pa.Schema) -> list[tuple[str, str | pa.Scalar | None]]:
     match step:
         case op.WithColumns(expressions=expressions):
             given = {name: _operand(text, rows, step) for name, text in expressions}
-            kept: Projections = [(name, given.pop(name, name)) for name in rows.names]
+            kept = [(name, given.pop(name, name)) for name in rows.names]
             return [*kept, *given.items()]
         case op.Select(expressions=texts) | op.Distinct(expressions=texts) if texts:
             pairs = [named(text) for text in texts]
