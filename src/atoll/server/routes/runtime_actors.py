@@ -114,10 +114,12 @@ def events_of(body: bytes, *, lines: bool = False) -> list[dict[str, Any]]:
     Raises:
         UsageError: With everything that is wrong with them.
     """
-    texts = [line for line in body.splitlines() if line.strip()] if lines else [body]
+    texts = body.splitlines() if lines else [body]
     events: list[Any] = []
     wrong: list[dict[str, str]] = []
     for number, text in enumerate(texts, 1):
+        if lines and not text.strip():
+            continue
         data, problems = parse_json(text)
         problems = problems or list(check_size(data))
         many = isinstance(data, list) and not lines and not problems
