@@ -215,3 +215,21 @@ def test_two_that_compute_at_once_offer_once(started):
     assert shown["steps"]["snapshot-offer"] == 2
     assert runtime.running.counters()[1]["meter"]["snapshots"] == 2
     assert [number for number, _ in runtime.states()] == [2, 2]
+
+
+def test_copies_that_go_and_come_back_count_no_event_twice(started):
+    """Numbers of an instance in the log go on, also where its state was dropped."""
+    runtime = started(definition(by_count(10), copies=2))
+    runtime.send(range(6))
+    for copies, fate in ((1, "drop"), (2, None)):
+        runtime.runtime = runtime.runtimes.scale(runtime.runtime, copies, fate)
+    runtime.send(range(6, 14))
+    shown = runtime.offered(1)
+    assert (shown["crossings"], shown["last"]["events"]) == (1, 10)
+    assert {state["count"] for _, state in runtime.states()} == {10}
+    runtime.send(range(14, 20))
+    runtime.offered(2)
+    numbers = [(state["count"], state["min"]) for _, state in runtime.states()]
+    assert numbers[0] == numbers[1]
+    assert numbers[0][0] == 10
+    assert runtime.calculator()["steps"]["counter-tracking"] == 20
