@@ -95,7 +95,7 @@ def _types():
     rows = _each("", [None, 1, "x", [], True, 1.5], "not-an-object")
     rows += _each("/name", [1, [], {}, True], "runtime-name")
     rows += _each("/name", [None, ""], "no-runtime-name")
-    rows += _each("/owner", ["", 5, [], {"$ne": 1}], "owner")
+    rows += _each("/owner", ["", 5, [], {"$ne": 1}, "../x", "a\r\nb: c", "o" * 257], "owner")
     rows += _each("/projectid", ["", "x", 5, "../etc", "{0}"], "projectid")
     rows += _each(
         "/actors", [None, {}, "x", 5], "no-actors-section unknown-link-actor orphaned-actor"

@@ -88,3 +88,20 @@ def test_everything_that_is_wrong_with_a_definition_is_said(atoll, tmp_path, def
     assert "/name: the runtime has no name" in alone.err
     assert "/actors/0/params: 'key' is missing" in alone.err
     assert alone.err == asked.err
+
+
+def test_a_file_that_is_refused_in_the_middle_says_where_and_what_was_accepted(
+    atoll, runtimes, tmp_path, definition, monkeypatch
+):
+    """Its lines go in several requests; sent again as a whole, the first would count twice."""
+    monkeypatch.setattr("atoll.cli.commands.runtime._LINES_MAX", 3)
+    runtime = runtimes.start(runtimes.create(definition))
+    events = tmp_path / "events.jsonl"
+    events.write_text('{"v": 1}\n\n{"v": 2}\n{"v": 3}\n\n{oops\n{"v": 4}\n', encoding="utf-8")
+    refused = atoll("send", "runtime1", "low", "--file", events)
+    assert refused.code == 1
+    assert "line 6: it is no JSON" in refused.err
+    assert "send from line 4 on: the 2 events before it were accepted" in refused.err
+    running = runtimes.running(runtime)
+    running.wait_all()
+    assert running.counters()[1]["low"]["json"] == 2

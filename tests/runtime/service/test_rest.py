@@ -69,6 +69,15 @@ def test_owners_are_recorded_and_tell_runtimes_of_one_name_apart(client, definit
     assert again["uniqueName"] == "ann-runtime2"
 
 
+@pytest.mark.parametrize("owner", ["€", "a b", "a?x", "a#x", "..", "x.1", "-", "é"])
+def test_whoever_owns_a_runtime_its_location_leads_to_it(client, definition, owner):
+    """A header is ASCII, and what means something in an address is written as its number."""
+    made = client.post("/api/runtimes", json={**definition, "owner": owner})
+    assert made.status_code == 201
+    found = client.get(made.headers["location"])
+    assert (found.status_code, found.json()["owner"]) == (200, owner)
+
+
 def test_a_definition_can_be_checked_without_being_made(client, definition):
     """All that is wrong; and the schema for editors."""
     assert client.post("/api/validate", json=definition).json() == {

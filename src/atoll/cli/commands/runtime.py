@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ import typer
 
 from atoll.cli.options import DEFAULT_URL, Output, OutputOption, UrlOption
 from atoll.cli.output import note, print_json, print_table
-from atoll.errors import UsageError
+from atoll.errors import AtollError, UsageError
 
 __all__ = ["app"]
 
@@ -191,8 +192,11 @@ def send(
     with Client(url) as client:
         if event is not None:
             accepted = client.api("POST", *parts, body=event.encode())["accepted"]
-        for block in _blocks(file) if file is not None else ():
-            accepted += client.lines(*parts, body=block)["accepted"]
+        for first, block in _blocks(file) if file is not None else ():
+            try:
+                accepted += client.lines(*parts, body=block)["accepted"]
+            except AtollError as error:
+                raise _in_file(error, first, accepted) from None
     if output is Output.JSON:
         print_json({"accepted": accepted})
     else:
@@ -274,21 +278,32 @@ _LINES_MAX = 10_000
 _BLOCK_BYTES = 8 << 20
 
 
-def _blocks(file: Path) -> Any:
-    """A file's lines in requests of moderate size."""
+def _blocks(file: Path) -> Iterator[tuple[int, bytes]]:
+    """A file's lines in requests of moderate size, each with the number of its first line."""
     block: list[bytes] = []
-    size = 0
+    size, first = 0, 1
     with sys.stdin.buffer if str(file) == "-" else _opened(file) as source:
         for line in source:
-            if not line.strip():
-                continue
             if block and (len(block) >= _LINES_MAX or size + len(line) > _BLOCK_BYTES):
-                yield b"".join(block)
+                yield first, b"".join(block)
+                first += len(block)
                 block, size = [], 0
             block.append(line if line.endswith(b"\n") else line + b"\n")
             size += len(line)
     if block:
-        yield b"".join(block)
+        yield first, b"".join(block)
+
+
+def _in_file(error: AtollError, first: int, accepted: int) -> AtollError:
+    """What a request of some lines of a file came to, told of the whole file."""
+    for each in error.context.get("problems") or ():
+        if "line" in each:
+            each["path"] = f"line {first - 1 + int(each['line'])}{each['path']}"
+    error.context |= {"accepted": accepted, "from_line": first}
+    if accepted:
+        error.hint = f"{error.hint or 'look at what is wrong'}; then send from line {first} on: "
+        error.hint += f"the {accepted} events before it were accepted"
+    return error
 
 
 def _read(file: Path) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -12,7 +12,7 @@ from atoll.runtime.actors.interface import ActorType, Effect, Event, Given, Resu
 from atoll.runtime.problems import Problem, pointer
 from atoll.runtime.templates import check_template, expression_in, fill
 
-__all__ = ["Sql", "parameters_in"]
+__all__ = ["Sql", "parameters_in", "rewritten"]
 
 _SKIPPED = r"'(?:[^']|'')*(?:'|\Z)|\"(?:[^\"]|\"\")*(?:\"|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|::"
 """What holds no parameter; one that is never closed goes to the end, so each is passed once."""
@@ -109,6 +109,25 @@ class Sql(ActorType[SqlParams]):
         else:
             answer = {"statement": statement, "success": True, "data": list(outcome["rows"])}
         return (answer,)
+
+
+def rewritten(
+    statement: str, parameter: Callable[[str], str], other: Callable[[str], str] = str
+) -> str:
+    """The statement with its parameters written in another way.
+
+    Args:
+        statement: One statement.
+        parameter: How to write the parameter of a name.
+        other: How to write all that is no parameter, piece by piece.
+    """
+    found: list[str] = []
+    at = 0
+    for part in _PART.finditer(statement):
+        if part["name"]:
+            found += other(statement[at : part.start()]), parameter(part["name"])
+            at = part.end()
+    return "".join((*found, other(statement[at:])))
 
 
 def parameters_in(statement: str) -> tuple[set[str], bool]:

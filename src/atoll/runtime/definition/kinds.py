@@ -11,7 +11,7 @@ KINDS: dict[str, str] = {
     "unknown-field": "The definition, or an actor of it, has a field that there is not.",
     "no-runtime-name": "The runtime has no name.",
     "runtime-name": "The runtime's name has other characters than letters, digits and `_`.",
-    "owner": "The owner is no text.",
+    "owner": "The owner is no text that can stand in an address.",
     "projectid": "The project's id is no UUID.",
     "distribution": "`distribution` asks for what there is not.",
     "no-actors-section": "`actors` is missing, or no array.",

@@ -28,6 +28,7 @@ INSTANCES_MAX = 4_096
 PROBLEMS_MAX = 1_000
 FIELDS = ("name", "owner", "projectid", "actors", "links", "distribution")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,62}\Z")
+_OWNER_MAX = 256
 _HINTS = {"persistence": "leave it out: all state is kept"}
 
 
@@ -145,8 +146,9 @@ class _Reading:
                 yield Problem("unknown-field", pointer(name), what, hint)
         yield from _runtime_name(self._data.get("name"))
         owner = self._data.get("owner")
-        if owner is not None and not (isinstance(owner, str) and owner):
-            yield Problem("owner", "/owner", f"it is {shown(owner)}", "give a user's name")
+        if owner is not None and not _names_owner(owner):
+            hint = f"give a user's name: 1 to {_OWNER_MAX} printable characters without '/'"
+            yield Problem("owner", "/owner", f"it is {shown(owner)}", hint)
         project = self._data.get("projectid")
         if project is not None and not _is_uuid(project):
             yield Problem("projectid", "/projectid", f"it is {shown(project)}", "give a UUID")
@@ -264,6 +266,16 @@ def _runtime_name(name: Any) -> Iterator[Problem]:
 
 def _is_list(value: Any) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
+
+
+def _names_owner(value: Any) -> bool:
+    """Whether it can stand in the address of a runtime, and in a line of a log."""
+    return (
+        isinstance(value, str)
+        and 1 <= len(value) <= _OWNER_MAX
+        and value.isprintable()
+        and "/" not in value
+    )
 
 
 def _is_uuid(value: Any) -> bool:

@@ -23,6 +23,7 @@ __all__ = ["definition_schema"]
 
 Schema = dict[str, Any]
 _NAME = {"type": "string", "minLength": 1, "maxLength": 63}
+_OWNER = r"^[^/\u0000-\u001f\u007f]+$"
 _REF = "#/$defs/{name}"
 
 
@@ -50,7 +51,7 @@ def definition_schema(types: Mapping[str, ActorType[Any]] | None = None) -> Sche
                 "pattern": "^[A-Za-z0-9][A-Za-z0-9_]{0,62}$",
                 "description": "What the runtime is called; a name once used is not given again.",
             },
-            "owner": {"type": ["string", "null"], "minLength": 1},
+            "owner": {"type": ["string", "null"], "maxLength": 256, "pattern": _OWNER},
             "projectid": {"type": ["string", "null"], "minLength": 32},
             "actors": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Actor"}},
             "links": {"type": "array", "minItems": 1, "items": _link()},

@@ -195,6 +195,8 @@ class EffectWorker:
                 last = str(error)
                 if self._ended.wait(_WAIT_SECONDS * 2**count):
                     raise FencedError("the runtime was closed meanwhile") from error
+            except Exception as error:  # noqa: BLE001 - of one effect; the others go on
+                return {"error": f"{type(error).__name__}: {error}"[:500]}
         return {"error": f"tried {_TRIES} times: {last}"[:500]}
 
     def _lost(self, oldest: int) -> Progress:

@@ -6,16 +6,18 @@ redirects are new URLs. A transient failure is told apart, so that whoever perfo
 
 from __future__ import annotations
 
-import re
 import socket
 import ssl
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from functools import lru_cache
 from typing import Any
 
+import anyio
 import httpx
 
+from atoll.runtime.actors.sql import rewritten
 from atoll.runtime.service.outside import Database, Outside
 from atoll.runtime.urls import Redirect, Refused, Target, redirected, target_of
 
@@ -26,10 +28,6 @@ _SECONDS_MAX = 10.0
 _REDIRECTS = {301, 302, 303, 307, 308}
 _TOO_MANY, _SERVER_ERROR = 429, 500
 _ROWS_MAX = 10_000
-_NAMED = re.compile(
-    r"(?P<skip>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|::)|:(?P<name>[A-Za-z_]\w*)",
-    re.DOTALL,
-)
 
 
 class Transient(Exception):  # noqa: N818  # no error of Atoll's: it is tried again
@@ -49,11 +47,12 @@ def perform_http(request: dict[str, Any], key: str, outside: Outside) -> dict[st
     """
     method, url, body = request["method"], request["url"], request["body"]
     headers = {**request["headers"], "Idempotency-Key": key}
+    until = time.monotonic() + _SECONDS_MAX
     for count in range(10):
         target = target_of(url, outside.rules, _resolve)
         if isinstance(target, Refused):
             return {"error": target.why}
-        answer = _asked(method, target, headers, body)
+        answer = _asked(method, target, headers, body, until)
         where = answer.get("location")
         if where is None:
             return answer
@@ -72,8 +71,8 @@ def perform_sql(request: dict[str, Any], outside: Outside) -> dict[str, Any]:
     database = outside.databases.get(request["database"])
     if database is None:
         return {"error": f"no database {request['database']!r} is configured"}
-    statement, values = _bound(request["statement"], request["parameters"], database)
     try:
+        statement, values = _bound(request["statement"], request["parameters"], database)
         with closing(database.connect()) as connection:
             cursor = connection.cursor()
             cursor.execute(statement, values)
@@ -92,34 +91,50 @@ def perform_sql(request: dict[str, Any], outside: Outside) -> dict[str, Any]:
 
 
 def _asked(
+    method: str, target: Target, headers: dict[str, str], body: str | None, until: float
+) -> dict[str, Any]:
+    """One request to the address that was checked, given up when its time is over."""
+
+    async def ask() -> dict[str, Any]:
+        with anyio.fail_after(until - time.monotonic()):
+            return await _answer(method, target, headers, body)
+
+    try:
+        return anyio.run(ask)
+    except httpx.InvalidURL as error:
+        return {"error": f"the URL cannot be asked: {error}"}
+    except httpx.HTTPError as error:
+        raise Transient(f"{type(error).__name__}: {error}") from error
+    except TimeoutError:
+        raise Transient(f"there was no whole answer in {_SECONDS_MAX:g} s") from None
+
+
+async def _answer(
     method: str, target: Target, headers: dict[str, str], body: str | None
 ) -> dict[str, Any]:
-    """One request to the address that was checked."""
     host = f"[{target.address}]" if ":" in target.address else target.address
     url = httpx.URL(target.url).copy_with(host=host)
     default = {"http": 80, "https": 443}[target.scheme]
     name = target.host if target.port == default else f"{target.host}:{target.port}"
-    try:
-        with (
-            httpx.Client(trust_env=False, timeout=_SECONDS_MAX, verify=_verified()) as client,
-            client.stream(
-                method,
-                url,
-                headers={**headers, "Host": name, "Accept-Encoding": "identity"},
-                content=None if body is None else body.encode(),
-                extensions={"sni_hostname": target.host},
-            ) as response,
-        ):
-            return _read(response)
-    except httpx.HTTPError as error:
-        raise Transient(f"{type(error).__name__}: {error}") from error
+    async with (
+        # The client's limit is one for each read; that of the whole is the caller's.
+        httpx.AsyncClient(trust_env=False, timeout=_SECONDS_MAX, verify=_verified()) as client,
+        client.stream(
+            method,
+            url,
+            headers={**headers, "Host": name, "Accept-Encoding": "identity"},
+            content=None if body is None else body.encode(),
+            extensions={"sni_hostname": target.host},
+        ) as response,
+    ):
+        return await _read(response)
 
 
-def _read(response: httpx.Response) -> dict[str, Any]:
+async def _read(response: httpx.Response) -> dict[str, Any]:
     if response.status_code in _REDIRECTS and "location" in response.headers:
         return {"status": response.status_code, "location": response.headers["location"]}
-    data = b""
-    for chunk in response.iter_raw():
+    data = bytearray()
+    async for chunk in response.aiter_raw():
         data += chunk
         if len(data) > BYTES_MAX:
             return {"error": f"the answer is longer than {BYTES_MAX} bytes"}
@@ -149,17 +164,18 @@ def _bound(
     """The statement and its values as the driver wants them; quoted texts stay as they are."""
     if database.paramstyle == "named":
         return statement, values
+    if database.paramstyle == "pyformat":
+        text = rewritten(
+            statement, lambda name: f"%({name})s", lambda part: part.replace("%", "%%")
+        )
+        return text, values
     order: list[Any] = []
 
-    def written(part: re.Match[str]) -> str:
-        name = part["name"]
-        if name is None:
-            return part[0].replace("%", "%%") if database.paramstyle == "pyformat" else part[0]
+    def written(name: str) -> str:
         order.append(values[name])
-        return f"%({name})s" if database.paramstyle == "pyformat" else "?"
+        return "?"
 
-    text = _NAMED.sub(written, statement)
-    return text, values if database.paramstyle == "pyformat" else order
+    return rewritten(statement, written), order
 
 
 def _plain(value: Any) -> Any:

@@ -20,7 +20,7 @@ from atoll.errors import (
 )
 from atoll.runtime.actors.interface import Event
 from atoll.runtime.engine.compile import INTAKE, TOPOLOGY
-from atoll.runtime.engine.intake import copy_of, key_vnode, record
+from atoll.runtime.engine.intake import COPIES_MAX, copy_of, key_vnode, record
 from atoll.runtime.engine.memory import OFFER
 from atoll.runtime.engine.program import RuntimeProgram
 from atoll.runtime.service.registry import Registered
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from atoll.cluster.app import App
     from atoll.views.readable import ReadablePState
 
-__all__ = ["BACKLOG_MAX", "RunningRuntime", "SeenRuntime", "Sent"]
+__all__ = ["BACKLOG_MAX", "Asked", "RunningRuntime", "SeenRuntime", "Sent"]
 
 BACKLOG_MAX = 1_000_000
 """So many accepted events may wait; more are refused until some have been processed."""
@@ -49,6 +49,22 @@ class Sent(msgspec.Struct, frozen=True):
     accepted: int
     first: int
     end: int
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A shunt on its way.
+
+    Args:
+        actor: Who takes it.
+        name: What its answer is kept under.
+        end: The position after it in the intake.
+        copy: Which copy takes it, unless copies are changed before.
+    """
+
+    actor: str
+    name: str
+    end: int
+    copy: int
 
 
 class SeenRuntime:
@@ -98,6 +114,8 @@ class RunningRuntime(SeenRuntime):
         """Nothing is sent."""
         super().__init__(registered, program, app.pstate)
         self.app = app
+        self.left = False
+        """Whether its module is about to be closed, to be deployed anew or to be gone."""
         # No two records of a runtime share a turn: a later life's are all higher.
         self._turns = itertools.count(app.epoch.number << _EPOCH_BITS)
 
@@ -132,13 +150,30 @@ class RunningRuntime(SeenRuntime):
             WaitTimeoutError: When the microbatch takes longer; the event is processed all the same.
             UserCodeError: When the actor could not process it.
         """
+        return self.answer_of(self.ask(actor, event, copy), timeout_seconds)
+
+    def ask(self, actor: str, event: Event, copy: int | None = None) -> Asked:
+        """Take an event whose answer is wanted; when this returns it is durable.
+
+        Raises:
+            NotFoundError: When there is no such actor or copy.
+            ConflictError: When the runtime does not run, or the actor takes no events.
+            BusyError: When too many accepted events wait.
+        """
         self._check(actor, copy, 1)
-        now = _now_ms()
-        name = f"{now:015d}-{uuid.uuid4().hex}"
+        name = f"{_now_ms():015d}-{uuid.uuid4().hex}"
         made = self._event("shunt", actor, event, copy, name)
-        sent = self._append([made])
-        committed = self.app.wait_committed(INTAKE, {0: sent.end}, timeout_seconds=timeout_seconds)
-        data = self.app.pstate("answers").get(copy_of(made, self.program.copies), name)
+        return Asked(actor, name, self._append([made]).end, copy_of(made, self.program.copies))
+
+    def answer_of(self, asked: Asked, timeout_seconds: float = 30.0) -> dict[str, Any]:
+        """What an actor gave for a shunt, once its microbatch has committed; see :meth:`shunt`."""
+        actor = asked.actor
+        committed = self.app.wait_committed(INTAKE, {0: asked.end}, timeout_seconds=timeout_seconds)
+        answers = self.app.pstate("answers")
+        # Another copy than that one has taken it when copies were changed meanwhile.
+        copies = dict.fromkeys((asked.copy, *range(1, COPIES_MAX + 1)))
+        found = (answers.get(copy, asked.name) for copy in copies)
+        data = next((each for each in found if each is not None), None)
         if data is None:
             raise NotFoundError(
                 "the answer of the shunt is no longer kept",

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from atoll.cluster.cluster import Cluster
-from atoll.errors import AtollError, ConflictError, DefinitionError, NotFoundError
+from atoll.errors import AtollError, BusyError, ConflictError, DefinitionError, NotFoundError
 from atoll.logs import get_logger
 from atoll.runtime.definition.read import read_definition, unrunnable
 from atoll.runtime.engine.compile import TOPOLOGY, module_of
@@ -56,6 +56,12 @@ class _Here:
     snapshots: SnapshotWorker | None = None
     effects: EffectWorker | None = None
     failure: AtollError | None = None
+
+    def leave(self) -> None:
+        """Say that its module is about to be closed, and end what runs beside it."""
+        if self.running is not None:
+            self.running.left = True
+        self.end()
 
     def end(self) -> None:
         """End what runs beside the module."""
@@ -129,6 +135,20 @@ class Runtimes(Known):
         if here is None:
             return None
         return here.failure or (here.running.app.fenced if here.running is not None else None)
+
+    def settled(self, runtime: Registered, timeout_seconds: float) -> RunningRuntime:
+        """A runtime as its module runs here once the change that is being made is done.
+
+        Raises:
+            BusyError: When the change takes longer.
+            AtollError: Why it does not run.
+        """
+        if not self._lock.acquire(timeout=timeout_seconds):
+            raise BusyError(
+                f"runtime {runtime.name!r} is being changed", hint="send again in a while"
+            )
+        self._lock.release()
+        return self.running(runtime)
 
     def snapshots(self, runtime: Registered) -> dict[str, Any]:
         """The batch state calculator of a runtime, step by step."""
@@ -268,7 +288,7 @@ class Runtimes(Known):
     def _follow(self, runtime: Registered) -> None:
         """Do what follows from the last change of a runtime; doing it again changes nothing."""
         if runtime.status == "deleted":
-            self._here.pop(runtime.id, _Here()).end()
+            self._here.pop(runtime.id, _Here()).leave()
             self.cluster.remove(runtime.module)
             return
         running = self._deployed(runtime)
@@ -292,7 +312,7 @@ class Runtimes(Known):
             if before.copies == runtime.copies:
                 known.running.registered = runtime
                 return known.running
-            known.end()
+            known.leave()
         program = self.program(runtime)
         module = module_of(runtime.module, runtime.unique_name, program.definition, runtime.copies)
         app = self.cluster.deploy(module)
@@ -346,7 +366,8 @@ def _unsaid(runtime: Registered, copies: int, *, moves: bool) -> ConflictError:
     return ConflictError(
         f"runtime {runtime.name!r} has state, and it is not said what becomes of {what}{because}",
         hint='say "state": "keep" (it stays with its copy, to be used when there are as many '
-        'copies again) or "state": "drop" (the state of copies that go is deleted)',
+        'copies again) or "state": "drop" (the state of copies that go is deleted); on the command '
+        "line --state keep or --state drop",
         choices=["keep", "drop"],
         copies=runtime.copies,
         wanted=copies,

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 
 from atoll.errors import UsageError
 from atoll.runtime.limits import check_size, parse_json
+from atoll.runtime.service import sending
 from atoll.runtime.service.showing import actor_shown, actor_stats
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, answer
 from atoll.server.guard import NDJSON, media_type
@@ -75,7 +76,7 @@ async def send(
 
     def take() -> dict[str, Any]:
         runtime, copy = found(runtimes, reference)
-        sent = runtimes.running(runtime).send(actor, events_of(body, lines=many), copy)
+        sent = sending.send(runtimes, runtime, actor, events_of(body, lines=many), copy)
         return {"success": True, **msgspec.to_builtins(sent)}
 
     return answer(await _limited(context, take), 202)
@@ -101,7 +102,7 @@ async def shunt(  # each is a parameter of the route
         events = events_of(body)
         if len(events) != 1:
             raise UsageError("a shunt is of one event", hint="send one JSON object")
-        return runtimes.running(runtime).shunt(actor, events[0], copy, timeout_seconds)
+        return sending.shunt(runtimes, runtime, actor, events[0], copy, timeout_seconds)
 
     told = await anyio.to_thread.run_sync(take, limiter=context.wait_limiter)
     return answer({"action": "Shunt", **told})
@@ -113,10 +114,12 @@ def events_of(body: bytes, *, lines: bool = False) -> list[dict[str, Any]]:
     Raises:
         UsageError: With everything that is wrong with them.
     """
-    texts = [line for line in body.splitlines() if line.strip()] if lines else [body]
+    texts = body.splitlines() if lines else [body]
     events: list[Any] = []
     wrong: list[dict[str, str]] = []
     for number, text in enumerate(texts, 1):
+        if lines and not text.strip():
+            continue
         data, problems = parse_json(text)
         problems = problems or list(check_size(data))
         many = isinstance(data, list) and not lines and not problems

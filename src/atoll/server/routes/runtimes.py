@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from functools import partial
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 import msgspec
 from fastapi import APIRouter, Depends, Request, Response
@@ -134,7 +135,7 @@ async def create_runtime(context: ContextOf, runtimes: RuntimesOf, request: Requ
         "definition": made.definition,
     }
     response = answer(told, 201)
-    response.headers["location"] = f"/api/runtimes/{made.unique_name}"
+    response.headers["location"] = f"/api/runtimes/{quote(made.unique_name)}"
     return response
 
 
