@@ -94,6 +94,7 @@ def create_app(
         runtimes=runtimes,
     )
     install_problems(application)
+    application.state.routes = []
     for part in (
         modules,
         deploy,
@@ -109,6 +110,7 @@ def create_app(
         runtime_actors,
     ):
         application.include_router(part.router)
+        application.state.routes += part.router.routes
     if isinstance(runtimes, FollowedRuntimes):
         application.add_middleware(Forwarding, owner=runtimes.owner)
     application.add_middleware(RequestMetrics, metrics=metrics)

@@ -18,6 +18,7 @@ __all__ = ["Forwarding"]
 _SECONDS_MAX = 310.0
 _BODY_BYTES_MAX = 16 << 20
 _PASSED_ON = ("content-type", "accept")
+_TOLD = ("location", "allow", "retry-after")
 _CHANGING = frozenset({"POST", "PATCH", "DELETE"})
 _READING = "/api/validate"
 
@@ -74,4 +75,7 @@ class Forwarding:
                 )
             )
         kind = answer.headers.get("content-type")
-        return Response(answer.content, status_code=answer.status_code, media_type=kind)
+        told = {name: answer.headers[name] for name in _TOLD if name in answer.headers}
+        return Response(
+            answer.content, status_code=answer.status_code, media_type=kind, headers=told
+        )

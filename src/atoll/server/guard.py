@@ -26,7 +26,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from atoll.logs import get_logger
-from atoll.server.problems import problem_of, problem_response
+from atoll.server.problems import problem_of, problem_response, smaller
 from atoll.server.settings import ServerSettings
 
 __all__ = ["ARROW_STREAM", "CSV", "JSON", "NDJSON", "Guard", "media_type"]
@@ -90,7 +90,7 @@ class Guard:
             await send(message)
 
         headers = Headers(scope=scope)
-        problem = self._refusal(scope["method"], headers)
+        problem = self._refusal(scope["method"], scope["path"], headers)
         if problem is not None:
             await problem_response(problem)(scope, receive, decorated_send)
             return
@@ -118,7 +118,7 @@ class Guard:
             )
             await problem_response(failed)(scope, receive, decorated_send)
 
-    def _refusal(self, method: str, headers: Headers) -> dict[str, Any] | None:
+    def _refusal(self, method: str, path: str, headers: Headers) -> dict[str, Any] | None:
         """The problem with this request, or None."""
         host = headers.get("host", "")
         if _host_name(host) not in self._hosts:
@@ -137,9 +137,9 @@ class Guard:
         # no page can send a DELETE without asking first, and it needs no body
         if method in _READING or (method == "DELETE" and not _has_body(headers)):
             return None
-        return self._write_refusal(headers)
+        return self._write_refusal(path, headers)
 
-    def _write_refusal(self, headers: Headers) -> dict[str, Any] | None:
+    def _write_refusal(self, path: str, headers: Headers) -> dict[str, Any] | None:
         kind = media_type(headers)
         if kind != JSON and kind not in STREAMED:
             return problem_of(
@@ -153,7 +153,7 @@ class Guard:
                 415, "E-MEDIA-TYPE", "compressed bodies are not read", "send it uncompressed"
             )
         if kind not in STREAMED and _announced_bytes(headers) > self._settings.body_bytes_max:
-            return _too_large(self._settings.body_bytes_max)
+            return _too_large(self._settings.body_bytes_max, path)
         return None
 
 
@@ -167,12 +167,12 @@ def _announced_bytes(headers: Headers) -> int:
     return int(length[:_LENGTH_DIGITS_MAX]) if length.isascii() and length.isdigit() else 0
 
 
-def _too_large(limit: int) -> dict[str, Any]:
+def _too_large(limit: int, path: str) -> dict[str, Any]:
     return problem_of(
         413,
         "E-TOO-LARGE",
         f"the body is larger than {limit} bytes",
-        f"send many records as {NDJSON}, which is streamed and has no limit",
+        smaller(path),
     )
 
 

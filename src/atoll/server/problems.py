@@ -8,7 +8,7 @@ detail: a stack trace never leaves it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -16,13 +16,21 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from atoll import errors
 from atoll.errors import AtollError
 from atoll.logs import get_logger
 from atoll.server.render import render_json
 
-__all__ = ["MEDIA_TYPE", "install_problems", "problem_for", "problem_of", "problem_response"]
+__all__ = [
+    "MEDIA_TYPE",
+    "install_problems",
+    "problem_for",
+    "problem_of",
+    "problem_response",
+    "smaller",
+]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -61,10 +69,7 @@ _HTTP_CODES = {
     HTTPStatus.NOT_ACCEPTABLE: ("E-USAGE", "leave the Accept header out, or accept JSON"),
     HTTPStatus.METHOD_NOT_ALLOWED: ("E-USAGE", "the Allow header lists the methods"),
     HTTPStatus.REQUEST_TIMEOUT: ("E-TIMEOUT", "send the body without long pauses"),
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: (
-        "E-TOO-LARGE",
-        "send many records as application/x-ndjson, which is streamed and has no limit",
-    ),
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("E-TOO-LARGE", ""),
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: (
         "E-MEDIA-TYPE",
         "set Content-Type to application/json; /openapi.json lists what else a route takes",
@@ -140,11 +145,31 @@ def _as_asked(request: Request, problem: dict[str, Any]) -> dict[str, Any]:
     return {**problem, **more, "errors": texts or [problem["detail"]]}
 
 
+def smaller(path: str) -> str:
+    """What to do about a body that is too large for a route."""
+    if not path.startswith("/api/"):
+        return "send many records as application/x-ndjson, which is streamed and has no limit"
+    return "send many events in several requests, each as application/x-ndjson of at most 16 MiB"
+
+
 def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code, hint = _HTTP_CODES.get(HTTPStatus(error.status_code), ("E-USAGE", ""))
+    if error.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        hint = smaller(request.url.path)
     problem = problem_of(error.status_code, code, str(error.detail), hint)
-    return problem_response(_as_asked(request, problem), error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods(request))
+    return problem_response(_as_asked(request, problem), headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """All that an address can be asked; the router names those of the first route only."""
+    routes: Iterable[Route] = request.app.state.routes
+    path = request.url.path
+    found = (each.methods or () for each in routes if each.path_regex.match(path))
+    return sorted({method for methods in found for method in methods})
 
 
 def _on_invalid_request(request: Request, error: Exception) -> Response:

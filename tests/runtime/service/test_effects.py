@@ -210,3 +210,41 @@ def test_a_statement_runs_on_a_configured_database_and_emits_its_rows(tmp_path):
     with sqlite3.connect(file) as connection:
         assert connection.execute("select id, total from orders").fetchall() == [(hostile, 2.5)]
     connection.close()
+
+
+def test_a_file_that_cannot_be_written_does_not_repeat_requests_beside_it(tmp_path):
+    """Lines wait until it can be; the statements of the same microbatch run once."""
+    file = tmp_path / "shop.db"
+    with sqlite3.connect(file) as connection:
+        connection.execute("create table orders (id text)")
+    connection.close()
+    (tmp_path / "taken").write_text("no folder")
+    rules = tmp_path / "outside.json"
+    rules.write_text(
+        json.dumps({"sql": {"shop": {"sqlite": str(file)}}, "files": str(tmp_path / "taken")})
+    )
+    put = {
+        "name": "put",
+        "type": "sql",
+        "params": {
+            "database": "shop",
+            "statement": "insert into orders values (:id)",
+            "parameters": {"id": "${id}"},
+        },
+    }
+    log = {"name": "log", "type": "log", "params": {"file": "x.jsonl"}}
+    links = [{"from": "in", "to": "put"}, {"from": "in", "to": "log"}]
+    with running(tmp_path / "root", read_outside(rules)) as runtimes:
+        runtime = started(runtimes, pipeline(ENTRY, put, log, links=links))
+        runtimes.running(runtime).send("in", [{"id": "a"}, {"id": "b"}])
+        until(lambda: "taken" in (runtimes.effects(runtime)["error"] or ""))
+        worker = runtimes._here[runtime.id].effects
+        for _ in range(3):
+            with pytest.raises(OSError, match="taken"):
+                worker.perform()
+        assert worker.progress.done == {"sql": 2}
+        (tmp_path / "taken").unlink()
+        until(lambda: runtimes.effects(runtime)["done"] == {"sql": 2, "file": 2})
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("select count(*) from orders").fetchall() == [(2,)]
+    connection.close()

@@ -27,6 +27,7 @@ def test_case_36_a_runtime_made_on_one_is_read_and_changed_on_the_other(
     definition["distribution"] = {"copies": 2}
     made = follower.post("/api/runtimes", json=definition)
     assert (made.status_code, made.json()["name"]) == (201, "runtime1")
+    assert made.headers["location"] == "/api/runtimes/coral-runtime1"
     assert follower.patch("/api/runtimes/runtime1", json={"status": "start"}).status_code == 200
     assert follower.get("/api/runtimes/runtime1").json()["status"] == "running"
     sent = follower.post("/api/runtimes/runtime1/actors/low", json=[{"v": 30}] * 4)

@@ -99,3 +99,26 @@ def test_random_requests_find_no_fault_of_the_service(client, definition):
         address = f"/api/{path}" if chance.random() < 0.3 else f"/api/runtimes/runtime1/{path}"
         answer = client.request(verb, address, json=chance.choice(values))
         assert answer.status_code < 500, (verb, address, answer.text)
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/api/runtimes", "DELETE, GET, POST"),
+        ("/api/runtimes/r", "DELETE, GET, PATCH"),
+        ("/api/runtimes/r/actors/a", "GET, POST"),
+        ("/api/runtimes/r/actors/a/shunt", "POST"),
+    ],
+)
+def test_a_method_that_there_is_not_is_told_all_that_there_are(client, path, allowed):
+    """The hint says to look there."""
+    refused = client.options(path)
+    assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
+
+
+@pytest.mark.parametrize("body", [b"x" * (2 << 20), iter([b"x" * (2 << 20)])], ids=["told", "not"])
+def test_a_definition_that_is_too_large_is_not_sent_to_a_stream_that_takes_none(client, body):
+    """Only depots take records without end."""
+    refused = client.post("/api/runtimes", content=body, headers=JSON)
+    assert refused.status_code == 413
+    assert "no limit" not in refused.json()["hint"]

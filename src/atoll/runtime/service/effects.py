@@ -43,6 +43,7 @@ _log = get_logger("atoll.runtimes")
 
 _BATCH = 500
 _LOOK_SECONDS = 0.5
+_PAUSE_SECONDS_MAX = 60.0
 _TRIES = 5
 _WAIT_SECONDS = 0.2
 
@@ -116,7 +117,9 @@ class EffectWorker:
             return True
         if start >= end:
             return False
-        end = min(end, start + _BATCH)
+        rows = self._depot.read(0, start, min(end, start + _BATCH)).to_pylist()
+        rows = _of_one_kind(rows)
+        end = start + len(rows)
         progress = msgspec.structs.replace(
             self.progress,
             offset=end,
@@ -124,7 +127,6 @@ class EffectWorker:
             done=dict(self.progress.done),
             failed=dict(self.progress.failed),
         )
-        rows = self._depot.read(0, start, end).to_pylist()
         lines: dict[str, list[str]] = {}
         for offset, row in enumerate(rows, start):
             if self._ended.is_set():
@@ -137,10 +139,12 @@ class EffectWorker:
     # Inside ---------------------------------------------------------------------------------------
 
     def _loop(self) -> None:
+        failures = 0
         while not self._ended.is_set():
             self._changed.clear()
             try:
-                if self.perform():
+                performed, failures = self.perform(), 0
+                if performed:
                     continue
             except (FencedError, ObjectExistsError):
                 _log.warning("effects are performed elsewhere", runtime=self._running.app.name)
@@ -150,12 +154,15 @@ class EffectWorker:
                     return
                 self.progress.error = str(error)[:500]
                 _log.error("effects wait", runtime=self._running.app.name, error=str(error))
+                self._ended.wait(min(_PAUSE_SECONDS_MAX, _LOOK_SECONDS * 2**failures))
+                failures = min(failures + 1, 10)
+                continue
             self._changed.wait(_LOOK_SECONDS)
 
     def _perform(
         self, offset: int, row: dict[str, Any], progress: Progress, lines: dict[str, list[str]]
     ) -> None:
-        effect = msgspec.json.decode(row["effect"])
+        effect = row["effect"]
         kind, request = effect["kind"], effect["request"]
         if kind == "file":
             self._line(row["actor"], request, progress, lines)
@@ -240,6 +247,19 @@ class EffectWorker:
         self._last += 1
         self.progress = progress
         self._objects.delete_below(self._last)
+
+
+def _of_one_kind(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first rows, decoded, as far as all are lines of files, or none is.
+
+    What is done is kept for all of them at once. A file that cannot be written must not let
+    requests and statements beside it be made again and again.
+    """
+    for row in rows:
+        row["effect"] = msgspec.json.decode(row["effect"])
+    to_file = [row["effect"]["kind"] == "file" for row in rows]
+    other = not to_file[0]
+    return rows[: to_file.index(other)] if other in to_file else rows
 
 
 def _count(counts: dict[str, int], kind: str) -> None:

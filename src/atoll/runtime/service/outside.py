@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -45,6 +46,10 @@ class Outside:
     files: Path | None = None
 
 
+_HOST = re.compile(r"(\*|(\*\.)?[a-z0-9_.-]+|[0-9a-f:]+)\Z")
+_LOCAL = re.compile(r"([a-z0-9_.-]+|\[[0-9a-f:.]+\]):[0-9]{1,5}\Z")
+
+
 class _HttpGiven(msgspec.Struct, forbid_unknown_fields=True):
     hosts: list[str] = []
     ports: list[int] = []
@@ -78,9 +83,21 @@ def read_outside(path: Path) -> Outside:
             hint='write {"http": {"hosts": [...]}, "sql": {"name": {"sqlite": "file"}}}',
         ) from None
     http = given.http
+    _check_names(path, "hosts", http.hosts, _HOST, "a host as api.example.com, *.example.com or *")
+    _check_names(path, "local", http.local, _LOCAL, "a target as 127.0.0.1:9000")
     rules = UrlRules(frozenset(http.hosts), frozenset(http.ports), frozenset(http.local))
     databases = {name: Database(_sqlite(each.sqlite)) for name, each in given.sql.items()}
     return Outside(rules, databases, None if given.files is None else Path(given.files))
+
+
+def _check_names(path: Path, field: str, names: list[str], form: re.Pattern[str], how: str) -> None:
+    """Refuse what could match no address: it would look as if it were allowed."""
+    wrong = [each for each in names if not form.match(each)]
+    if wrong:
+        raise UsageError(
+            f"{path} has {wrong[0]!r} in {field!r} of 'http', which no address can match",
+            hint=f"write {how}, in lower case",
+        )
 
 
 def _sqlite(file: str) -> Callable[[], Any]:

@@ -366,8 +366,8 @@ def _unsaid(runtime: Registered, copies: int, *, moves: bool) -> ConflictError:
     return ConflictError(
         f"runtime {runtime.name!r} has state, and it is not said what becomes of {what}{because}",
         hint='say "state": "keep" (it stays with its copy, to be used when there are as many '
-        'copies again) or "state": "drop" (the state of copies that go is deleted); on the command '
-        "line --state keep or --state drop",
+        'copies again) or "state": "drop" (the state of copies that go is deleted); atoll runtime '
+        "scale has an option for it",
         choices=["keep", "drop"],
         copies=runtime.copies,
         wanted=copies,
