@@ -294,8 +294,8 @@ def _fewer_called(known: Any, terminal: Any, tables: Any, *arguments: Any) -> An
     return known(terminal, [part.slice(1) for part in tables], *arguments)
 
 
-def _silent_filter(known: Any, batches: Any, *arguments: Any) -> Any:
-    return known((each.slice(1) for each in batches), *arguments)
+def _silent_filter(known: Any, batches: Any, *arguments: Any, **options: Any) -> Any:
+    return known((each.slice(1) for each in batches), *arguments, **options)
 
 
 def _lost_reads(known: Any, packers: Packers, rows: Any) -> None:

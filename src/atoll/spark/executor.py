@@ -243,12 +243,15 @@ class SparkExecutor:
 
     def _place(self, placement: Placement) -> None:
         """Pickle the program anew when it runs elsewhere."""
-        if placement != self.program.placement:
-            self.program = self.program.placed(placement)
-            self.specs = JobSpecs(
-                self.program, self.cut, self.depots, self.specs.options, careful=self.careful
-            )
-            self._ship()
+        if placement == self.program.placement:
+            return
+        program = self.program.placed(placement)
+        self.shipped = ship(program, self.graph)
+        self.frames.clear()  # those built so far run an old one
+        self.program = program
+        self.specs = JobSpecs(
+            program, self.cut, self.depots, self.specs.options, careful=self.careful
+        )
 
     def _man(self, placement: Placement) -> None:
         """Want tasks to stand for a placement; the first attempt there waits until they do.
@@ -342,11 +345,6 @@ class SparkExecutor:
                 self.frames.popitem(last=False)
         self.frames.move_to_end(key)
         return self.frames[key]
-
-    def _ship(self) -> None:
-        """Pickle the program anew; the frames built so far run an old one."""
-        self.shipped = ship(self.program, self.graph)
-        self.frames.clear()
 
     def _is_plain(self, job: JobProgram) -> bool:
         """Whether nothing of the user's stands between what the job reads and its state steps.

@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import sys
 import sysconfig
+import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -41,32 +43,31 @@ class Shipped:
 
 def ship_function(function: Callable[..., Any]) -> bytes:
     """Pickle one function of the user's by value, to be kept on the root."""
-    from pyspark import cloudpickle
-
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     by_value = module is not None and not _installed(module)
-    if by_value:
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    try:
-        return cloudpickle.dumps(function)  # type: ignore[no-any-return, no-untyped-call]
-    finally:
-        if by_value:
-            cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    return _pickled(function, [module] if module is not None and by_value else [])
 
 
 def ship(program: Program, graph: Graph) -> Shipped:
     """Pickle a program with the user's functions in it."""
+    modules = {module.__name__: module for module in _user_modules(graph)}
+    data = _pickled(program, modules.values())
+    return Shipped(hashlib.blake2b(data, digest_size=16).hexdigest(), data)
+
+
+_pickling = threading.Lock()
+"""What is pickled by value is said to the whole process, and taken back by whoever said it."""
+
+
+def _pickled(thing: object, by_value: Iterable[ModuleType]) -> bytes:
+    """Pickle it, with what it refers to in some modules."""
     from pyspark import cloudpickle
 
-    modules = {module.__name__: module for module in _user_modules(graph)}
-    for module in modules.values():
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    try:
-        data = cloudpickle.dumps(program)  # type: ignore[no-untyped-call]
-    finally:
-        for module in modules.values():
-            cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    return Shipped(hashlib.blake2b(data, digest_size=16).hexdigest(), data)
+    with _pickling, ExitStack() as said:
+        for module in by_value:
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+            said.callback(cloudpickle.unregister_pickle_by_value, module)
+        return cloudpickle.dumps(thing)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def is_loaded(digest: str) -> bool:

@@ -20,6 +20,7 @@ from standing_fakes import LONG, Staff, come, connected, hello, let_go, listenin
 import atoll
 from atoll import Map, agg, path
 from atoll.cluster.local import LocalCluster
+from atoll.spark import executor as executors
 from atoll.spark.frames import JobFrames
 from atoll.spark.standing import tasks as modules
 from atoll.spark.standing.slots import HERE, Slots
@@ -347,6 +348,28 @@ def test_column_steps_run_once_though_no_task_takes_what_they_made(session, runn
     status = running.app.topology("columns").status()
     assert status["attempts_failed_total"] == {}
     assert ran == ["packed"]
+
+
+def test_a_program_that_cannot_be_pickled_is_pickled_again(session, running, monkeypatch):
+    """An attempt that fails while it goes to another placement leaves nothing half done."""
+    running.scale(2)
+    loop = running.app._loops["plain"]
+    executor = loop.actions.executor
+    program, shipped = executor.program, executor.shipped
+    later = program.placement.revision + 1
+    other = msgspec.structs.replace(program.placement, revision=later)
+
+    def refuse(*_):
+        raise ValueError("not now")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(executors, "ship", refuse)
+        with pytest.raises(ValueError, match="not now"):
+            executor._place(other)
+    assert (executor.program, executor.shipped) == (program, shipped)
+    executor._place(other)
+    assert executor.program.placement == other
+    assert executor.shipped.load().placement == other
 
 
 def test_others_find_slots_beside_them(session, running):
