@@ -129,8 +129,12 @@ def test_rows_on_which_an_expression_fails_are_set_aside(cluster, columns):
 
 @pytest.mark.parametrize("columns", ["auto", "spark"])
 @pytest.mark.parametrize("name", ["with_columns", "later"])
-def test_the_first_row_is_named_with_what_spark_says(cluster, name, columns):
-    """Two attempts, and the error has step, line, record, row, value and Spark's own words."""
+def test_a_row_is_named_with_what_spark_says(cluster, name, columns):
+    """Two attempts, and the error has step, line, record, row, value and Spark's own words.
+
+    It is the first record where they are read; in a later job, whose rows come in another order,
+    it is one of them.
+    """
     app = cluster.deploy(_module([name], dead=False, columns=columns))
     app.topology(name).pause()
     app.depot("rows").append(_records(6))
@@ -141,8 +145,9 @@ def test_the_first_row_is_named_with_what_spark_says(cluster, name, columns):
     assert (status["version"], status["error"]["code"]) == (2, "E-DATA")
     bad = [place for place, row in sorted(_placed(app).items()) if row["s"] in BAD]
     context = caught.value.context
-    assert (int(context["depot_partition"]), int(context["record_offset"])) == bad[0]
-    row = _placed(app)[bad[0]]
+    place = int(context["depot_partition"]), int(context["record_offset"])
+    assert place in (bad if name == "later" else bad[:1])
+    row = _placed(app)[place]
     assert context["row"] == f"Row(k={row['k']!r}, v={row['v']}, s={row['s']!r})"
     assert context["declared"].startswith("test_bad_expressions.py:")
     message = caught.value.message

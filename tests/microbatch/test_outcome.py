@@ -9,7 +9,7 @@ import pytest
 
 from atoll.errors import StorageError
 from atoll.microbatch.backoff import delay_ms, is_environmental
-from atoll.microbatch.outcome import failure_of
+from atoll.microbatch.outcome import ActorFailure, failure_of, first_failure
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EMFILE])
@@ -33,3 +33,27 @@ def test_the_delay_doubles_up_to_its_cap():
     assert delays == [50, 100, 200, 10_000]
     assert delay_ms(10_000, 60_000, environmental=True) == 5_000
     assert delay_ms(99, 700, environmental=True) == 700
+
+
+def _of_record(partition, offset, code="E-DATA"):
+    context = {"depot": "d", "depot_partition": str(partition), "record_offset": offset}
+    return ActorFailure(code, f"{partition}:{offset}", context=context)
+
+
+def test_of_several_records_the_first_is_told():
+    """Whichever task met which; a failure of another kind that came first stays the one."""
+    late, early = _of_record(0, "17"), _of_record(0, "9 to 12")
+    elsewhere = _of_record(1, "2")
+    assert first_failure([late, None, elsewhere, early]) is early
+    other = ActorFailure("E-STORAGE", "no room")
+    assert first_failure([other, early]) is other
+    assert first_failure([late, other]) is late
+    assert first_failure([late, _of_record(0, "1", "E-STATE")]) is late
+    assert first_failure([None]) is None
+
+
+def test_rows_that_are_missing_are_told_last():
+    """Why they are missing, another task says."""
+    missing = ActorFailure("E-ACCOUNTS", "nothing came")
+    assert first_failure([missing, _of_record(3, "1")]).code == "E-DATA"
+    assert first_failure([missing]) is missing

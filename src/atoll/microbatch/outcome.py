@@ -7,7 +7,7 @@ tokens; the manifest that Spark returned says which of them are part of the atte
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 import msgspec
@@ -26,6 +26,7 @@ __all__ = [
     "StagedFile",
     "Way",
     "failure_of",
+    "first_failure",
     "too_large",
 ]
 
@@ -126,12 +127,8 @@ class JobOutcome(msgspec.Struct, frozen=True):
 
     @property
     def failure(self) -> ActorFailure | None:
-        """The first failure among the actors, or None.
-
-        An actor for which nothing was packed says that rows are missing; why, another one says.
-        """
-        found = [m.failure for m in self.manifests if m.failure is not None]
-        return min(found, key=lambda each: each.code == AccountsError.code, default=None)
+        """The failure among the actors that is told, or None."""
+        return first_failure(m.failure for m in self.manifests)
 
     @property
     def tokens(self) -> list[str]:
@@ -224,6 +221,32 @@ class Outcome(msgspec.Struct, frozen=True):
                 slowest = max(m.timings_ms.get(name, 0.0) for m in job.manifests)
                 total[name] = total.get(name, 0.0) + slowest
         return total
+
+
+def first_failure(told: Iterable[ActorFailure | None]) -> ActorFailure | None:
+    """Of what several tasks of a job say the failure to be told; None when all went well.
+
+    An actor for which nothing was packed says that rows are missing; why, another one says. Of
+    several records on which the same fails it is the first one, whoever met which of them first.
+    """
+    found = [each for each in told if each is not None]
+    first = min(found, key=lambda each: each.code == AccountsError.code, default=None)
+    if first is None or _place_of(first) is None:
+        return first
+    alike = [
+        (place, each) for each in found if (place := _place_of(each)) and each.code == first.code
+    ]
+    return min(alike, key=lambda pair: pair[0])[1]
+
+
+def _place_of(failure: ActorFailure) -> tuple[str, int, int] | None:
+    """Depot, partition and offset of the record, or of the first of some; None when unknown."""
+    context = failure.context
+    offset, _, _ = context.get("record_offset", "").partition(" ")
+    partition = context.get("depot_partition", "")
+    if not (offset.isdecimal() and partition.isdecimal()):
+        return None
+    return context.get("depot", ""), int(partition), int(offset)
 
 
 def failure_of(error: BaseException) -> ActorFailure:

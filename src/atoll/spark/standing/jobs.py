@@ -23,7 +23,7 @@ import msgspec
 
 from atoll.errors import AccountsError
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.outcome import ActorFailure, Manifest
+from atoll.microbatch.outcome import ActorFailure, Manifest, first_failure
 from atoll.spark.standing.messages import Part, Reply, Request, Result, Warming, Work
 from atoll.tasks.handing_over import attempt_of
 
@@ -122,11 +122,12 @@ class StandingJob:
                 for index in range(len(self.spec.splits))
             }
             blobs: dict[int, list[bytes]] = {}
-            for result in self._results(round_, Work.PACK, shares, {}):
-                if result.failure is not None:
-                    raise AttemptError(result.failure)
-                for unit, blob in result.blobs:
-                    blobs.setdefault(unit, []).append(blob)
+            results = self._results(round_, Work.PACK, shares, {})
+            failure = first_failure(result.failure for result in results)
+            if failure is not None:
+                raise AttemptError(failure)
+            for unit, blob in (each for result in results for each in result.blobs):
+                blobs.setdefault(unit, []).append(blob)
             return self._manifests(round_, blobs, Work.ACT)
 
     def handed(self, blobs: Mapping[int, list[bytes]]) -> list[Manifest]:
