@@ -1,8 +1,6 @@
 """Fixtures of the command line's tests: a running service, and a way to call ``atoll``."""
 
-import logging
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,26 +10,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "server"))
 
 from fakes import FakeApp
 
-from atoll.cli import main
 from atoll.server import create_app, serve
 from atoll.server.serve import bind
 
 
-@dataclass
-class Done:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture(autouse=True)
-def _silent_logs():
-    """The service logs in threads of its own, also into the output of the next test."""
-    logger = logging.getLogger("atoll")
-    logger.handlers = [logging.NullHandler()]
-    logger.propagate = False
+def _silent(silent_logs):
+    """What threads log is in nobody's way."""
 
 
 @pytest.fixture
@@ -62,18 +47,6 @@ def url(app, _service, monkeypatch):
 
 
 @pytest.fixture
-def atoll(capsys, monkeypatch):
-    """Call ``atoll`` with arguments; never a traceback, whatever happens."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["atoll", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as leaving:
-            code = leaving.code or 0
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return Done(int(code), captured.out, captured.err)
-
-    return call
+def atoll(run_atoll):
+    """Call ``atoll`` with arguments."""
+    return run_atoll

@@ -1,6 +1,5 @@
 """Fixtures of the service's tests."""
 
-import logging
 import sys
 from pathlib import Path
 
@@ -15,11 +14,8 @@ from atoll.server import ServerSettings, create_app
 
 
 @pytest.fixture(autouse=True)
-def _silent_logs():
-    """The service logs in threads of its own, also into the output of the next test."""
-    logger = logging.getLogger("atoll")
-    logger.handlers = [logging.NullHandler()]
-    logger.propagate = False
+def _silent(silent_logs):
+    """What threads log is in nobody's way."""
 
 
 @pytest.fixture

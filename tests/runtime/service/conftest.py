@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 from starlette.testclient import TestClient
 
@@ -13,11 +11,8 @@ from atoll.server import create_app
 
 
 @pytest.fixture(autouse=True)
-def _silent_logs():
-    """The service logs in threads of its own, also into the output of the next test."""
-    logger = logging.getLogger("atoll")
-    logger.handlers = [logging.NullHandler()]
-    logger.propagate = False
+def _silent(silent_logs):
+    """What threads log is in nobody's way."""
 
 
 @pytest.fixture

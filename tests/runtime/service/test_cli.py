@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
-from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
-from atoll.cli import main
 from atoll.server import create_app, serve
 from atoll.server.serve import bind
 
 
-@dataclass
-class Done:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def atoll(runtimes, capsys, monkeypatch):
+def atoll(runtimes, run_atoll, monkeypatch):
     """Call ``atoll runtime`` with arguments, against a service over the runtimes."""
     with serve(create_app(runtimes=runtimes), bind("127.0.0.1", 0)) as address:
         monkeypatch.setenv("ATOLL_URL", address.url)
-
-        def call(*arguments):
-            monkeypatch.setattr(sys, "argv", ["atoll", "runtime", *map(str, arguments)])
-            code = 0
-            try:
-                main()
-            except SystemExit as leaving:
-                code = leaving.code or 0
-            captured = capsys.readouterr()
-            assert "Traceback" not in captured.err
-            return Done(int(code), captured.out, captured.err)
-
-        yield call
+        yield partial(run_atoll, "runtime")
 
 
 def test_a_runtime_from_the_command_line(atoll, runtimes, tmp_path, definition):

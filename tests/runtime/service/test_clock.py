@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import time
+from waiting import until
 
 from atoll.cluster.local import LocalCluster
 from atoll.runtime.service.runtimes import Runtimes
 from atoll.runtime.service.showing import actor_stats
-
-
-def until(holds, seconds=20.0):
-    """Look until something holds."""
-    end = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < end, "it did not come to be in time"
-        time.sleep(0.01)
-    return found
 
 
 def generator(rate, **timer):

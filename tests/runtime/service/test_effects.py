@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 
 import pytest
+from waiting import until
 
 from atoll.cluster.local import LocalCluster
 from atoll.runtime.service.outside import read_outside
@@ -18,15 +18,6 @@ from atoll.runtime.service.runtimes import Runtimes
 from atoll.runtime.service.showing import actor_stats
 
 ENTRY = {"name": "in", "type": "httpbroadcast"}
-
-
-def until(holds, seconds=20.0):
-    """Look until something holds."""
-    end = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < end, "it did not come to be in time"
-        time.sleep(0.01)
-    return found
 
 
 def pipeline(*actors, links=None):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 from metered import Watched
 
@@ -12,11 +10,8 @@ from atoll.runtime.service.runtimes import Runtimes
 
 
 @pytest.fixture(autouse=True)
-def _silent_logs():
-    """Workers log in threads of their own, also into the output of the next test."""
-    logger = logging.getLogger("atoll")
-    logger.handlers = [logging.NullHandler()]
-    logger.propagate = False
+def _silent(silent_logs):
+    """What threads log is in nobody's way."""
 
 
 @pytest.fixture

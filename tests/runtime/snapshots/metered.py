@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from waiting import until
 
 
 def meter(state, copies=1, **more):
@@ -31,15 +31,6 @@ def definition(state, copies=1, instances=1, **more):
         "links": [{"from": "in", "to": "meter"}],
         "distribution": {"copies": copies},
     }
-
-
-def until(holds, seconds=20.0):
-    """Look until something holds."""
-    end = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < end, "it did not come to be in time"
-        time.sleep(0.01)
-    return found
 
 
 class Watched:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from kill_child import numbers
-from metered import Watched, by_count, definition, until
+from metered import Watched, by_count, definition
+from waiting import until
 
 from atoll.cluster.local import LocalCluster
 from atoll.runtime.engine.compile import TOPOLOGY

@@ -6,7 +6,8 @@ import threading
 from functools import partial
 
 import pytest
-from metered import by_count, definition, until
+from metered import by_count, definition
+from waiting import until
 
 from atoll.runtime.snapshots.counting import STEPS
 from atoll.runtime.snapshots.worker import SnapshotWorker, calculated
