@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from atoll.cluster.catalog import BoundTopology
 from atoll.cluster.commit_watch import LoopWatch
-from atoll.cluster.delivery import Delivery
+from atoll.cluster.delivery import Delivery, delivered_before
 from atoll.cluster.drive import Drive
 from atoll.cluster.load_watch import LoadWatch
 from atoll.cluster.options import ModuleOptions
@@ -23,7 +23,8 @@ from atoll.cluster.scaling import Scaling
 from atoll.cluster.sizes import vnode_bytes
 from atoll.cluster.topologies import RunningTopology, status_table
 from atoll.cluster.trimming import DepotTrimmer
-from atoll.cluster.waiting import wait_committed, wait_fresh
+from atoll.cluster.waiting import Waiting
+from atoll.cluster.waits import ModuleWaits
 from atoll.cluster.warnings import ModuleWarnings
 from atoll.depot.depot import Depot
 from atoll.errors import AtollError, FencedError
@@ -71,7 +72,7 @@ __all__ = ["App"]
 _T = TypeVar("_T")
 
 
-class App:
+class App(ModuleWaits):
     """Everything of one module in this process. Made by ``LocalCluster.deploy``."""
 
     def __init__(  # noqa: PLR0913  # the parts are injected once, by the cluster
@@ -119,6 +120,7 @@ class App:
         """The options that can be changed while it runs."""
         self.queries = Queries(name, bound_queries, self._pstates, mirrored)
         """The queries, to list and to ask by name."""
+        self._waiting = Waiting(name, self._loops, self._depots, mirrors)
         self._trim = DepotTrimmer(store, name, self._depots, self._loops, drive.now_ms)
         self._histories: dict[str, CommitHistory] = {}
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
@@ -192,52 +194,6 @@ class App:
         """
         return self.queries.ask(name, arguments, timeout_seconds)
 
-    def wait_committed(
-        self,
-        depot: str,
-        ends: Mapping[int, int] | None = None,
-        *,
-        timeout_seconds: float = 60.0,
-    ) -> dict[str, int]:
-        """Wait until every topology of the module that reads a depot has committed its records.
-
-        Args:
-            depot: The depot.
-            ends: By depot partition the offset after the last record to wait for, as an append
-                tells it; all that is in the depot now when None.
-            timeout_seconds: How long to wait for all of them.
-
-        Returns:
-            For each topology the microbatch that readers see.
-
-        Raises:
-            NotFoundError: When there is no such depot.
-            UsageError: When it has no such depot partition.
-            TopologyFailedError: When one of them stopped as failed.
-            WaitTimeoutError: When it takes longer.
-            FencedError: When another process took the module over.
-        """
-        now = self.depot(depot).end_offsets()
-        return wait_committed(self._loops, depot, now, ends, timeout_seconds)
-
-    def wait_fresh(self, pstate: str, *, timeout_seconds: float = 60.0) -> int:
-        """Wait until a PState shows all that the depots of its topology hold now.
-
-        Args:
-            pstate: The PState.
-            timeout_seconds: How long to wait.
-
-        Returns:
-            The microbatch that readers see.
-
-        Raises:
-            NotFoundError: When there is no PState of that name, or it is private.
-            TopologyFailedError: When its topology stopped as failed.
-            WaitTimeoutError: When it takes longer.
-            FencedError: When another process took the module over.
-        """
-        return wait_fresh(self._loops[self.pstate(pstate).spec.topology], timeout_seconds)
-
     def dataframe(self, name: str, *, field: str | None = None) -> DataFrame:
         """A whole PState as a Spark DataFrame: columns ``key``, ``key_2``, ... and ``value``.
 
@@ -262,7 +218,7 @@ class App:
     def topology(self, name: str) -> RunningTopology:
         """A topology, to wait for, pause and look at."""
         loop = _found(self._loops, name, "topology", self.name)
-        return RunningTopology(loop, self._warnings)
+        return RunningTopology(loop, self._warnings, self._waiting)
 
     def depots(self) -> list[str]:
         """The names of the depots."""
@@ -358,6 +314,7 @@ class App:
         graph = bound.declared.graph
         self._declared[graph.topology] = dict(bound.declared.options)
         bound = replace(bound, options=self.options.effective(graph.topology))
+        self._waiting.chains.appends_to[graph.topology] = targets = tuple(graph.appends_to())
         own = {n: self._depots[n] for n, each in graph.depots().items() if not each.mirrored}
         mirrors = {n: self._mirrors[n] for n, each in graph.depots().items() if each.mirrored}
         depots: dict[str, Depot | MirrorDepot] = {**own, **mirrors}
@@ -387,6 +344,7 @@ class App:
                 if spec.migrations
             },
             placement=placement,
+            delivered=delivered_before(last, {name: self._depots[name] for name in targets}),
             clocks=bound.program.clocks(),
             ticks=ticks,
         )

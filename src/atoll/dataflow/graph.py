@@ -265,6 +265,11 @@ class Graph:
             if isinstance(step, op.AppendTo)
         }
 
+    def appends_to(self) -> list[str]:
+        """The names of the depots that it may append to, that of rejected rows among them."""
+        rejected = [] if self.dead_letter is None else [self.dead_letter.name]
+        return sorted({*self.targets(), *rejected})
+
     def writers(self, pstate: PStateDeclaration) -> list[op.StateOperator]:
         """The operators that write a PState."""
         return [each for each in self.state_operators if pstate in each.writes]

@@ -22,7 +22,7 @@ from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.executor import AttemptError, Executor
 from atoll.microbatch.history import commit_objects, plan_objects
 from atoll.microbatch.mirrored import MirroredTopologies, lowest_pin, readers_above
-from atoll.microbatch.objects import Commit, Ranges, decode_commit, decode_plan, encode
+from atoll.microbatch.objects import Commit, Ranges, Reach, decode_commit, decode_plan, encode
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, failure_of
 from atoll.microbatch.revisions import create_revision, newest_revision
@@ -80,7 +80,7 @@ class Actions:
         steady_ms: A clock that only goes forward, in milliseconds. How long commits stay readable
             is decided by it.
         deliver: Appends a commit's rows to the depots that they are for, each row once however
-            often it is called.
+            often it is called; says up to which offsets they lie there.
         publish: Moves this process's view to a commit.
         housekeeping: Called as part of step 5.
         starts: For each depot the offsets from which the topology began to read it.
@@ -100,7 +100,7 @@ class Actions:
     now_ms: Callable[[], int]
     steady_ms: Callable[[], int]
     floor: int = 1
-    deliver: Callable[[Commit], None] | None = None
+    deliver: Callable[[Commit], Reach] | None = None
     publish: Callable[[Commit], None] | None = None
     housekeeping: Callable[[], None] | None = None
     starts: Mapping[str, list[int]] = field(default_factory=dict)
@@ -163,9 +163,7 @@ class Actions:
             case ev.CreateCommit():
                 return self._create_commit(command)
             case ev.Deliver(commit):
-                if self.deliver is not None:
-                    self.deliver(commit)
-                return ev.Delivered()
+                return ev.Delivered({} if self.deliver is None else self.deliver(commit))
             case ev.Publish(commit):
                 if self.publish is not None:
                     self.publish(commit)

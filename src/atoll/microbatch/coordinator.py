@@ -82,7 +82,7 @@ from atoll.microbatch.events import (
     Weighed,
 )
 from atoll.microbatch.fitting import Sizes, fit
-from atoll.microbatch.objects import Commit, Plan
+from atoll.microbatch.objects import Commit, Plan, further
 from atoll.microbatch.outcome import ActorFailure, failure_of
 from atoll.microbatch.rollback import refusal, rolled_back
 from atoll.microbatch.timekeeping import tick_ranges, timed
@@ -154,8 +154,8 @@ def _advance(state: State, event: Event) -> tuple[State, Command]:
             return replace(state, step=Step.COMMIT, commit=commit), CreateCommit(commit)
         case CommitCreated(commit):
             return _committed(state, commit)
-        case Delivered():
-            return _delivered(state)
+        case Delivered(reach):
+            return _delivered(replace(state, delivered=further(state.delivered, reach)))
         case DeliveryFailed(failure):
             assert state.step == Step.PUBLISH
             state = replace(state, failures=state.failures + 1, failure=failure)

@@ -12,7 +12,7 @@ from atoll.microbatch.cutting import WEIGHED, Cutting
 from atoll.microbatch.fitting import Sizes
 from atoll.microbatch.horizon import NO_HEADS, Heads
 from atoll.microbatch.migrating import Migrating
-from atoll.microbatch.objects import Commit, Plan
+from atoll.microbatch.objects import Commit, Plan, Reach
 from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, Outcome
 from atoll.microbatch.pausing import Paused
@@ -179,6 +179,8 @@ class State:
     paused: Paused | None = None
     """Why it rests, when somebody said so."""
     said: Said = Said()
+    delivered: Reach = field(default_factory=dict)
+    """How far the topology has appended to depots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +267,9 @@ class CommitRefused:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The rows of the commit are in the depots that they are for."""
+    """The rows of the commit are in the depots that they are for, and no further than this."""
+
+    reach: Reach = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

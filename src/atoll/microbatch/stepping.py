@@ -90,6 +90,7 @@ class Stepper(Requests):
         self.actions.options = state.options
         with self._changed:
             self.status.state = state
+            self._begun = True
             self._changed.notify_all()
         return command
 
