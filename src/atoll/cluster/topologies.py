@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from atoll.cluster.upkeep.warnings import ModuleWarnings
 from atoll.cluster.waiting import Waiting
-from atoll.cluster.warnings import ModuleWarnings
 from atoll.markup import Rows, table
-from atoll.microbatch.objects import Commit
+from atoll.microbatch.commits.objects import Commit
 from atoll.microbatch.stepping import Stepper
 
 if TYPE_CHECKING:

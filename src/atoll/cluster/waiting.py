@@ -14,7 +14,7 @@ from atoll.views.passing import Chains, wait_passed
 if TYPE_CHECKING:
     from atoll.depot.depot import Depot
     from atoll.depot.mirror import MirrorDepot
-    from atoll.microbatch.objects import Reach
+    from atoll.microbatch.commits.objects import Reach
     from atoll.microbatch.stepping import Stepper
 
 __all__ = ["Waiting", "wait_committed", "wait_fresh"]

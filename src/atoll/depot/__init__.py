@@ -10,13 +10,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from atoll.depot.blocks import BlockRef, read_block, read_blocks
     from atoll.depot.depot import Depot
     from atoll.depot.files import FileSource, file_format
     from atoll.depot.partitioner import Custom, HashBy, Partitioner, Random
-    from atoll.depot.producers import Producer
+    from atoll.depot.producers.table import Producer
     from atoll.depot.reader import DepotReader
     from atoll.depot.receipt import Receipt
+    from atoll.depot.segments.blocks import BlockRef, read_block, read_blocks
     from atoll.depot.spec import DepotSpec, Retention
     from atoll.depot.start import StartFrom
 
@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "blocks": ("BlockRef", "read_block", "read_blocks"),
+    "segments.blocks": ("BlockRef", "read_block", "read_blocks"),
     "depot": ("Depot",),
     "files": ("FileSource", "file_format"),
     "partitioner": ("Custom", "HashBy", "Partitioner", "Random"),
-    "producers": ("Producer",),
+    "producers.table": ("Producer",),
     "reader": ("DepotReader",),
     "receipt": ("Receipt",),
     "spec": ("DepotSpec", "Retention"),

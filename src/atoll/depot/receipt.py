@@ -13,7 +13,7 @@ from typing import Annotated
 
 import msgspec
 
-from atoll.codec.refusals import Refusal
+from atoll.codec.records.refusals import Refusal
 from atoll.errors import ReceiptError
 
 __all__ = ["TOKEN_CHARACTERS_MAX", "Awaited", "Receipt", "awaited", "is_token"]

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from atoll.microbatch.objects import Reach, further
+from atoll.microbatch.commits.objects import Reach, further
 
 __all__ = ["Chains", "Passing", "wait_passed"]
 
