@@ -27,7 +27,7 @@ from atoll.microbatch.commits.progress import latest_commit
 from atoll.microbatch.commits.tidy import files_of
 from atoll.microbatch.commits.timelines import read_timelines
 from atoll.storage.local import LocalStore
-from atoll.tasks.reading import depot_folder
+from atoll.storage.places import depot_folder
 
 __all__ = ["check", "count_calls", "die_at", "finish"]
 

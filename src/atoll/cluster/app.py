@@ -54,7 +54,7 @@ from atoll.tasks.charts import job_charts
 from atoll.tasks.sessions import state_folder
 from atoll.views.names import is_hidden, not_found
 from atoll.views.readable import ReadablePState, check_public
-from atoll.views.subscription import PAGE_ENTRIES, Subscription
+from atoll.views.subscription import PAGE_ENTRIES, After, Subscription, position_after
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,16 +154,19 @@ class App(ModuleWaits):
         pstate: str,
         path: StatePath | None = None,
         *,
-        after: str | int | None = None,
+        after: After | None = None,
         page_entries: int = PAGE_ENTRIES,
+        timeout_seconds: float = 60.0,
     ) -> Subscription:
         """The changes of one value of a PState, commit by commit; the value itself comes first.
 
         Args:
             pstate: The PState.
             path: Leads to the value; the whole PState when None.
-            after: The position of the last change received, to go on after it.
+            after: The position of the last change received, to go on after it; or a receipt, or
+                its token, to begin as soon as the value shows what came of that.
             page_entries: How many entries of a collection the pages of its first value hold.
+            timeout_seconds: How long to wait for what a receipt tells of.
 
         Raises:
             NotFoundError: When there is no PState of that name, or it is private.
@@ -171,9 +174,10 @@ class App(ModuleWaits):
             UsageError: When ``after`` is no position.
         """
         readable = self.pstate(pstate)
+        position = position_after(readable, after, timeout_seconds)
         loop = self._loops[readable.spec.topology]
         watch = LoopWatch(loop, partial(self._history, loop))
-        made = Subscription(readable, path, watch, after=after, page_entries=page_entries)
+        made = Subscription(readable, path, watch, after=position, page_entries=page_entries)
         self._subscriptions.add(made)
         return made
 
@@ -376,7 +380,11 @@ class App(ModuleWaits):
         self._loops[graph.topology] = loop
         for name, spec in bound.program.pstates.items():
             self._pstates[name] = ReadablePState(
-                spec, self.store, self.local, partial(self._history, loop)
+                spec,
+                self.store,
+                self.local,
+                partial(self._history, loop),
+                wait=partial(self._waiting.wait, topology=graph.topology),
             )
         for depot in own.values():
             depot.on_append(loop.notify_append)

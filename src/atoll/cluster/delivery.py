@@ -16,7 +16,7 @@ import pyarrow as pa
 from atoll.codec.records.refusals import Checked
 from atoll.ddl import to_ddl
 from atoll.depot.migration import NotMigratedError, blamed, generation_of_rows, migrate
-from atoll.depot.producers.table import Producer
+from atoll.depot.producers.table import Producer, topology_producer
 from atoll.errors import DamageError, ProducerError
 from atoll.storage.local import storage_errors
 
@@ -47,7 +47,7 @@ class Delivery:
         """Nothing is read yet."""
         self.store = store
         self.depots = depots
-        self.producer_id = f"topology/{module}/{topology}"
+        self.producer_id = topology_producer(module, topology)
 
     def __call__(self, commit: Commit) -> Reach:
         """Append the commit's rows where they are not yet; when this returns they are durable.

@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from atoll.depot.receipt import Awaited, Receipt, awaited
+from atoll.depot.receipt import Awaited, Receipt
 from atoll.errors import ReceiptError, UsageError, WaitTimeoutError
+from atoll.views.awaiting import wanted_of
 from atoll.views.names import not_found
 from atoll.views.passing import Chains, wait_passed
 
@@ -61,17 +62,7 @@ class Waiting:
             ReceiptError: When there is no receipt, one is of something else, or the topology never
                 sees its records.
         """
-        if not receipts:
-            raise ReceiptError(
-                "there is no receipt to wait for",
-                hint="give what append returned; wait_idle() waits for all there is",
-            )
-        wanted: Reach = {}
-        for given in receipts:
-            each = self._checked(awaited(given))
-            known = wanted.setdefault(each.depot, {})
-            for part, end in each.ends.items():
-                known[part] = max(end, known.get(part, 0))
+        wanted = wanted_of(receipts, self._checked)
         among = None if topology is None else self._on_the_way(wanted, topology)
         passing = {name: _Running(loop) for name, loop in self._loops.items()}
         return wait_passed(passing, wanted, timeout_seconds, among)
@@ -97,8 +88,8 @@ class Waiting:
                     "a receipt instead",
                 )
 
-    def _checked(self, each: Awaited) -> Awaited:
-        """It, by the name under which the module knows the depot.
+    def _checked(self, each: Awaited) -> str:
+        """The name under which the module knows the depot.
 
         Raises:
             ReceiptError: When the depot does not hold such records.
@@ -123,7 +114,7 @@ class Waiting:
                     depot_partition=part,
                     record_offset=end,
                 )
-        return Awaited(each.module, name, each.ends)
+        return name
 
     def _on_the_way(self, wanted: Reach, topology: str) -> frozenset[str]:
         readers = {name: tuple(loop.depots) for name, loop in self._loops.items()}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from atoll.codec.records.codec import Checked, RecordCodec, Refusal
-from atoll.depot import Producer
+from atoll.codec.records.codec import Checked, RecordCodec
+from atoll.depot import Producer, Receipt
 from atoll.errors import AtollError
 from atoll.path import Path
 from atoll.placement.info import ClusterInfo
@@ -21,7 +21,6 @@ from atoll.server.reading_ports import QueriesPort, SubscriptionPort
 
 __all__ = [
     "AppPort",
-    "AppendedPort",
     "ClusterPort",
     "Deployer",
     "DepotPort",
@@ -36,35 +35,6 @@ __all__ = [
 
 OnInvalid = Literal["none", "keep"]
 """What is kept of a call in which a record is refused: nothing, or the good ones."""
-
-
-class AppendedPort(Protocol):
-    """What one append did."""
-
-    @property
-    def count(self) -> int:
-        """The records kept."""
-        ...
-
-    @property
-    def offsets(self) -> Mapping[int, tuple[int, int]]:
-        """Per depot partition the first offset given and the one after the last."""
-        ...
-
-    @property
-    def refusals(self) -> Sequence[Refusal]:
-        """The first refused records."""
-        ...
-
-    @property
-    def refused_count(self) -> int:
-        """All refused records."""
-        ...
-
-    @property
-    def duplicate(self) -> bool:
-        """Whether the producer's append was stored before."""
-        ...
 
 
 class DepotSpecPort(Protocol):
@@ -104,7 +74,7 @@ class DepotPort(Protocol):
         on_invalid: OnInvalid = "none",
         *,
         producer: Producer | None = None,
-    ) -> AppendedPort:
+    ) -> Receipt:
         """Append all batches as one call, in bounded memory.
 
         Raises:
@@ -155,6 +125,15 @@ class PStatePort(Protocol):
 
         Raises:
             UsageError: When that cannot be read (any more, or yet).
+        """
+        ...
+
+    def after(self, *receipts: str, timeout_seconds: float = ...) -> PStatePort:
+        """The PState, once it shows what came of the records that tokens of receipts tell of.
+
+        Raises:
+            ReceiptError: When one is no token, or it never shows them.
+            WaitTimeoutError: When it takes longer.
         """
         ...
 
@@ -367,12 +346,22 @@ class AppPort(Protocol):
         *,
         after: str | int | None = None,
         page_entries: int = ...,
+        timeout_seconds: float = ...,
     ) -> SubscriptionPort:
         """The changes of one value of a PState, commit by commit.
 
         Raises:
             PathError: When the path does not fit the schema.
             UsageError: When ``after`` is no position.
+        """
+        ...
+
+    def wait(self, *receipts: Receipt | str, timeout_seconds: float = ...) -> Mapping[str, int]:
+        """Wait until readers see all that comes of what was appended.
+
+        Raises:
+            ReceiptError: When one is no receipt or token, or of something else.
+            WaitTimeoutError: When it takes longer.
         """
         ...
 

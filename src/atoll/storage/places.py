@@ -23,7 +23,7 @@ from atoll.errors import DamageError, NotFoundError
 from atoll.storage.local import LocalStore
 from atoll.storage.objects import ObjectExistsError
 
-__all__ = ["LOCAL_VARIABLE", "Places", "check_identity", "share"]
+__all__ = ["LOCAL_VARIABLE", "Places", "check_identity", "depot_folder", "share"]
 
 LOCAL_VARIABLE = "ATOLL_LOCAL"
 """The environment variable for the folder below which a host keeps its caches of shared roots."""
@@ -66,6 +66,12 @@ class Places:
     def worker(self) -> str:
         """Names this host's cache: who opens it again finds the same stores."""
         return f"{socket.gethostname()}:{self.local}"
+
+
+def depot_folder(root: Path, module: str, depot: str) -> Path:
+    """Where an embedded depot keeps its segments; a mirror is known as ``module.depot``."""
+    owner, dot, name = depot.partition(".")
+    return root / owner / "depots" / name if dot else root / module / "depots" / depot
 
 
 def check_identity(store: LocalStore) -> None:

@@ -12,23 +12,18 @@ import pyarrow as pa
 from atoll.dataflow.rows import with_origins
 from atoll.depot.segments.blocks import BlockRef, read_block
 from atoll.microbatch.accounts.entries import RowsRead
+from atoll.storage.places import depot_folder
 from atoll.tasks.staging import read_staged
 
 if TYPE_CHECKING:
     from atoll.depot.migration import DepotMigration
     from atoll.tasks.program import Program, Split
 
-__all__ = ["depot_folder", "read_split"]
+__all__ = ["read_split"]
 
 _ROWS_PER_BATCH_LEAST = 4_096
 _BYTES_PER_BATCH_MAX = 8 * 1024 * 1024
 """Long rows are worth their overhead by themselves; only a single block may be larger."""
-
-
-def depot_folder(root: Path, module: str, depot: str) -> Path:
-    """Where an embedded depot keeps its segments; a mirror is known as ``module.depot``."""
-    owner, dot, name = depot.partition(".")
-    return root / owner / "depots" / name if dot else root / module / "depots" / depot
 
 
 def read_split(

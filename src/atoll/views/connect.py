@@ -11,8 +11,10 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from atoll.depot.receipt import Awaited, Receipt
 from atoll.errors import NotFoundError
 from atoll.microbatch.commits.history import CommitHistory, commit_objects
 from atoll.microbatch.commits.objects import Commit
@@ -21,9 +23,10 @@ from atoll.microbatch.commits.timelines import timeline_objects
 from atoll.path import Path as StatePath
 from atoll.storage.local import LocalStore
 from atoll.storage.places import Places
+from atoll.views.awaiting import ConnectedWaiting
 from atoll.views.deployment import Deployment, latest_deployment
 from atoll.views.readable import ReadablePState, check_public
-from atoll.views.subscription import PAGE_ENTRIES, Subscription
+from atoll.views.subscription import PAGE_ENTRIES, After, Subscription, position_after
 
 __all__ = ["Connected", "connect"]
 
@@ -58,6 +61,9 @@ class Connected:
         self.deployment = deployment
         self.name = deployment.module
         self._followers: dict[str, _Follower] = {}
+        self._waiting = ConnectedWaiting(
+            store, deployment, lambda topology: self._follower(topology).history().commit
+        )
 
     def pstates(self) -> list[str]:
         """The names of the PStates, but for private ones."""
@@ -76,19 +82,30 @@ class Connected:
             NotFoundError: When the module has none of that name, or it is private.
         """
         topology, spec = self.deployment.topology_of(name)
-        follower = self._followers.get(topology)
-        if follower is None:
-            follower = self._followers[topology] = _Follower(self.store, self.name, topology)
+        history = self._follower(topology).history
         local = Places.of(self.store).local
-        return check_public(ReadablePState(spec, self.store, local, follower.history))
+        wait = partial(self._waiting.wait, topology=topology)
+        return check_public(ReadablePState(spec, self.store, local, history, wait=wait))
+
+    def wait(
+        self, *receipts: Receipt | Awaited | str, timeout_seconds: float = 60.0
+    ) -> dict[str, int]:
+        """Wait until readers here see all that comes of what was appended, as ``app.wait`` does.
+
+        Raises:
+            ReceiptError: When one is no receipt or token, or of a depot that is not read here.
+            WaitTimeoutError: When it takes longer: why can be seen where the module runs only.
+        """
+        return self._waiting.wait(receipts, timeout_seconds)
 
     def subscribe(
         self,
         pstate: str,
         path: StatePath | None = None,
         *,
-        after: str | int | None = None,
+        after: After | None = None,
         page_entries: int = PAGE_ENTRIES,
+        timeout_seconds: float = 60.0,
     ) -> Subscription:
         """The changes of one value of a PState, commit by commit, as ``app.subscribe`` gives them.
 
@@ -98,8 +115,14 @@ class Connected:
             UsageError: When ``after`` is no position.
         """
         readable = self.pstate(pstate)
-        watch = _Watch(self._followers[readable.spec.topology])
-        return Subscription(readable, path, watch, after=after, page_entries=page_entries)
+        position = position_after(readable, after, timeout_seconds)
+        watch = _Watch(self._follower(readable.spec.topology))
+        return Subscription(readable, path, watch, after=position, page_entries=page_entries)
+
+    def _follower(self, topology: str) -> _Follower:
+        if topology not in self._followers:
+            self._followers[topology] = _Follower(self.store, self.name, topology)
+        return self._followers[topology]
 
 
 class _Follower:

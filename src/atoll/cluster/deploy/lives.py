@@ -31,7 +31,7 @@ from atoll.microbatch.epochs import Epoch, claim_epoch, refuse_other_processes
 from atoll.microbatch.plans.mirrored import drop_stale_pins
 from atoll.placement.info import ClusterInfo
 from atoll.storage.local import LocalStore
-from atoll.tasks.reading import depot_folder
+from atoll.storage.places import depot_folder
 from atoll.views.deployment import (
     Deployment,
     DepotDeployment,
@@ -260,6 +260,7 @@ def _deployment(
             starts,
             tuple(deployed_hidden(match.hidden) for match in each.hidden if match.hidden),
             meanings_of(graph.written),
+            tuple(graph.appends_to()),
         )
     deployed = {} if before is None else before.depots
     return Deployment(

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from atoll.names import RESERVED
-from atoll.storage.places import Places
-from atoll.tasks.reading import depot_folder
+from atoll.storage.places import Places, depot_folder
 from atoll.tasks.sessions import state_folder
 
 __all__ = ["delete_module", "delete_removed"]

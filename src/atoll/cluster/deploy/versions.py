@@ -33,8 +33,8 @@ from atoll.errors import AtollError
 from atoll.microbatch.control.tuning import SettingsLog
 from atoll.placement.deploying import WorkerReport, deployed
 from atoll.storage.local import LocalStore
+from atoll.storage.places import depot_folder
 from atoll.tasks.queries.bind import bind_queries
-from atoll.tasks.reading import depot_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -17,7 +17,7 @@ from atoll.microbatch.commits.history import CommitHistory
 from atoll.microbatch.commits.progress import latest_commit, with_starts
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import from_json, to_json
-from atoll.tasks.reading import depot_folder
+from atoll.storage.places import depot_folder
 from atoll.views.deployment import Deployment, MirrorDeployment, latest_deployment
 
 if TYPE_CHECKING:
