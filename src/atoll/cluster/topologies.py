@@ -173,8 +173,14 @@ class RunningTopology:
         return status
 
     def recent_microbatches(self) -> list[dict[str, Any]]:
-        """The last microbatches committed: id, records, and milliseconds by step."""
-        return Rows(self._loop.status.history)
+        """The last microbatches that this process committed, oldest first.
+
+        Of each its id, the version of the attempt that counts, how many records it read and which
+        (``ranges``: by depot and depot partition the first offset and the one behind the last),
+        the ``failed_attempts`` before that with their reasons, and milliseconds by step; those of
+        the last step, and the total with them, a moment after readers see it.
+        """
+        return Rows(self._loop.status.recent())
 
     def _repr_html_(self) -> str:
         """The status, for a notebook."""
