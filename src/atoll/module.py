@@ -24,8 +24,9 @@ from atoll.dataflow.usercode import check_columns, check_function, declared_at, 
 from atoll.durations import parse_millis
 from atoll.errors import DeclarationError, UsageError
 from atoll.names import check_name
+from atoll.objects import as_row
 from atoll.placement.policies.policy import POLICY_DEFAULT, parse_policy
-from atoll.schema import Map, Node, Scalar, Set, as_node
+from atoll.schema import Map, Node, Scalar, Set
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -64,7 +65,7 @@ class Module:
     def depot(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
         name: str,
-        schema: str,
+        schema: Any,
         *,
         partition_by: str | Callable[[Mapping[str, Any], int], int] | None = None,
         partitions: int = 4,
@@ -76,7 +77,9 @@ class Module:
 
         Args:
             name: Unique among the module's depots.
-            schema: Spark DDL: ``"user_id long NOT NULL, at timestamp"``.
+            schema: The columns, as Spark's DDL (``"user_id long NOT NULL, at timestamp"``) or as a
+                class with fields, whose objects can then be appended: a dataclass, a TypedDict,
+                a NamedTuple, a ``msgspec.Struct`` or a pydantic model; or an Arrow schema.
             partition_by: A field (equal values stay together, in order), a function from record
                 and partition count to an index, or None to spread records evenly.
             partitions: How many depot partitions; fixed for the depot's life.
@@ -87,18 +90,25 @@ class Module:
         Raises:
             DeclarationError: When the schema is wrong or names no such field.
         """
-        from atoll.ddl import parse_ddl
+        from atoll.codec.spellings import columns_of
 
         place = declared_at(1)
         _new_name(name, "depot", self._sources(), place, _TAKEN)
         with placed(place):
-            parsed = parse_ddl(schema)
+            parsed = columns_of(schema)
             check_columns(parsed.names)
             _check_partitioner(name, parsed.names, partition_by)
             _check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
         count = 1 if is_global else partitions
         self.depots[name] = DepotDeclaration(
-            self.name, name, parsed, partition_by, count, retain_records, retain_seconds
+            self.name,
+            name,
+            parsed,
+            partition_by,
+            count,
+            retain_records,
+            retain_seconds,
+            row_class=schema if isinstance(schema, type) else None,
         )
         return self.depots[name]
 
@@ -144,7 +154,7 @@ class Module:
     def _sources(self) -> dict[str, object]:
         return {**self.depots, **self.ticks}
 
-    def mirror_depot(self, module: str, name: str, schema: str) -> DepotDeclaration:
+    def mirror_depot(self, module: str, name: str, schema: Any) -> DepotDeclaration:
         """Another module's depot, to read with ``source(...)`` at offsets of one's own.
 
         Args:
@@ -314,7 +324,9 @@ class Microbatch:
 
         Args:
             name: Unique among the module's PStates.
-            schema: ``Map(str, int)``, ``int``, ``Map(int, Struct(...))``, ...
+            schema: Python types, as ``dict[str, int]``, ``dict[str, set[str]]``, ``int`` or a
+                class with fields; the same as ``Map(str, int)``, ``Map(str, Set(str))`` and
+                ``Struct(...)``; or DDL text, as ``"map<string, long>"``.
             initial: The value of a scalar, list or struct that was never written.
             is_global: Keep a map or set in one vnode instead of spreading it by key.
             private: Let only this topology read it: no client, over HTTP or otherwise.
@@ -327,6 +339,8 @@ class Microbatch:
         Raises:
             DeclarationError: When the schema, or something beside it, cannot be.
         """
+        from atoll.codec.spellings import node_of
+
         place = declared_at(1)
         check_name(name, "PState", place)
         owner = self.module.pstates().get(name)
@@ -337,7 +351,7 @@ class Microbatch:
                 declared=place,
             )
         with placed(place):
-            node = as_node(schema)
+            node = node_of(schema)
         partitioned = isinstance(node, Map | Set) and not is_global
         if initial is not None and not node.leaf:
             raise DeclarationError(
@@ -360,7 +374,7 @@ class Microbatch:
             node,
             self.vnode_count if partitioned else 1,
             not partitioned,
-            initial,
+            as_row(initial),
             self._changes,
             place,
             private,

@@ -58,14 +58,16 @@ class DepotDeclaration:
     """For a mirror the depot's own name in ``module``, which is another one."""
     place: str = ""
     migrations: list[DeclaredMigration] = field(default_factory=list)
+    row_class: type | None = None
+    """The class whose objects its records are, when it was declared with one."""
 
     def __repr__(self) -> str:
         """As messages show it: ``<depot 'pairs' of module 'm'>``."""
         return f"<depot {self.name!r} of module {self.module!r}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the migrations: tasks get those of the deployment."""
-        return {**self.__dict__, "migrations": []}
+        """What tasks need: they get the migrations of the deployment, and rows, not objects."""
+        return {**self.__dict__, "migrations": [], "row_class": None}
 
     def migrated(
         self,

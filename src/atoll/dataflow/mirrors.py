@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration
 from atoll.dataflow.usercode import check_columns, placed
 from atoll.errors import DeclarationError
-from atoll.schema import as_node
 
 if TYPE_CHECKING:
     from atoll.module import Module
@@ -21,18 +20,18 @@ __all__ = ["mirror_depot", "mirror_pstate"]
 
 
 def mirror_depot(
-    reader: Module, module: str, name: str, schema: str, place: str
+    reader: Module, module: str, name: str, schema: Any, place: str
 ) -> DepotDeclaration:
     """The mirror of a depot; the same one each time it is asked for.
 
     Raises:
         DeclarationError: When the schema is wrong, or the module is the reader itself.
     """
-    from atoll.ddl import parse_ddl
+    from atoll.codec.spellings import columns_of
 
     known = _new(reader, module, f"{module}.{name}", reader.mirrored_depots, place)
     with placed(place):
-        parsed = parse_ddl(schema)
+        parsed = columns_of(schema)
         check_columns(parsed.names)
     declared = DepotDeclaration(module, known, parsed, None, 0, mirrored=name, place=place)
     reader.mirrored_depots[known] = declared
@@ -47,9 +46,11 @@ def mirror_pstate(
     Raises:
         DeclarationError: When the schema is wrong, or the module is the reader itself.
     """
+    from atoll.codec.spellings import node_of
+
     known = _new(reader, module, f"{module}.{name}", reader.mirrored_pstates, place)
     with placed(place):
-        node = as_node(schema)
+        node = node_of(schema)
     declared = PStateDeclaration(
         module,
         topology="",

@@ -16,7 +16,7 @@ from atoll.dataflow.declared import PStateDeclaration
 from atoll.dataflow.graph import Graph, declared_pstate
 from atoll.dataflow.usercode import NO_COLUMN, check_columns, check_function, placed
 from atoll.errors import DeclarationError
-from atoll.schema import List, Map, Node, Set, Struct, as_node
+from atoll.schema import List, Map, Node, Set, Struct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -167,9 +167,10 @@ def arguments_of(parameters: Mapping[str, Any], place: str) -> tuple[dict[str, N
     import pyarrow as pa
 
     from atoll.codec.arrow_types import value_type
+    from atoll.codec.spellings import node_of
 
     with placed(place):
-        nodes = {name: as_node(each) for name, each in parameters.items()}
+        nodes = {name: node_of(each) for name, each in parameters.items()}
         for name, node in nodes.items():
             keyed = _keyed(node)
             if keyed is not None:

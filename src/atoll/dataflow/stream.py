@@ -386,11 +386,11 @@ class Aggregated:
         return self.target.pstate.changes_named(names, declared_at(1))
 
 
-def _schema(ddl: str, place: str) -> pa.Schema:
-    from atoll.ddl import parse_ddl
+def _schema(given: Any, place: str) -> pa.Schema:
+    from atoll.codec.spellings import columns_of
 
     with placed(place):
-        schema = parse_ddl(ddl)
+        schema = columns_of(given)
         check_columns(schema.names)
         return schema
 
