@@ -16,11 +16,11 @@ from atoll.cluster.hidden_changes import hidden_changes
 from atoll.cluster.hidden_state import hidden_of_topology
 from atoll.cluster.meaning_changes import OWN_PSTATE, meaning_changes
 from atoll.cluster.migrations import differences
-from atoll.dataflow.meanings import meanings_of
 from atoll.ddl import to_ddl
 from atoll.depot.evolving import added_columns
 from atoll.errors import DeployError, UsageError
 from atoll.pstate.spec import PStateSpec
+from atoll.steps.aggregate.meanings import meanings_of
 
 if TYPE_CHECKING:
     from atoll.cluster.adopting import Match

@@ -22,12 +22,12 @@ from atoll.cluster.sizes import vnode_bytes
 from atoll.cluster.standing import Standing
 from atoll.cluster.stopped import StoppedModule
 from atoll.cluster.versions import Version
+from atoll.engine.sessions import state_folder
 from atoll.errors import AtollError, FencedError
 from atoll.logs import get_logger
 from atoll.placement.info import ClusterInfo
 from atoll.pstate.environment import shared_environments
 from atoll.storage.local import LocalStore
-from atoll.tasks.sessions import state_folder
 
 __all__ = ["Deploying"]
 

@@ -22,16 +22,16 @@ from atoll.cluster.removing import delete_removed
 from atoll.cluster.revisions import Revision, Revisions
 from atoll.cluster.standing import Standing, let_stand
 from atoll.cluster.versions import Version, placed
-from atoll.dataflow.meanings import meanings_of
 from atoll.ddl import to_ddl
 from atoll.depot.depot import Depot
 from atoll.depot.start import StartFrom, end
+from atoll.engine.exchange.reading import depot_folder
 from atoll.logs import get_logger
 from atoll.microbatch.epochs import Epoch, claim_epoch, refuse_other_processes
 from atoll.microbatch.mirrored import drop_stale_pins
 from atoll.placement.info import ClusterInfo
+from atoll.steps.aggregate.meanings import meanings_of
 from atoll.storage.local import LocalStore
-from atoll.tasks.reading import depot_folder
 from atoll.views.deployment import (
     Deployment,
     DepotDeployment,

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from atoll.dataflow.times import PROCESSING
 from atoll.logs import get_logger
 from atoll.microbatch.outcome import ActorFailure
 from atoll.microbatch.recovery import RecoveryCheck, vnodes_of
@@ -23,6 +22,7 @@ from atoll.microbatch.warned import (
     lost_files_warning,
 )
 from atoll.storage.local import LocalStore
+from atoll.topology.times import PROCESSING
 
 if TYPE_CHECKING:
     from atoll.depot.depot import Depot

@@ -6,7 +6,6 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from atoll.dataflow.times import Clock
 from atoll.microbatch.checkpoints import Checkpoints
 from atoll.microbatch.cutting import WEIGHED, Cutting
 from atoll.microbatch.fitting import Sizes
@@ -17,6 +16,7 @@ from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, Outcome
 from atoll.microbatch.pausing import Paused
 from atoll.placement.placement import NOWHERE, Placement
+from atoll.topology.times import Clock
 
 __all__ = [
     "Answer",
