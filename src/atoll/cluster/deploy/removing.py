@@ -11,10 +11,10 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from atoll.engine.exchange.reading import depot_folder
+from atoll.engine.sessions import state_folder
 from atoll.names import RESERVED
 from atoll.storage.places import Places
-from atoll.tasks.reading import depot_folder
-from atoll.tasks.sessions import state_folder
 
 __all__ = ["delete_module", "delete_removed"]
 
