@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from atoll.aggregates.kernels.accumulate import Accumulator
     from atoll.schema import Node
 
-__all__ = ["Accumulate", "accumulate"]
-
 
 @dataclass(frozen=True)
 class Accumulate(Aggregator):

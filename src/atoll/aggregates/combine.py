@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from atoll.aggregates.kernels.combine import Combiner
     from atoll.schema import Node
 
-__all__ = ["Combine", "combine"]
-
 
 @dataclass(frozen=True)
 class Combine(Aggregator):

@@ -27,17 +27,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = [
-    "Compound",
-    "MapOf",
-    "MergeMap",
-    "count_values",
-    "map",
-    "map_from",
-    "merge_map",
-    "struct",
-]
-
 
 @dataclass(frozen=True)
 class Compound(Aggregator):

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["Kept", "StructOf"]
-
 
 @dataclass(frozen=True)
 class Kept(Aggregator):

@@ -17,8 +17,6 @@ from typing import IO, Any
 
 from atoll.errors import NotFoundError, StorageError, UsageError
 
-__all__ = ["Format", "Source", "argument_source", "file_source", "stdin_source"]
-
 _CHUNK_BYTES = 256 << 10
 _PARQUET_ROWS = 8_192
 _GZIP_MAGIC = b"\x1f\x8b"

@@ -7,8 +7,6 @@ from atoll.depot.migration import DepotMigration
 from atoll.depot.spec import DepotSpec, Retention
 from atoll.tasks.appending import partitioner_of
 
-__all__ = ["depot_spec", "described_partitioner"]
-
 
 def depot_spec(
     declared: DepotDeclaration, migrations: tuple[DepotMigration, ...] = ()

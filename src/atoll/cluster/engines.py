@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from atoll.microbatch.executor import Executor
     from atoll.tasks.attempt import BlockSource
 
-__all__ = ["AutoEngine", "Engine", "EngineName", "InlineEngine", "SparkEngine", "engine_named"]
 
 EngineName = Literal["spark", "inline", "auto"]
 

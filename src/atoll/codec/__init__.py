@@ -11,7 +11,8 @@ from atoll.codec.keys.elements import (
     prefix_range,
     successor,
 )
-from atoll.codec.values.leaf import FieldLayout, LeafCodec, leaf_codec
+from atoll.codec.values.fields import FieldLayout
+from atoll.codec.values.leaf import LeafCodec, leaf_codec
 
 __all__ = [
     "EMPTY_KEY",

@@ -24,8 +24,6 @@ from atoll.ddl import type_in_words
 from atoll.errors import DataError, StateError
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
-__all__ = ["TIMESTAMP", "arrow_type", "fit_column", "value_type"]
-
 TIMESTAMP = pa.timestamp("us", "UTC")
 
 _ARROW_TYPES: dict[str, pa.DataType] = {

@@ -22,8 +22,6 @@ from atoll.codec.records.refusals import Checked
 from atoll.errors import UsageError
 from atoll.storage.local import storage_errors
 
-__all__ = ["FileSource", "file_format"]
-
 _FORMATS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",

@@ -24,8 +24,6 @@ from atoll.errors import DeclarationError, DepotError, UserCodeError
 from atoll.python_values import python_rows
 from atoll.schema import Scalar
 
-__all__ = ["Custom", "HashBy", "Partitioner", "Placer", "Random", "check_partitioner"]
-
 Parts = list[tuple[int, pa.RecordBatch]]
 RecordParts = list[tuple[int, list[Any]]]
 Targets = NDArray[np.uint32]

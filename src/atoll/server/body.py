@@ -20,7 +20,6 @@ from atoll.errors import UsageError
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["BodyFile", "drain"]
 
 _DRAIN_BYTES_MAX = 64 << 20
 _DRAIN_SECONDS_MAX = 5.0

@@ -22,8 +22,6 @@ from atoll.server.render import render_json
 from atoll.server.settings import ServerSettings
 from atoll.views.subscription import Subscription
 
-__all__ = ["WAIT_SECONDS_MAX", "Context", "ContextOf", "Name", "Served", "answer"]
-
 WAIT_SECONDS_MAX = 300
 """So long a request may wait until records are processed."""
 

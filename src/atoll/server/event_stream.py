@@ -22,8 +22,6 @@ from atoll.server.render import render_json
 from atoll.views.subscription import Subscription
 from atoll.views.value_change import ValueChange
 
-__all__ = ["EVENT_STREAM", "EventStream", "event_text"]
-
 EVENT_STREAM = "text/event-stream"
 
 _log = get_logger(__name__)

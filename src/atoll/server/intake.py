@@ -17,14 +17,13 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from atoll.codec.records.codec import Checked, RecordCodec
+from atoll.codec.records.codec import RecordCodec
+from atoll.codec.records.refusals import Checked
 from atoll.depot import Producer
 from atoll.depot.producers.table import TOPOLOGY_PREFIX
 from atoll.errors import UsageError
 from atoll.server.body import BodyFile
 from atoll.server.guard import ARROW_STREAM, CSV, NDJSON
-
-__all__ = ["BATCHES_OF", "batches_of_json", "producer_of"]
 
 _ID_HEADER = "atoll-producer-id"
 _SEQUENCE_HEADER = "atoll-producer-sequence"

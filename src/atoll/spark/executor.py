@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from atoll.placement.placement import Placement
     from atoll.spark.standing.post import Post
 
-__all__ = ["SparkExecutor"]
 
 _PREPARE_SECONDS_MAX = 30.0
 _MANNED_SECONDS_MAX = 5.0

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from atoll.dataflow.graph import Graph
     from atoll.tasks.program import Program
 
-__all__ = ["Shipped", "is_loaded", "ship", "ship_function"]
 
 _PROGRAMS_KEPT = 32
 

@@ -20,8 +20,6 @@ from atoll.pstate.handles import handle_for
 from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.schema import Map, Node, Set, as_node
 
-__all__ = ["State", "call", "state"]
-
 _VNODES = 16
 _HANDED: set[int] = set()
 """Shared by all states, as by those of a step."""

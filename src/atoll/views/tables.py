@@ -20,8 +20,6 @@ from atoll.pstate.spec import Position, PStateSpec
 from atoll.pstate.view import PStateView
 from atoll.schema import Map, Node, Scalar, Set, Struct
 
-__all__ = ["entry_schema", "read_entries"]
-
 _ROWS_PER_BATCH = 16_384
 _FIELD_NAME = Scalar("str")
 

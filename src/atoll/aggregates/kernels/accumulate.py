@@ -20,8 +20,6 @@ from atoll.schema import List, Node, Struct
 if TYPE_CHECKING:
     from atoll.aggregates.base import Packing
 
-__all__ = ["Accumulator"]
-
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:

@@ -22,15 +22,6 @@ from atoll.schema import Node, Scalar, Struct
 if TYPE_CHECKING:
     from atoll.aggregates.base import Aggregator, Packing
 
-__all__ = [
-    "Combiner",
-    "blamed",
-    "check_value",
-    "fresh",
-    "from_columns",
-    "is_identity",
-    "to_columns",
-]
 
 _TAKE_ALL = "the function must take every value that it returns and every lifted one"
 _UNCHANGING = (bool, int, float, str, bytes, type(None))

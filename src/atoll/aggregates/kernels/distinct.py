@@ -27,7 +27,6 @@ from atoll.schema import Node, Scalar
 if TYPE_CHECKING:
     from atoll.aggregates.base import Packing
 
-__all__ = ["EMPTY", "Counter", "estimate"]
 
 EMPTY = b""
 """The state of no values."""

@@ -25,8 +25,6 @@ from atoll.aggregates.kernels.segments import Positions, present_rows
 from atoll.aggregates.kernels.types import OPAQUE
 from atoll.errors import StateError
 
-__all__ = ["BUCKETS_MAX", "EMPTY", "Histograms", "percentiles"]
-
 Ints = NDArray[np.int64]
 
 EMPTY = b""

@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from atoll.aggregates.base import Packing
     from atoll.schema import Node
 
-__all__ = [
-    "EMPTY",
-    "ONE_GROUP",
-    "heads_of_groups",
-    "heads_of_pairs",
-    "join",
-    "join_groups",
-    "join_pairs",
-    "pack_groups",
-    "pack_rows",
-]
 
 EMPTY = b"\x90"
 """The packed empty list."""

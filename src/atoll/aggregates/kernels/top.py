@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from atoll.aggregates.base import Packing
     from atoll.aggregates.rows.top import TopN
 
-__all__ = ["Ranking"]
 
 _ORDER, _VALUE = itemgetter(0), itemgetter(1)
 

@@ -22,16 +22,6 @@ from atoll.schema import List, Map, Node, Scalar, Set, Struct
 if TYPE_CHECKING:
     from atoll.aggregates.base import Packing
 
-__all__ = [
-    "OPAQUE",
-    "accepts",
-    "column_type",
-    "conform",
-    "exact_cast",
-    "fitted",
-    "leaf_types",
-    "node_of",
-]
 
 OPAQUE = pa.binary()
 """A column of packed Python values: lists, and structs inside of structs."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["CollectList", "CollectSet", "collect_list", "collect_set", "remove_from_set"]
-
 
 @dataclass(frozen=True)
 class CollectList(Aggregator):

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["Columns", "Shown", "check_count", "shown_columns"]
 
 Columns = Mapping[str, str] | Sequence[str] | str
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["First", "Last", "MaxBy", "MinBy", "first", "last", "max_by", "min_by"]
-
 
 @dataclass(frozen=True)
 class _Position(Aggregator):

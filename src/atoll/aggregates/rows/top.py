@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from atoll.aggregates.kernels.top import Ranking
     from atoll.schema import Node
 
-__all__ = ["TopN", "top_n"]
-
 
 @dataclass(frozen=True)
 class TopN(Aggregator):

@@ -30,12 +30,6 @@ if TYPE_CHECKING:
     from atoll.aggregates.kernels.histograms import Histograms
     from atoll.schema import Node
 
-__all__ = [
-    "ApproxCountDistinct",
-    "ApproxPercentile",
-    "approx_count_distinct",
-    "approx_percentile",
-]
 
 RSD_DEFAULT = 0.05
 RSD_MIN, RSD_MAX = 0.001, 0.09

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["BoolAnd", "BoolOr", "bool_and", "bool_or"]
-
 
 @dataclass(frozen=True)
 class _Truth(Extreme):

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["Extreme", "Max", "Min", "max", "min"]
-
 
 @dataclass(frozen=True)
 class Extreme(Aggregator):

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["Avg", "Sum", "avg", "sum"]
 
 NUMBERS = frozenset({"int", "float", "decimal"})
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from atoll.runtime.service.runtimes import Runtimes
     from atoll.server.serve import ServingAddress
 
-__all__ = ["run"]
 
 _FENCED = 3
 """The exit code of a run whose module another process took over."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from atoll.pstate.spec import PStateSpec
     from atoll.tasks.program import Program
 
-__all__ = ["BoundTopology", "bind_topologies"]
-
 
 @dataclass(frozen=True)
 class BoundTopology:

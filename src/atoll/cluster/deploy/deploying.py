@@ -30,8 +30,6 @@ from atoll.pstate.store.environment import shared_environments
 from atoll.storage.local import LocalStore
 from atoll.tasks.sessions import state_folder
 
-__all__ = ["Deploying"]
-
 _log = get_logger("atoll.cluster")
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from atoll.placement.info import ClusterInfo
     from atoll.tasks.attempt import BlockSource
 
-__all__ = ["prepare_update"]
 
 _log = get_logger("atoll.cluster")
 

@@ -16,8 +16,6 @@ from atoll.storage.places import Places
 from atoll.tasks.reading import depot_folder
 from atoll.tasks.sessions import state_folder
 
-__all__ = ["delete_module", "delete_removed"]
-
 
 def delete_removed(places: Places, module: str, removed: Iterable[str]) -> None:
     """Delete the data of removed parts, as far as it is there.

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from atoll.cluster.deploy.standing import Standing
     from atoll.cluster.scaling.resting import RestingCluster
 
-__all__ = ["AppOrStopped", "StoppedModule"]
 
 AppOrStopped: TypeAlias = "App | StoppedModule"
 """A module as it is: it runs, or this stands for it."""

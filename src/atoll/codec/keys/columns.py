@@ -47,8 +47,6 @@ from atoll.codec.keys.sort import crc32_rows, order_of_words, words_of
 from atoll.errors import DataError, StateError
 from atoll.schema import Scalar
 
-__all__ = ["KeyColumn", "empty_keys", "encode_columns"]
-
 _Piece = Any  # a matrix of bytes (rows, width), a binary array, or a binary scalar for all rows
 
 

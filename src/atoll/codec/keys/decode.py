@@ -44,8 +44,6 @@ from atoll.errors import StateError
 from atoll.exact_values import exact_array
 from atoll.schema import Scalar
 
-__all__ = ["decode_columns"]
-
 
 def decode_columns(keys: Sequence[bytes], kinds: Sequence[Scalar]) -> list[pa.Array]:
     """The columns of these keys' elements, of the types of ``arrow_type``.

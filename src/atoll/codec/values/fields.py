@@ -29,8 +29,6 @@ from atoll.codec.values.layout import CELL_TYPES
 from atoll.codec.values.opaque import arrow_ready, pack, unpack
 from atoll.schema import List, Node, Scalar, Struct
 
-__all__ = ["FieldLayout", "Finish"]
-
 Finish = Literal["plain", "avg", "ordered", "top", "distinct", "percentile"]
 
 _OPAQUE_FINISHES = frozenset({"top", "distinct", "percentile"})

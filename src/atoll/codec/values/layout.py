@@ -47,8 +47,6 @@ from atoll.codec.binary import (
 )
 from atoll.errors import StateError
 
-__all__ = ["CELL_TYPES", "RowLayout"]
-
 CELL_TYPES: dict[str, pa.DataType] = {
     "int": pa.int64(),
     "float": pa.float64(),

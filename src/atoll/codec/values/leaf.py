@@ -26,8 +26,6 @@ from atoll.codec.values.opaque import arrow_ready, check_struct, pack, unpack
 from atoll.errors import DeclarationError, StateError
 from atoll.schema import List, Map, Node, Scalar, Set, Struct, from_json, to_json
 
-__all__ = ["FieldLayout", "LeafCodec", "leaf_codec"]
-
 _HIDDEN_DEFAULTS = {"avg": "float", "ordered": "int", "top": "int"}
 _BYTES = Scalar("bytes", optional=True)
 

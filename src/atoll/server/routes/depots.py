@@ -11,7 +11,8 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from atoll.codec.records.codec import Checked, RecordCodec
+from atoll.codec.records.codec import RecordCodec
+from atoll.codec.records.refusals import Checked
 from atoll.ddl import to_ddl
 from atoll.depot.depot import Appended, Depot, OnInvalid
 from atoll.errors import UsageError
@@ -19,8 +20,6 @@ from atoll.server.body import BodyFile, drain
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, answer
 from atoll.server.guard import ARROW_STREAM, CSV, JSON, NDJSON, media_type
 from atoll.server.intake import BATCHES_OF, batches_of_json, producer_of
-
-__all__ = ["router"]
 
 router = APIRouter(prefix="/v1/modules/{module}/depots", tags=["depots"])
 

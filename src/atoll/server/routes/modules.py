@@ -10,8 +10,6 @@ import atoll
 from atoll.cluster.deploy.stopped import AppOrStopped
 from atoll.server.context import ContextOf, Name, answer
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1", tags=["modules"])
 
 

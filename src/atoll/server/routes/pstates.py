@@ -15,8 +15,6 @@ from atoll.errors import PathError, UsageError
 from atoll.server.context import WAIT_SECONDS_MAX, ContextOf, Name, answer
 from atoll.views.readable import ReadablePState
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/modules/{module}/pstates", tags=["pstates"])
 
 

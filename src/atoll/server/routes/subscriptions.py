@@ -15,8 +15,6 @@ from atoll.server.event_stream import EVENT_STREAM, EventStream
 from atoll.views.subscription import Subscription
 from atoll.views.value_change import ValueChange
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/modules/{module}/pstates", tags=["pstates"])
 
 _PATH_CHARACTERS_MAX = 10_000

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from atoll.spark.standing.wire import Wire
     from atoll.tasks.program import JobSpec, Program
 
-__all__ = ["NotReadyError", "StandingJob", "TaskLostError", "warm"]
 
 _TURN_SECONDS_MAX = 1.0
 """So long a job waits for others; then it is run as an ordinary Spark job beside them."""

@@ -28,8 +28,6 @@ from atoll.tasks.handing_over import attempt_of
 from atoll.tasks.program import JobSpec, Program
 from atoll.tasks.warming import warm_up
 
-__all__ = ["Address", "StandingTask", "answer"]
-
 Address = str | tuple[str, int]
 """Of a Unix socket its path; else host and port."""
 

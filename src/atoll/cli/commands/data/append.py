@@ -27,7 +27,6 @@ from atoll.errors import AtollError, RecordsRefusedError, UsageError, WaitTimeou
 if TYPE_CHECKING:
     from atoll.cli.client import Client
 
-__all__ = ["append"]
 
 EXIT_NOTHING_KEPT = 2
 EXIT_SOME_REFUSED = 3
