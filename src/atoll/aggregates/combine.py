@@ -50,7 +50,7 @@ class Combine(Aggregator):
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """The schema of the value, where the function keeps it."""
-        from atoll.aggregates.kernels.types import node_of
+        from atoll.arrow_types import node_of
 
         if self.lifter is None and len(self.inputs) == 1:
             return node_of(input_types[0])

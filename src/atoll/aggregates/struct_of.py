@@ -58,7 +58,7 @@ class Kept(Aggregator):
         """The columns of the field's state."""
         if self.field is not None:
             return self.field.columns
-        from atoll.aggregates.kernels.types import column_type
+        from atoll.arrow_types import column_type
 
         return (column_type(node),)
 

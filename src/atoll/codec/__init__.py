@@ -1,6 +1,5 @@
 """How keys, values and records become bytes and columns, and come back."""
 
-from atoll.codec.arrow_types import arrow_type, value_type
 from atoll.codec.keys.columns import KeyColumn, empty_keys, encode_columns
 from atoll.codec.keys.decode import decode_columns
 from atoll.codec.keys.elements import (
@@ -19,7 +18,6 @@ __all__ = [
     "FieldLayout",
     "KeyColumn",
     "LeafCodec",
-    "arrow_type",
     "decode_columns",
     "decode_key",
     "empty_keys",
@@ -29,5 +27,4 @@ __all__ = [
     "leaf_codec",
     "prefix_range",
     "successor",
-    "value_type",
 ]

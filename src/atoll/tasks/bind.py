@@ -11,7 +11,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from atoll.codec.arrow_types import arrow_type, value_type
+from atoll.arrow_types import arrow_type, value_type
 from atoll.dataflow import operators as op
 from atoll.dataflow.declared import PStateDeclaration
 from atoll.dataflow.fragments import Chain, Fragments, Job, Step

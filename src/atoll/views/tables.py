@@ -11,7 +11,7 @@ from itertools import islice
 
 import pyarrow as pa
 
-from atoll.codec.arrow_types import arrow_type
+from atoll.arrow_types import arrow_type
 from atoll.codec.keys.decode import decode_columns
 from atoll.codec.keys.elements import decode_key
 from atoll.errors import PathError

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from atoll.aggregates.kernels.types import OPAQUE, column_type, conform, fitted
+from atoll.aggregates.kernels.types import conform, fitted
+from atoll.arrow_types import OPAQUE, column_type
 from atoll.errors import AtollError, StateError, UserCodeError
 from atoll.exact_values import exact_array
 from atoll.python_values import python_values

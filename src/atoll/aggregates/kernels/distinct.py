@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.aggregates.kernels.segments import Positions
-from atoll.aggregates.kernels.types import OPAQUE, fitted
+from atoll.aggregates.kernels.types import fitted
+from atoll.arrow_types import OPAQUE
 from atoll.errors import StateError
 from atoll.schema import Node, Scalar
 

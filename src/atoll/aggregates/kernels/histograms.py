@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from atoll.aggregates.kernels.segments import Positions, present_rows
-from atoll.aggregates.kernels.types import OPAQUE
+from atoll.arrow_types import OPAQUE
 from atoll.errors import StateError
 
 Ints = NDArray[np.int64]

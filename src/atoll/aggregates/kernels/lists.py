@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from atoll.aggregates.kernels.types import OPAQUE, conform
+from atoll.aggregates.kernels.types import conform
+from atoll.arrow_types import OPAQUE
 from atoll.errors import StateError
 from atoll.schema import List
 

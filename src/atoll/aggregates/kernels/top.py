@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from atoll.aggregates.kernels.order import order_codes
 from atoll.aggregates.kernels.segments import Positions, present_rows, taken
-from atoll.aggregates.kernels.types import OPAQUE, fitted
+from atoll.aggregates.kernels.types import fitted
+from atoll.arrow_types import OPAQUE
 from atoll.schema import List, Node, Scalar, Struct
 
 if TYPE_CHECKING:

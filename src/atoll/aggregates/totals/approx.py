@@ -63,7 +63,7 @@ class _Sketch(Aggregator):
         input_types: Sequence[pa.DataType],  # noqa: ARG002
     ) -> tuple[pa.DataType, ...]:
         """One column of bytes."""
-        from atoll.aggregates.kernels.types import OPAQUE
+        from atoll.arrow_types import OPAQUE
 
         return (OPAQUE,)
 
@@ -131,7 +131,7 @@ class ApproxCountDistinct(_Sketch):
             raise self.refusal(f"gives an int, the PState holds {node}", "declare int there")
 
     def _kind(self, input_types: Sequence[pa.DataType]) -> Node:
-        from atoll.aggregates.kernels.types import node_of
+        from atoll.arrow_types import node_of
 
         return node_of(input_types[0])
 
@@ -191,8 +191,8 @@ class ApproxPercentile(_Sketch):
             )
 
     def _check_numbers(self, input_types: Sequence[pa.DataType]) -> None:
-        from atoll.aggregates.kernels.types import kind_of
         from atoll.aggregates.totals.sums import NUMBERS
+        from atoll.arrow_types import kind_of
 
         if kind_of(input_types[0]) not in NUMBERS:
             raise self.refusal(
