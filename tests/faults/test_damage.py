@@ -33,13 +33,8 @@ from atoll.depot.segments.scan import read_header, scan
 from atoll.engine.exchange.staging import read_staged, stage
 from atoll.errors import AtollError, DamageError
 from atoll.microbatch.commits.history import commit_objects, plan_objects, read_commit
-from atoll.microbatch.commits.objects import AppendedRows, decode_plan
-from atoll.microbatch.commits.timelines import (
-    Branch,
-    create_timeline,
-    read_timelines,
-    timeline_objects,
-)
+from atoll.microbatch.commits.objects import AppendedRows, Branch, decode_plan
+from atoll.microbatch.commits.timelines import create_timeline, read_timelines, timeline_objects
 from atoll.placement.info import ClusterInfo
 from atoll.placement.workers import join
 from atoll.pstate.store.changefile import ChangeFile

@@ -32,10 +32,9 @@ from atoll.errors import AtollError, FencedError
 from atoll.markup import table
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
-from atoll.microbatch.commits.history import CommitHistory
+from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.microbatch.commits.progress import (
     known_checkpoints,
-    latest_commit,
     pending_plan,
     settle_commit,
     with_starts,

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from atoll.topology.graph import Graph
     from atoll.topology.operator import ColumnOperator, Operator
 
-__all__ = ["AutoEngine", "Engine", "EngineName", "InlineEngine", "SparkEngine", "engine_named"]
 
 EngineName = Literal["spark", "inline", "auto"]
 

@@ -10,8 +10,6 @@ from atoll.markup import Rows, table
 from atoll.microbatch.commits.objects import Commit
 from atoll.microbatch.stepping import Stepper
 
-__all__ = ["RunningTopology", "status_table"]
-
 _COLUMNS = ("topology", "state", "id", "committed", "version", "step", "processed")
 
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from atoll.microbatch.commits.history import CommitHistory
-from atoll.microbatch.commits.progress import latest_commit
+from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.pstate.spec import PStateSpec
 from atoll.pstate.store.stores import module_stores
 from atoll.pstate.view import PStateView

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from atoll.engine.sessions import state_folder
 from atoll.errors import AtollError, DamageError, NotFoundError
-from atoll.microbatch.commits.history import CommitHistory
-from atoll.microbatch.commits.progress import latest_commit
+from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.pstate.store.stores import VnodeStores
 from atoll.pstate.view import PStateView
 from atoll.storage.local import LocalStore

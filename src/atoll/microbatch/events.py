@@ -18,52 +18,6 @@ from atoll.microbatch.plans.migrating import Migrating
 from atoll.placement.placement import NOWHERE, Placement
 from atoll.topology.times import Clock
 
-__all__ = [
-    "Answer",
-    "AskCheckpoint",
-    "Asked",
-    "AttemptFailed",
-    "AttemptSucceeded",
-    "Begin",
-    "Command",
-    "CommitCreated",
-    "CommitRefused",
-    "Condition",
-    "CreateCommit",
-    "CreatePlan",
-    "CutPlan",
-    "Deliver",
-    "Delivered",
-    "DeliveryFailed",
-    "Event",
-    "GoBack",
-    "Halt",
-    "Pause",
-    "Place",
-    "Placing",
-    "PlanCut",
-    "PlanReady",
-    "Publish",
-    "Published",
-    "Resume",
-    "Retry",
-    "RollBack",
-    "RollBackRefused",
-    "RolledBack",
-    "RunAttempt",
-    "Said",
-    "SetOptions",
-    "State",
-    "Step",
-    "Tidied",
-    "Tidy",
-    "Wait",
-    "Wake",
-    "Weigh",
-    "Weighed",
-    "Work",
-]
-
 
 class Step(enum.IntEnum):
     """Where a microbatch is; 1 to 5 are the protocol's numbered steps."""

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from atoll.topology.graph import Graph
     from atoll.topology.jobs import Fragments
 
-__all__ = ["SparkExecutor"]
 
 _PREPARE_SECONDS_MAX = 30.0
 _MANNED_SECONDS_MAX = 5.0

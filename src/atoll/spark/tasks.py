@@ -44,22 +44,6 @@ from atoll.steps.columns.guards import Guarded
 from atoll.topology.rows import ORIGIN_FIELD, conformed, rows_of
 from atoll.topology.usercode import Rejects
 
-__all__ = [
-    "BLOB_SCHEMA",
-    "MANIFEST_SCHEMA",
-    "TOLD",
-    "ActorTask",
-    "DirectTask",
-    "HandedTask",
-    "PackTask",
-    "ReadTask",
-    "RefuseTask",
-    "StepTask",
-    "WarmTask",
-    "reader_name",
-    "told_schema",
-]
-
 BLOB_SCHEMA = pa.schema([("actor", pa.int32()), ("blob", pa.binary())])
 """As few columns as can be: Spark resolves each of them anew in every microbatch."""
 

@@ -20,8 +20,6 @@ from atoll.schema import Map, Node, Set, as_node
 from atoll.topology.rows import batch_from_rows, row_type, rows_of, taken
 from atoll.topology.usercode import declared_at
 
-__all__ = ["State", "call", "state"]
-
 _VNODES = 16
 _HANDED: set[int] = set()
 """Shared by all states, as by those of a step."""

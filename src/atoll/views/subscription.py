@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from atoll.microbatch.commits.history import CommitHistory
     from atoll.views.readable import ReadablePState
 
-__all__ = ["PAGE_ENTRIES", "CommitWatch", "Subscription"]
 
 PAGE_ENTRIES = 1000
 _GONE = (DamageError, NotFoundError, UsageError)

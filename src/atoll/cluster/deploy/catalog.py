@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from atoll.topology.hidden import Hidden
     from atoll.topology.operator import Operator
 
-__all__ = ["BoundTopology", "bind_topologies"]
-
 
 @dataclass(frozen=True)
 class BoundTopology:

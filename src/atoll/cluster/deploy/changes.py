@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from atoll.module import Microbatch, Module
     from atoll.views.deployment import Deployment, TopologyDeployment
 
-__all__ = ["Change", "DeployPlan", "plan_changes"]
 
 Kind = Literal["depot", "tick", "topology", "pstate", "hidden", "mirror"]
 Effect = Literal["added", "removed", "migrated", "kept", "changed", "refused"]

@@ -30,8 +30,6 @@ from atoll.placement.info import ClusterInfo
 from atoll.pstate.store.environment import shared_environments
 from atoll.storage.local import LocalStore
 
-__all__ = ["Deploying"]
-
 _log = get_logger("atoll.cluster")
 
 

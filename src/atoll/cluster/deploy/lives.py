@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from atoll.placement.deploying import WorkerReport
     from atoll.storage.places import Places
 
-__all__ = ["Lives"]
 
 _log = get_logger("atoll.cluster")
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from atoll.microbatch.stepping import Stepper
     from atoll.placement.info import ClusterInfo
 
-__all__ = ["prepare_update"]
 
 _log = get_logger("atoll.cluster")
 

@@ -16,8 +16,6 @@ from atoll.engine.sessions import state_folder
 from atoll.names import RESERVED
 from atoll.storage.places import Places
 
-__all__ = ["delete_module", "delete_removed"]
-
 
 def delete_removed(places: Places, module: str, removed: Iterable[str]) -> None:
     """Delete the data of removed parts, as far as it is there.

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from atoll.storage.places import Places
     from atoll.views.deployment import Deployment, MirrorDeployment
 
-__all__ = ["Version", "checked_version", "placed"]
-
 
 @dataclass(frozen=True)
 class Version:

@@ -19,7 +19,6 @@ from atoll.views.deployment import HiddenDeployment
 KEPT_AS = "kept as"
 """Among the means of what is kept in PStates their schemas."""
 
-__all__ = ["KEPT_AS", "Match", "Remembered", "adopt", "at_positions", "deployed_hidden"]
 
 _Either = Hidden | HiddenDeployment
 _Key = Callable[[_Either], Hashable]

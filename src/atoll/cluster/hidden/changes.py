@@ -10,8 +10,6 @@ from atoll.cluster.hidden.adoption import Match
 from atoll.topology.hidden import STEMS, Hidden
 from atoll.views.deployment import HiddenDeployment
 
-__all__ = ["HiddenChange", "hidden_changes"]
-
 _UNKNOWN = (
     "the release that deployed it knew such state by its position only, and the topology has "
     "changed, so it cannot be told which is which"

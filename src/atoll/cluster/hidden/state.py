@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from atoll.topology.graph import Graph
     from atoll.views.deployment import Deployment, TopologyDeployment
 
-__all__ = ["Known", "hidden_of_topology", "named_as_stored"]
-
 
 @dataclass(frozen=True)
 class Known:

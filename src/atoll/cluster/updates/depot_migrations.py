@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from atoll.topology.declared import DeclaredMigration, DepotDeclaration
     from atoll.views.deployment import Deployment, DepotDeployment
 
-__all__ = [
-    "depot_migrations",
-    "known_ids",
-    "new_migrations",
-    "not_migrated",
-    "try_depot_migrations",
-    "with_depot_migrations",
-]
 
 Ship = Callable[[Callable[..., Any]], bytes]
 Migrations = dict[str, tuple[DepotMigration, ...]]

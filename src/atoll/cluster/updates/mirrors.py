@@ -14,8 +14,8 @@ from atoll.ddl import to_ddl
 from atoll.depot.mirror import MirrorDepot
 from atoll.engine.exchange.reading import depot_folder
 from atoll.errors import DeclarationError
-from atoll.microbatch.commits.history import CommitHistory
-from atoll.microbatch.commits.progress import latest_commit, with_starts
+from atoll.microbatch.commits.history import CommitHistory, latest_commit
+from atoll.microbatch.commits.progress import with_starts
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import from_json, to_json
 from atoll.views.deployment import Deployment, MirrorDeployment, latest_deployment
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from atoll.module import Module
     from atoll.storage.local import LocalStore
     from atoll.topology.declared import DepotDeclaration, PStateDeclaration
-
-__all__ = ["Mirrors", "broken_mirrors", "mirrored_offsets", "resolve_mirrors"]
 
 
 @dataclass(frozen=True)

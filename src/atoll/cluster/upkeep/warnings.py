@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from atoll.depot.depot import Depot
     from atoll.microbatch.stepping import Stepper
 
-__all__ = ["ModuleWarnings"]
 
 _log = get_logger("atoll.cluster")
 

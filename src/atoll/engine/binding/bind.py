@@ -11,7 +11,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from atoll.codec.arrow_types import arrow_type, value_type
+from atoll.arrow_types import arrow_type, value_type
 from atoll.engine.binding.keys import elements_of, process_key
 from atoll.engine.binding.pstates import BoundPStates, Schemas, input_types, position_of
 from atoll.engine.binding.reporting import reported_once

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from atoll.aggregates.kernels.types import exact_cast
-from atoll.codec.arrow_types import arrow_type
+from atoll.arrow_types import arrow_type
 from atoll.codec.keys.columns import KeyColumn, empty_keys, encode_columns
 from atoll.engine.exchange.careful import Refusing, data_errors, sift, tried
 from atoll.engine.exchange.grouping import group, worth_combining

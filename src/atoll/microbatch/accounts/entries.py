@@ -18,23 +18,6 @@ import msgspec
 if TYPE_CHECKING:
     from atoll.topology.operator import Makes
 
-__all__ = [
-    "PART_TASKS",
-    "REJECTS",
-    "STEP_TASKS",
-    "ActorAccounts",
-    "ChainChart",
-    "ChainRows",
-    "JobChart",
-    "PackedRows",
-    "Parcel",
-    "Receipt",
-    "RowsRead",
-    "StepChart",
-    "StepRows",
-    "TaskAccounts",
-    "TerminalChart",
-]
 
 REJECTS = -2
 """The tag of rejected rows."""

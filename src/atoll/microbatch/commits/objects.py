@@ -21,26 +21,6 @@ from atoll.microbatch.accounts.entries import StepRows
 from atoll.pstate.store.history import FileRef
 from atoll.topology.times import Times
 
-__all__ = [
-    "GENESIS",
-    "AppendedRows",
-    "Branch",
-    "CheckpointFile",
-    "Clocks",
-    "Commit",
-    "LogFile",
-    "PStateCommit",
-    "Plan",
-    "Ranges",
-    "decode_commit",
-    "decode_plan",
-    "encode",
-    "pack_ids",
-    "pack_times",
-    "unpack_ids",
-    "unpack_times",
-]
-
 Ranges = dict[str, list[tuple[int, int]]]
 """For each depot, for each depot partition, the offsets ``[start, end)``."""
 

@@ -26,8 +26,6 @@ from atoll.microbatch.control.status import Status
 from atoll.microbatch.outcome import ActorFailure
 from atoll.placement.placement import Placement
 
-__all__ = ["Requests"]
-
 
 class Requests:
     """The side of a topology's loop that others call. Safe from any thread.

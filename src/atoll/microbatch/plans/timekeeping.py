@@ -14,8 +14,6 @@ from atoll.microbatch.commits.objects import Clocks, Plan, Ranges, pack_times, u
 from atoll.microbatch.outcome import Outcome
 from atoll.topology.times import NEVER, Clock
 
-__all__ = ["clocks_after", "due_vnodes", "tick_ranges", "timed"]
-
 
 def tick_ranges(ticks: Mapping[str, int], progress: Mapping[str, list[int]], now_ms: int) -> Ranges:
     """For each tick the record to read: the newest if it has not been read, never an older one.

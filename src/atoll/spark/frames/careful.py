@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from atoll.engine.program import JobSpec, Program
 
-__all__ = ["CarefulFrames", "Looking"]
-
 
 class Looking(NamedTuple):
     """What a careful attempt looks for bad rows with."""

@@ -33,7 +33,6 @@ from atoll.topology.operator import ColumnOperator
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["GUARD", "guard_of", "problem_alone"]
 
 GUARD = "__atoll_guard"
 """The hidden column that says which expression fails on a row, by its place among the guards."""

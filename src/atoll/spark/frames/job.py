@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from atoll.spark.frames.seats import Seats
     from atoll.spark.frames.tracking import Tracking
 
-__all__ = ["JobFrames"]
-
 
 class JobFrames:
     """The frames of one job.

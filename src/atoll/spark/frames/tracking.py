@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Tracking"]
 
 _STAR = re.compile(r"(?:^|[(,]|\bdistinct\b)\s*\*", re.IGNORECASE)
 """A star that means all columns; at worst it is found in a text, and the origin is lost."""

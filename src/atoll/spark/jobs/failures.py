@@ -20,14 +20,6 @@ from atoll.errors import AtollError, DataError, StorageError
 from atoll.microbatch.outcome import ActorFailure, too_large
 from atoll.steps.columns.guards import EXPRESSION_HINT
 
-__all__ = [
-    "StepFailureError",
-    "is_broken",
-    "job_failure",
-    "telling",
-    "value_problem",
-]
-
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] ")
 _STATE = " SQLSTATE: "
 _DISK_FULL = "No space left on device"

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from atoll.engine.program import JobSpec, Program
 
-__all__ = ["handed_spec", "handing"]
 
 _VALUE = "atoll.spec"
 _FILE = "atoll.spec.file"

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from atoll.spark.standing.post import Post
     from atoll.spark.standing.wire import Wire
 
-__all__ = ["NotReadyError", "StandingJob", "TaskLostError", "warm"]
 
 _TURN_SECONDS_MAX = 1.0
 """So long a job waits for others; then it is run as an ordinary Spark job beside them."""

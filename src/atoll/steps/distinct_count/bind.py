@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.aggregates.kernels.flags import new_flags
-from atoll.codec.arrow_types import arrow_type
+from atoll.arrow_types import arrow_type
 from atoll.codec.keys.decode import decode_columns
 from atoll.codec.values.leaf import leaf_codec
 from atoll.engine.binding.keys import column_type, key_element

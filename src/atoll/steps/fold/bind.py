@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.codec.arrow_types import value_type
+from atoll.arrow_types import value_type
 from atoll.codec.values.leaf import LeafCodec, leaf_codec
 from atoll.codec.values.opaque import PACKING
 from atoll.ddl import type_in_words
@@ -121,7 +121,7 @@ def key_kind(key: pa.Field) -> Scalar:
     Raises:
         DeclarationError: When it cannot be one.
     """
-    from atoll.aggregates.kernels.types import node_of
+    from atoll.arrow_types import node_of
 
     try:
         kind = node_of(key.type)

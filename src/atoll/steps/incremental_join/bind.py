@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from atoll.aggregates.kernels.types import node_of
+from atoll.arrow_types import node_of
 from atoll.codec.values.leaf import leaf_codec
 from atoll.ddl import type_in_words
 from atoll.engine.program import KeyElement, Terminal

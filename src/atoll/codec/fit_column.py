@@ -1,4 +1,4 @@
-"""The Arrow types of scalars and of whole values, and the fitting of columns to them.
+"""Fits columns to scalars.
 
 Arrow columns come from Spark and from files in many widths; here they become the one type per
 kind that keys and values are encoded from. A column is cast only where no value can change.
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from atoll.aggregates.kernels.types import exact_cast
+from atoll.arrow_types import arrow_type, kind_of
 from atoll.codec.scalars import (
     DAYS_MAX,
     DAYS_MIN,
@@ -22,48 +23,7 @@ from atoll.codec.scalars import (
 )
 from atoll.ddl import type_in_words
 from atoll.errors import DataError, StateError
-from atoll.schema import List, Map, Node, Scalar, Set, Struct
-
-__all__ = ["TIMESTAMP", "arrow_type", "fit_column", "value_type"]
-
-TIMESTAMP = pa.timestamp("us", "UTC")
-
-_ARROW_TYPES: dict[str, pa.DataType] = {
-    "bool": pa.bool_(),
-    "int": pa.int64(),
-    "float": pa.float64(),
-    "str": pa.string(),
-    "bytes": pa.binary(),
-    "date": pa.date32(),
-    "datetime": TIMESTAMP,
-    "decimal": pa.decimal128(38, 18),
-}
-
-
-def arrow_type(scalar: Scalar) -> pa.DataType:
-    """The Arrow type of a column of this scalar.
-
-    A decimal has 38 digits, 18 of them after the point, as Spark's own for Python's Decimal; a
-    tuple is a struct with the fields ``f0``, ``f1`` and so on.
-    """
-    if scalar.kind == "tuple":
-        return pa.struct(
-            [pa.field(f"f{i}", arrow_type(item)) for i, item in enumerate(scalar.items)]
-        )
-    return _ARROW_TYPES[scalar.kind]
-
-
-def value_type(node: Node) -> pa.DataType:
-    """The Arrow type of a column of whole values of this node; a set is a list there."""
-    match node:
-        case Scalar():
-            return arrow_type(node)
-        case List(item) | Set(item):
-            return pa.list_(value_type(item))
-        case Map(key, value):
-            return pa.map_(value_type(key), value_type(value))
-        case Struct():
-            return pa.struct([pa.field(name, value_type(field)) for name, field in node.fields])
+from atoll.schema import Scalar
 
 
 def fit_column(column: Any, scalar: Scalar, *, place: str) -> pa.Array:
@@ -93,26 +53,6 @@ def fit_column(column: Any, scalar: Scalar, *, place: str) -> pa.Array:
     return array
 
 
-_ACCEPTED: dict[str, Callable[[pa.DataType], bool]] = {
-    "bool": pa.types.is_boolean,
-    "int": pa.types.is_integer,
-    "float": lambda kind: pa.types.is_floating(kind) or pa.types.is_integer(kind),
-    "str": lambda kind: (
-        pa.types.is_unicode(kind)
-        or pa.types.is_large_unicode(kind)
-        or pa.types.is_string_view(kind)
-    ),
-    "bytes": lambda kind: (
-        pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_fixed_size_binary(kind)
-        or pa.types.is_binary_view(kind)
-    ),
-    "date": pa.types.is_date,
-    "datetime": lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None,
-    "decimal": pa.types.is_decimal,
-}
-
 _TEMPORAL_LIMITS: dict[str, tuple[pa.DataType, int, int]] = {
     "date": (pa.int32(), DAYS_MIN, DAYS_MAX),
     "datetime": (pa.int64(), MICROSECONDS_MIN, MICROSECONDS_MAX),
@@ -122,8 +62,8 @@ _TEMPORAL_LIMITS: dict[str, tuple[pa.DataType, int, int]] = {
 def _cast(array: pa.Array, scalar: Scalar, wanted: pa.DataType, place: str) -> pa.Array:
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), wanted)
-    accepted = _ACCEPTED.get(scalar.kind)
-    if accepted is None or not accepted(array.type):
+    kind = kind_of(array.type)
+    if kind != scalar.kind and (kind, scalar.kind) != ("int", "float"):
         raise StateError(
             f"{place} of type {type_in_words(array.type)} does not fit {scalar}",
             hint=f"give a column of type {type_in_words(wanted)}",
