@@ -8,25 +8,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from atoll.dataflow import operators as op
-from atoll.dataflow.declared import (
-    REJECTED_DDL,
-    DepotDeclaration,
-    PStateDeclaration,
-    TickDeclaration,
-)
-from atoll.dataflow.graph import COLUMNS_WAYS, ColumnsWay, Graph
-from atoll.dataflow.mirrors import mirror_depot, mirror_pstate
-from atoll.dataflow.queries import QueryGraph, arguments_of
-from atoll.dataflow.stream import Stream
-from atoll.dataflow.ticks import ticking
-from atoll.dataflow.usercode import check_columns, check_function, declared_at, placed
 from atoll.durations import parse_millis
 from atoll.errors import DeclarationError, UsageError
 from atoll.names import check_name
 from atoll.objects import as_row
 from atoll.placement.policies.policy import POLICY_DEFAULT, parse_policy
+from atoll.queries.declare import QueryGraph, arguments_of
+from atoll.queries.parameters import Arguments
 from atoll.schema import Map, Node, Scalar, Set
+from atoll.steps.changes.declare import Changes
+from atoll.steps.sources.source import Source
+from atoll.steps.sources.ticks import ticking
+from atoll.stream.mirrors import mirror_depot, mirror_pstate
+from atoll.stream.stream import Stream
+from atoll.topology.declared import (
+    REJECTED_DDL,
+    DepotDeclaration,
+    PStateDeclaration,
+    TickDeclaration,
+)
+from atoll.topology.graph import COLUMNS_WAYS, ColumnsWay, Graph
+from atoll.topology.usercode import check_columns, check_function, declared_at, placed
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -77,9 +79,8 @@ class Module:
 
         Args:
             name: Unique among the module's depots.
-            schema: The columns, as Spark's DDL (``"user_id long NOT NULL, at timestamp"``) or as a
-                class with fields, whose objects can then be appended: a dataclass, a TypedDict,
-                a NamedTuple, a ``msgspec.Struct`` or a pydantic model; or an Arrow schema.
+            schema: Spark DDL: ``"user_id long NOT NULL, at timestamp"``; or a class with fields,
+                whose objects can then be appended; or an Arrow schema.
             partition_by: A field (equal values stay together, in order), a function from record
                 and partition count to an index, or None to spread records evenly.
             partitions: How many depot partitions; fixed for the depot's life.
@@ -100,16 +101,9 @@ class Module:
             _check_partitioner(name, parsed.names, partition_by)
             _check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
         count = 1 if is_global else partitions
-        self.depots[name] = DepotDeclaration(
-            self.name,
-            name,
-            parsed,
-            partition_by,
-            count,
-            retain_records,
-            retain_seconds,
-            row_class=schema if isinstance(schema, type) else None,
-        )
+        retain = (retain_records, retain_seconds)
+        made = DepotDeclaration(self.name, name, parsed, partition_by, count, *retain)
+        self.depots[name] = made.of_class(schema)
         return self.depots[name]
 
     def dead_letter_depot(self, name: str, *, partitions: int = 1) -> DepotDeclaration:
@@ -251,15 +245,15 @@ class Module:
         _new_name(name, "query", self.queries, place, "choose another name")
         nodes, schema = arguments_of(parameters, place)
         graph = QueryGraph(self.name, name, nodes, self._readable, place)
-        step = op.Arguments((), place, schema)
+        step = Arguments((), place, schema)
         graph.add(step)
         self.queries[name] = graph
         return Stream(graph, step)
 
     def _repr_html_(self) -> str:
         """The module drawn, for a notebook."""
-        from atoll.dataflow.drawing import draw
         from atoll.markup import text
+        from atoll.stream.drawing import draw
 
         graphs = [each.graph for each in self.topologies.values()]
         return f"<p><b>{text(self.name)}</b></p>" + draw(graphs, self.depots)
@@ -324,9 +318,8 @@ class Microbatch:
 
         Args:
             name: Unique among the module's PStates.
-            schema: Python types, as ``dict[str, int]``, ``dict[str, set[str]]``, ``int`` or a
-                class with fields; the same as ``Map(str, int)``, ``Map(str, Set(str))`` and
-                ``Struct(...)``; or DDL text, as ``"map<string, long>"``.
+            schema: ``dict[str, int]``, ``int``, ``dict[int, set[str]]``, a class with fields, or
+                the same as ``Map(...)``, ``Set(...)``, ``Struct(...)`` or ``"map<string, long>"``.
             initial: The value of a scalar, list or struct that was never written.
             is_global: Keep a map or set in one vnode instead of spreading it by key.
             private: Let only this topology read it: no client, over HTTP or otherwise.
@@ -415,14 +408,14 @@ class Microbatch:
                 hint="read them in another topology",
                 declared=place,
             )
-        step = op.Source((), place, depot, start_from)
+        step = Source((), place, depot, start_from)
         self.graph.add(step)
         return Stream(self.graph, step)
 
     def _repr_html_(self) -> str:
         """The topology drawn, for a notebook."""
-        from atoll.dataflow.drawing import draw
         from atoll.markup import text
+        from atoll.stream.drawing import draw
 
         title = f"<p>{text(self.module.name)}/<b>{text(self.name)}</b></p>"
         return title + draw([self.graph], self.graph.depots())
@@ -438,7 +431,7 @@ class Microbatch:
                 hint=f"name {len(keys)} columns in changes(...)",
                 declared=place,
             )
-        step = op.Changes((), place, pstate, names)
+        step = Changes((), place, pstate, names)
         self.graph.add(step)
         return Stream(self.graph, step)
 

@@ -19,8 +19,6 @@ import msgspec
 
 from atoll.errors import DeclarationError, StateError
 
-__all__ = ["as_row", "build", "builder", "class_fields", "is_object", "plain"]
-
 _T = TypeVar("_T")
 
 _NATIVE = (bytes, bytearray, dt.datetime, dt.date, Decimal)

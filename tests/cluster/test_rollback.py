@@ -19,9 +19,9 @@ from atoll.cluster.depots import depot_spec
 from atoll.cluster.local import LocalCluster
 from atoll.errors import TopologyFailedError, UsageError
 from atoll.microbatch.commits.history import commit_objects, read_commit
-from atoll.microbatch.commits.objects import encode
+from atoll.microbatch.commits.objects import Branch, encode
 from atoll.microbatch.commits.tidy import files_of
-from atoll.microbatch.commits.timelines import Branch, create_timeline, read_timelines
+from atoll.microbatch.commits.timelines import create_timeline, read_timelines
 from atoll.path import Path as StatePath
 
 HISTORY = 5

@@ -30,9 +30,8 @@ from atoll import path
 from atoll.ddl import parse_ddl
 from atoll.depot.reader import DepotReader
 from atoll.errors import NotFoundError
-from atoll.microbatch.commits.history import plan_objects, read_commit
+from atoll.microbatch.commits.history import latest_commit, plan_objects, read_commit
 from atoll.microbatch.commits.objects import Commit, decode_plan
-from atoll.microbatch.commits.progress import latest_commit
 from atoll.storage.local import LocalStore
 from atoll.storage.places import depot_folder
 

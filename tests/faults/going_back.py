@@ -22,8 +22,7 @@ import atoll
 from atoll import LocalCluster, Map, Struct, agg, path, start
 from atoll.ddl import parse_ddl
 from atoll.depot.reader import DepotReader
-from atoll.microbatch.commits.history import commit_objects, read_commit
-from atoll.microbatch.commits.progress import latest_commit
+from atoll.microbatch.commits.history import commit_objects, latest_commit, read_commit
 from atoll.microbatch.commits.tidy import files_of
 from atoll.microbatch.commits.timelines import read_timelines
 from atoll.storage.local import LocalStore

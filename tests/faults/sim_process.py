@@ -25,9 +25,9 @@ from sim_world import (
 from atoll.errors import AtollError
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
+from atoll.microbatch.commits.history import latest_commit
 from atoll.microbatch.commits.progress import (
     known_checkpoints,
-    latest_commit,
     pending_plan,
     settle_commit,
     with_starts,

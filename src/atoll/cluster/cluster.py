@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from atoll.storage.places import Places
     from atoll.views.deployment import Deployment
 
-__all__ = ["Cluster"]
-
 
 class Cluster(ABC):
     """What all clusters do alike.

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from atoll.pstate.store.history import FileRef
     from atoll.storage.local import LocalStore
 
-__all__ = ["Delivery", "delivered_before"]
 
 _CHUNK_BYTES = 1024 * 1024
 

@@ -11,8 +11,6 @@ from atoll.placement.info import ClusterInfo, Fragment
 from atoll.placement.policies.shortage import Shortage
 from atoll.placement.reschedule.plan import Plan
 
-__all__ = ["described_cluster", "described_plan"]
-
 
 def described_cluster(info: ClusterInfo, sizes: Sizes) -> dict[str, Any]:
     """Revision, workers, fragments with their actors, and the fragment-by-unit matrix.

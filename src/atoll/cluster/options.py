@@ -19,8 +19,6 @@ from atoll.microbatch.control.requests import Requests
 from atoll.microbatch.control.tuning import SettingsLog, effective
 from atoll.microbatch.epochs import Epoch
 
-__all__ = ["ModuleOptions"]
-
 _log = get_logger("atoll.cluster")
 
 

@@ -14,8 +14,6 @@ from atoll.microbatch.stepping import Stepper
 if TYPE_CHECKING:
     from atoll.depot.receipt import Awaited, Receipt
 
-__all__ = ["RunningTopology", "status_table"]
-
 _COLUMNS = ("topology", "state", "id", "committed", "version", "step", "processed")
 
 

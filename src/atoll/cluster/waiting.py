@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from atoll.microbatch.commits.objects import Reach
     from atoll.microbatch.stepping import Stepper
 
-__all__ = ["Waiting", "wait_committed", "wait_fresh"]
-
 
 class Waiting:
     """Follows what is appended through the topologies of one module. Safe from any thread.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from atoll.microbatch.stepping import Stepper
     from atoll.views.readable import ReadablePState
 
-__all__ = ["ModuleWaits"]
-
 
 class ModuleWaits:
     """The side of an app that waits. Safe from any thread."""

@@ -27,13 +27,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from atoll.codec.arrow_types import value_type
+from atoll.arrow_types import value_type
 from atoll.ddl import parse_ddl, to_ddl, type_in_words
 from atoll.errors import DeclarationError
 from atoll.objects import class_fields
 from atoll.schema import List, Map, Node, Scalar, Struct, as_node
-
-__all__ = ["columns_of", "node_of"]
 
 _HINT = (
     'write "name string, amount long", or give a class with fields: a dataclass, a TypedDict, a '

@@ -16,8 +16,6 @@ import msgspec
 from atoll.codec.records.refusals import Refusal
 from atoll.errors import ReceiptError
 
-__all__ = ["TOKEN_CHARACTERS_MAX", "Awaited", "Receipt", "awaited", "is_token"]
-
 TOKEN_CHARACTERS_MAX = 65_536
 """No token is longer: one of a depot with 4,096 depot partitions has 60,000 characters."""
 _VERSION = 1

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from atoll.depot.reader import DepotReader
 from atoll.errors import AtollError
-from atoll.microbatch.commits.progress import latest_commit
+from atoll.microbatch.commits.history import latest_commit
 from atoll.microbatch.plans.planning import lost_records
 from atoll.storage.places import depot_folder
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from atoll.fsck.findings import Report
     from atoll.storage.local import LocalStore
 
-__all__ = ["check_depot_ends"]
 
 _COST = "the topology does not start: records that it has processed are lost"
 

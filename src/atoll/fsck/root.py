@@ -18,8 +18,6 @@ from atoll.storage.numbered import NumberedObjects
 from atoll.storage.places import Places, check_identity
 from atoll.views.deployment import Deployment, latest_deployment
 
-__all__ = ["check_root"]
-
 _TEMPORARY = ".tmp-*"
 
 

@@ -87,8 +87,6 @@ from atoll.microbatch.plans.cutting import WEIGHED, Cutting, bytes_max, grown, r
 from atoll.microbatch.plans.fitting import Sizes, fit
 from atoll.microbatch.plans.timekeeping import tick_ranges, timed
 
-__all__ = ["decide"]
-
 _LOOK_AGAIN_MS = 1_000
 """How often a paused topology looks whether it was fenced."""
 

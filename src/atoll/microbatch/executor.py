@@ -9,8 +9,6 @@ from atoll.microbatch.control.options import Options
 from atoll.microbatch.outcome import ActorFailure, Outcome
 from atoll.placement.placement import Placement
 
-__all__ = ["AttemptError", "Executor"]
-
 
 class AttemptError(Exception):
     """An attempt that ended without a result, and why."""

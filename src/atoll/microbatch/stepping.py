@@ -22,8 +22,6 @@ from atoll.microbatch.control.status import Status
 from atoll.microbatch.coordinator import decide
 from atoll.microbatch.outcome import ActorFailure
 
-__all__ = ["Observer", "Stepper"]
-
 _log = get_logger("atoll.microbatch")
 
 Observer = Callable[[ev.Step, int], None]

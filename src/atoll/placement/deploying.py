@@ -14,8 +14,6 @@ from atoll.placement.reschedule.plan import Plan, plan
 from atoll.placement.reschedule.replan import replan
 from atoll.placement.workers import join, lose
 
-__all__ = ["WorkerReport", "deployed", "policy_plan", "with_workers"]
-
 
 class WorkerReport(msgspec.Struct, frozen=True):
     """A worker as the engine sees it."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from atoll.pstate.store.session import VnodeSession
     from atoll.pstate.view import VnodeView
 
-__all__ = ["Converter", "MigratedVnode", "Migration", "rewrite"]
-
 
 @dataclass(frozen=True)
 class Migration:

@@ -11,7 +11,6 @@ from atoll.schema import List, Map, Node, Scalar, Struct
 if TYPE_CHECKING:
     from atoll.codec.values.leaf import LeafCodec
 
-__all__ = ["Shape"]
 
 _FIELD_NAME = Scalar("str")
 

@@ -37,8 +37,6 @@ from atoll.pstate.store.session import DAMAGE
 from atoll.pstate.store.stores import VnodeStores
 from atoll.pstate.store.transaction import HEADER_KEY, StoreTransaction
 
-__all__ = ["PStateView", "VnodeView", "how_to_read"]
-
 _T = TypeVar("_T")
 _PAGE_ENTRIES = 1024
 _REPAIRS_MAX = 16

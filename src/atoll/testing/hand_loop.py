@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from atoll.microbatch.commits.objects import Commit
     from atoll.testing.clock import VirtualClock
 
-__all__ = ["HandLoop"]
 
 _RECORDS_MAX = "depot.microbatch.max.records"
 _PATIENCE_SECONDS = 3_600.0

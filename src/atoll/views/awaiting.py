@@ -18,7 +18,6 @@ from atoll.views.passing import Chains, wait_passed
 if TYPE_CHECKING:
     from atoll.storage.local import LocalStore
 
-__all__ = ["ConnectedWaiting", "wanted_of"]
 
 _LOOK_SECONDS = 0.02
 """Between two looks for a commit that another process made."""

@@ -16,9 +16,8 @@ from pathlib import Path
 
 from atoll.depot.receipt import Awaited, Receipt
 from atoll.errors import NotFoundError
-from atoll.microbatch.commits.history import CommitHistory, commit_objects
+from atoll.microbatch.commits.history import CommitHistory, commit_objects, latest_commit
 from atoll.microbatch.commits.objects import Commit
-from atoll.microbatch.commits.progress import latest_commit
 from atoll.microbatch.commits.timelines import timeline_objects
 from atoll.path import Path as StatePath
 from atoll.storage.local import LocalStore

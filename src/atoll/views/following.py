@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from atoll.pstate.view import PStateView
     from atoll.views.readable import ReadablePState
 
-__all__ = ["Following"]
 
 _THROUGH = ("key", "must", "field")
 

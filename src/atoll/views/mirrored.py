@@ -17,8 +17,6 @@ from atoll.views.connect import Connected, connect
 from atoll.views.deployment import MirrorDeployment, deployment_number
 from atoll.views.readable import ReadablePState
 
-__all__ = ["Commits", "MirroredPStates"]
-
 Commits = dict[tuple[str, str], CommitHistory]
 """For each module and topology the log as of its last commit."""
 

@@ -14,8 +14,6 @@ from typing import Protocol
 
 from atoll.microbatch.commits.objects import Reach, further
 
-__all__ = ["Chains", "Passing", "wait_passed"]
-
 
 class Passing(Protocol):
     """A topology, as those who wait for it see it."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from atoll.pstate.spec import PStateSpec
     from atoll.storage.local import LocalStore
 
-__all__ = ["ReadablePState", "check_public"]
 
 _GONE = (DamageError, NotFoundError)
 """What a reader meets whose commit was dropped, or abandoned by a rollback, while it read."""

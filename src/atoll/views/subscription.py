@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from atoll.microbatch.commits.history import CommitHistory
     from atoll.views.readable import ReadablePState
 
-__all__ = ["PAGE_ENTRIES", "After", "CommitWatch", "Subscription", "position_after"]
 
 PAGE_ENTRIES = 1000
 _GONE = (DamageError, NotFoundError, UsageError)

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from atoll.codec.records.codec import Checked, RecordCodec
+from atoll.codec.records.codec import RecordCodec
+from atoll.codec.records.refusals import Checked
 from atoll.ddl import parse_ddl
 
 

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atoll.codec.records.codec import Checked, RecordCodec
+from atoll.codec.records.codec import RecordCodec
+from atoll.codec.records.refusals import Checked
 from atoll.ddl import parse_ddl
 from atoll.errors import UsageError
 

@@ -10,9 +10,9 @@ import pytest
 from protocol_fakes import FakeExecutor, fresh_state, make_actions, options
 
 from atoll.microbatch import events as ev
-from atoll.microbatch.commits.history import commit_objects, plan_objects
+from atoll.microbatch.commits.history import commit_objects, latest_commit, plan_objects
 from atoll.microbatch.commits.objects import Plan, decode_commit, decode_plan, encode
-from atoll.microbatch.commits.progress import latest_commit, pending_plan, with_starts
+from atoll.microbatch.commits.progress import pending_plan, with_starts
 from atoll.microbatch.commits.tidy import drop_below, drop_orphans
 from atoll.microbatch.coordinator import decide
 from atoll.microbatch.epochs import claim_epoch

@@ -11,11 +11,9 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from atoll.engine.sessions import state_folder
 from atoll.names import RESERVED
 from atoll.storage.places import Places, depot_folder
-from atoll.tasks.sessions import state_folder
-
-__all__ = ["delete_module", "delete_removed"]
 
 
 def delete_removed(places: Places, module: str, removed: Iterable[str]) -> None:

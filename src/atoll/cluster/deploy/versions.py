@@ -23,8 +23,6 @@ from atoll.cluster.updates.depot_migrations import (
 from atoll.cluster.updates.migrations import migrated, try_migrations
 from atoll.cluster.updates.mirrors import Mirrors, broken_mirrors, resolve_mirrors
 from atoll.cluster.updates.partitioners import check_key_partitioners
-from atoll.dataflow.queries import mirrors_read
-from atoll.dataflow.scheduling import fragment_specs
 from atoll.ddl import to_ddl
 from atoll.depot.reader import resolve_start
 from atoll.depot.segments.chain import SegmentChain
@@ -32,9 +30,11 @@ from atoll.depot.start import StartFrom, end
 from atoll.errors import AtollError
 from atoll.microbatch.control.tuning import SettingsLog
 from atoll.placement.deploying import WorkerReport, deployed
+from atoll.queries.bind import bind_queries
+from atoll.queries.declare import mirrors_read
 from atoll.storage.local import LocalStore
 from atoll.storage.places import depot_folder
-from atoll.tasks.queries.bind import bind_queries
+from atoll.topology.fragments import fragment_specs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -43,11 +43,9 @@ if TYPE_CHECKING:
     from atoll.cluster.engines import Engine
     from atoll.module import Module
     from atoll.placement.info import ClusterInfo
+    from atoll.queries.run import BoundQuery
     from atoll.storage.places import Places
-    from atoll.tasks.queries.run import BoundQuery
     from atoll.views.deployment import Deployment, MirrorDeployment
-
-__all__ = ["Version", "checked_version", "placed"]
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from atoll.dataflow.hidden import STEMS, Hidden
+from atoll.topology.hidden import STEMS, Hidden
 from atoll.views.deployment import HiddenDeployment
 
 KEPT_AS = "kept as"
 """Among the means of what is kept in PStates their schemas."""
 
-__all__ = ["KEPT_AS", "Match", "Remembered", "adopt", "at_positions", "deployed_hidden"]
 
 _Either = Hidden | HiddenDeployment
 _Key = Callable[[_Either], Hashable]

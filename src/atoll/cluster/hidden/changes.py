@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from atoll.cluster.hidden.adoption import Match
-from atoll.dataflow.hidden import STEMS, Hidden
+from atoll.topology.hidden import STEMS, Hidden
 from atoll.views.deployment import HiddenDeployment
-
-__all__ = ["HiddenChange", "hidden_changes"]
 
 _UNKNOWN = (
     "the release that deployed it knew such state by its position only, and the topology has "

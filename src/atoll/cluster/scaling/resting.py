@@ -25,8 +25,6 @@ from atoll.placement.reschedule.change import Change
 from atoll.placement.reschedule.plan import Plan
 from atoll.storage.local import LocalStore
 
-__all__ = ["RestingCluster"]
-
 _T = TypeVar("_T")
 
 

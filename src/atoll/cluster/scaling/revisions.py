@@ -12,8 +12,6 @@ from atoll.placement.info import ClusterInfo
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError, ObjectStore
 
-__all__ = ["Revision", "Revisions"]
-
 _KEPT = 100
 """So many of the last ones are kept, to look at."""
 

@@ -35,8 +35,6 @@ from atoll.placement.reschedule.change import Change, Request
 from atoll.placement.reschedule.plan import Plan, plan
 from atoll.placement.workers import cordon, remove, uncordon
 
-__all__ = ["Placeable", "Scaling"]
-
 _log = get_logger("atoll.cluster")
 
 

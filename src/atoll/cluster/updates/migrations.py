@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from atoll.cluster.deploy.catalog import BoundTopology
 from atoll.cluster.updates.meaning import other_states
 from atoll.errors import AtollError, DeployError, UserCodeError
-from atoll.microbatch.commits.history import CommitHistory
-from atoll.microbatch.commits.progress import latest_commit
+from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.pstate.migration import Migration
 from atoll.pstate.spec import PStateSpec
 from atoll.pstate.store.stores import module_stores
@@ -23,11 +22,10 @@ from atoll.pstate.view import PStateView
 from atoll.schema import Map, Node, Set, Struct, to_json, to_text
 
 if TYPE_CHECKING:
-    from atoll.dataflow.declared import DeclaredMigration, PStateDeclaration
     from atoll.storage.places import Places
+    from atoll.topology.declared import DeclaredMigration, PStateDeclaration
     from atoll.views.deployment import Deployment
 
-__all__ = ["differences", "migrated", "try_migrations"]
 
 Ship = Callable[[Callable[..., Any]], bytes]
 

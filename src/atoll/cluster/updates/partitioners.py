@@ -6,15 +6,12 @@ from collections.abc import Mapping
 
 from atoll.codec.keys.elements import decode_element
 from atoll.errors import DeployError
-from atoll.microbatch.commits.history import CommitHistory
-from atoll.microbatch.commits.progress import latest_commit
+from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.pstate.spec import PStateSpec
 from atoll.storage.local import LocalStore
 from atoll.storage.places import Places
 from atoll.views.deployment import Deployment
 from atoll.views.readable import ReadablePState
-
-__all__ = ["check_key_partitioners"]
 
 _VNODES_LOOKED_AT = 64
 

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from atoll.logs import get_logger
 
-__all__ = ["Reviver"]
-
 _log = get_logger("atoll.cluster")
 
 _DELAY_SECONDS = 0.5

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from atoll.codec.arrow_types import fit_column
 from atoll.codec.binary import (
     BINARY,
     Bytes,
@@ -31,6 +30,7 @@ from atoll.codec.binary import (
     matrix_as_binary,
     present_rows,
 )
+from atoll.codec.fit_column import fit_column
 from atoll.codec.keys.elements import (
     EMPTY_KEY,
     NAN_BITS,
@@ -46,8 +46,6 @@ from atoll.codec.keys.elements import (
 from atoll.codec.keys.sort import crc32_rows, order_of_words, words_of
 from atoll.errors import DataError, StateError
 from atoll.schema import Scalar
-
-__all__ = ["KeyColumn", "empty_keys", "encode_columns"]
 
 _Piece = Any  # a matrix of bytes (rows, width), a binary array, or a binary scalar for all rows
 

@@ -34,8 +34,6 @@ from atoll.exact_values import exact_array, holds_decimals
 from atoll.python_values import python_rows
 from atoll.representable import holds_infinity, refuse_misfits
 
-__all__ = ["Checked", "RecordCodec", "Refusal"]
-
 _BAD_VALUE = (
     pa.ArrowException,
     AttributeError,  # msgspec asks whatever can be indexed for the keys of a map

@@ -21,8 +21,6 @@ from atoll.errors import StateError
 from atoll.objects import as_row
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
-__all__ = ["PACKING", "arrow_ready", "check_struct", "pack", "unpack"]
-
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder()
 

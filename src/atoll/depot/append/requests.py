@@ -11,8 +11,6 @@ from atoll.depot.partitioner import RecordParts
 from atoll.depot.producers.table import Producer, ProducerMark
 from atoll.depot.segments.blocks import BLOCK_BYTES, EncodedBlock, encode_block, encode_blocks
 
-__all__ = ["AppendRequest", "merged", "runs_of"]
-
 
 class AppendRequest:
     """One append on its way through the writer thread: exactly one of three forms.

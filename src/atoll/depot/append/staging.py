@@ -13,8 +13,6 @@ from atoll.depot.segments.blocks import EncodedBlock
 from atoll.depot.segments.format import FrameHeader, encode_frame
 from atoll.depot.segments.segment_file import SegmentFile
 
-__all__ = ["StagedSegment"]
-
 
 class StagedSegment:
     """A segment that its appender writes by itself.

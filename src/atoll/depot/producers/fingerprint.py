@@ -16,8 +16,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["RecordsCrc"]
-
 
 class RecordsCrc:
     """The running CRC-32 of an append's records. Used by one thread."""

@@ -26,8 +26,6 @@ from atoll.depot.producers.fingerprint import RecordsCrc
 from atoll.depot.producers.table import Producer, ProducerMark
 from atoll.errors import DepotError, ProducerError, UsageError, UserCodeError
 
-__all__ = ["Resent", "TwoCodecs", "stored_before"]
-
 Read = Callable[[int, int, int], pa.Table]
 """The records of a depot partition between two offsets, under the present schema."""
 

@@ -16,18 +16,6 @@ import msgspec
 
 from atoll.errors import ProducerError, UsageError
 
-__all__ = [
-    "PRODUCER_SECONDS_MAX",
-    "TOPOLOGY_PREFIX",
-    "Admission",
-    "Append",
-    "Duplicate",
-    "Producer",
-    "ProducerMark",
-    "ProducerTable",
-    "topology_producer",
-]
-
 TOPOLOGY_PREFIX = "topology/"
 """How the ids of Atoll's own producers begin: their entries neither expire nor make room."""
 

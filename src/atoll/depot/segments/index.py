@@ -19,8 +19,6 @@ from atoll.depot.segments.format import (
     header_block_bytes,
 )
 
-__all__ = ["SegmentIndex", "segment_file_name"]
-
 SEGMENTS_FOLDER = "segments"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Runs"]
-
 _RUNS = 1_024
 """About into how many runs as many bytes as are enough are divided at most."""
 

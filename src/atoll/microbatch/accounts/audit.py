@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from atoll.microbatch.commits.objects import Ranges
     from atoll.microbatch.outcome import JobOutcome, Manifest
 
-__all__ = ["audit", "rows_by_step"]
-
 
 def audit(
     charts: Sequence[JobChart], ranges: Ranges, units: Sequence[int], jobs: Sequence[JobOutcome]

@@ -16,25 +16,8 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 if TYPE_CHECKING:
-    from atoll.dataflow.operators.base import Makes
+    from atoll.topology.operator import Makes
 
-__all__ = [
-    "PART_TASKS",
-    "REJECTS",
-    "STEP_TASKS",
-    "ActorAccounts",
-    "ChainChart",
-    "ChainRows",
-    "JobChart",
-    "PackedRows",
-    "Parcel",
-    "Receipt",
-    "RowsRead",
-    "StepChart",
-    "StepRows",
-    "TaskAccounts",
-    "TerminalChart",
-]
 
 REJECTS = -2
 """The tag of rejected rows."""

@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from atoll.microbatch.commits.objects import Ranges
     from atoll.microbatch.outcome import JobOutcome
 
-__all__ = [
-    "Fault",
-    "chain_faults",
-    "delivery_faults",
-    "expected_reads",
-    "read_faults",
-    "refuse",
-]
 
 _HINT = (
     "the attempt is run again; when it stays so, Atoll or the disk below it has a defect: "

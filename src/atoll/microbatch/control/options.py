@@ -17,17 +17,6 @@ from typing import Any, Literal
 
 from atoll.errors import DeclarationError
 
-__all__ = [
-    "LEVELS",
-    "Level",
-    "Options",
-    "bounds_of",
-    "check_option",
-    "check_option_name",
-    "levels_of",
-    "within_bounds",
-]
-
 Level = Literal["module", "topology", "depot", "pstate"]
 LEVELS: tuple[Level, ...] = ("module", "topology", "depot", "pstate")
 

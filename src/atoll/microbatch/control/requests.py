@@ -29,8 +29,6 @@ from atoll.microbatch.outcome import ActorFailure
 from atoll.microbatch.plans.fitting import Sizes
 from atoll.placement.placement import Placement
 
-__all__ = ["Requests"]
-
 
 class Requests:
     """The side of a topology's loop that others call. Safe from any thread.

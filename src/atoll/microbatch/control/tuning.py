@@ -25,8 +25,6 @@ from atoll.microbatch.control.options import (
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError, ObjectStore
 
-__all__ = ["Settings", "SettingsLog", "effective"]
-
 _KEPT = 100
 """So many of the last ones are kept, to look at."""
 

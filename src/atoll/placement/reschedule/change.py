@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Change", "Request"]
-
 
 class Change(msgspec.Struct, frozen=True):
     """What changes for one fragment; both are sets, kept sorted.

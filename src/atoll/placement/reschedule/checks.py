@@ -14,8 +14,6 @@ from atoll.errors import NotFoundError, RescheduleError
 from atoll.placement.info import ClusterInfo, Fragment
 from atoll.placement.reschedule.change import Change, Request
 
-__all__ = ["check"]
-
 
 def check(
     info: ClusterInfo,

@@ -22,8 +22,6 @@ from atoll.placement.reschedule.change import Change, Request
 from atoll.placement.reschedule.checks import check
 from atoll.placement.reschedule.rebalance import Move, moves, rebalance
 
-__all__ = ["Plan", "plan"]
-
 
 class Plan(msgspec.Struct, frozen=True):
     """What a request does; every dict by root fragment, of those that change.

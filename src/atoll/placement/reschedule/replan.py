@@ -29,8 +29,6 @@ from atoll.placement.info import ClusterInfo, Fragment
 from atoll.placement.policies.policy import POLICY_DEFAULT, parse_policy, target
 from atoll.placement.reschedule.change import Change
 
-__all__ = ["choose_units", "replan"]
-
 
 def choose_units(
     info: ClusterInfo, count: int, current: Collection[int], held: Mapping[int, int] = {}

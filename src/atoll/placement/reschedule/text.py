@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from atoll.errors import UsageError
 from atoll.placement.reschedule.change import Change
 
-__all__ = ["format_plan", "parse_plan"]
-
 _ID = r"\s*[0-9]{1,18}\s*"
 _IDS = rf"\[({_ID}(?:,{_ID})*)\]\s*"
 _ITEM = re.compile(rf"({_ID})(?:-\s*{_IDS})?(?:\+\s*{_IDS})?")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from atoll.pstate.handles.writes import Writes
 
-__all__ = ["Driven"]
-
 
 class Driven:
     """Writes of one vnode, as the step drives them beside the function's own use of them."""

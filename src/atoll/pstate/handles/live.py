@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from atoll.pstate.handles.writes import Writes
     from atoll.pstate.shapes import Shape
 
-__all__ = ["ABSENT", "LiveValues"]
 
 ABSENT: Any = object()
 """Stands for no value."""

@@ -15,8 +15,6 @@ from atoll.pstate.handles.live import LiveValues
 from atoll.pstate.spec import PStateSpec
 from atoll.pstate.store.sizes import SIZES_COMPLETE, counter_key, size_of
 
-__all__ = ["Session", "Writes"]
-
 
 class Session(Protocol):
     """What handles need of a vnode session."""

@@ -17,8 +17,6 @@ from atoll.pstate.spec import Position, PStateSpec, child_of
 from atoll.pstate.store.sizes import SIZES_COMPLETE, counter_key, size_of
 from atoll.schema import Map, Node, Scalar, Set, Struct
 
-__all__ = ["Builder", "Place", "Places", "Reader", "Span"]
-
 _Pair = tuple[bytes, bytes]
 _FIELD_NAME = Scalar("str")
 _SEEK_AFTER = 32

@@ -12,8 +12,6 @@ from atoll.pstate.navigate.places import Place, Places, Span
 from atoll.pstate.navigate.walker import KINDS, Walker
 from atoll.schema import Scalar, Set
 
-__all__ = ["StoredWalker", "range_of"]
-
 
 class StoredWalker(Walker):
     """Follows paths through places and the values found there."""

@@ -22,8 +22,6 @@ from atoll.pstate.navigate.walker import Collected, collect, default_of, passes
 from atoll.pstate.spec import Position
 from atoll.schema import Map, Node, Set, Struct
 
-__all__ = ["StateChange", "WrittenReader", "check_vnode"]
-
 _Rest = Sequence[Step]
 
 

@@ -39,8 +39,6 @@ from atoll.pstate.store.store_file import (
     unmark,
 )
 
-__all__ = ["Environment", "EnvironmentCache", "shared_environments"]
-
 MAP_BYTES = 1 << 30
 _READERS_MAX = 512
 _OPEN_FILES_EACH = 5

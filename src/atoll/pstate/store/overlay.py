@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 from atoll.pstate.store.entries import Bounds
 from atoll.pstate.store.reverse_log import ReverseLog
 
-__all__ = ["UNTOUCHED", "Overlay"]
-
 _SEARCHES_MAX = 256
 """How many times a reverse log is searched before a table of all of them is worth making."""
 

@@ -30,8 +30,6 @@ from atoll.pstate.store.transaction import StoreTransaction
 from atoll.pstate.store.writer_lock import Patience, WriterLock
 from atoll.schema import Node
 
-__all__ = ["Changes", "Triple", "VnodeSession"]
-
 DAMAGE = (
     DamageError,
     lmdb.CorruptedError,

@@ -20,8 +20,6 @@ from atoll.errors import DamageError
 from atoll.pstate.spec import child_of
 from atoll.schema import Map, Node, Set
 
-__all__ = ["EVERYTHING_END", "SIZES_COMPLETE", "counter_key", "size_of", "with_sizes"]
-
 EVERYTHING_END = b"\xff\xff"
 SIZES_COMPLETE = b"\xff"
 """The key of the mark."""

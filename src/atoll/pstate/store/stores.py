@@ -19,8 +19,6 @@ from atoll.pstate.store.session import DAMAGE, VnodeSession
 from atoll.pstate.store.store_file import store_error
 from atoll.pstate.store.writer_lock import PATIENCE_SECONDS, Patience
 
-__all__ = ["VnodeStores", "module_stores"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -16,8 +16,6 @@ from atoll.pstate.store.entries import Entries
 from atoll.pstate.store.environment import Environment
 from atoll.pstate.store.reverse_log import ReverseLog, encode_reverse_log
 
-__all__ = ["HEADER_KEY", "StoreTransaction"]
-
 HEADER_KEY = b"header"
 """Where the header stands: in LMDB's main table, beside the names of the other two."""
 

@@ -21,8 +21,6 @@ from pathlib import Path
 
 from atoll.errors import StorageError
 
-__all__ = ["PATIENCE_SECONDS", "Patience", "WriterLock"]
-
 PATIENCE_SECONDS = 5.0
 """Longer than the Java process of a killed driver lives on, and its tasks with it."""
 

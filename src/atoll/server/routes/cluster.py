@@ -15,8 +15,6 @@ from atoll.placement.reschedule.change import Change
 from atoll.placement.reschedule.text import parse_plan
 from atoll.server.context import Context, ContextOf, Name, answer
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/modules/{module}", tags=["cluster"])
 
 _ID_DIGITS_MAX = 18

@@ -11,17 +11,17 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from atoll.codec.records.codec import Checked, RecordCodec
+from atoll.cluster.deploy.stopped import AppOrStopped
+from atoll.codec.records.codec import RecordCodec
+from atoll.codec.records.refusals import Checked
 from atoll.ddl import to_ddl
-from atoll.depot import Receipt
+from atoll.depot.depot import Depot, OnInvalid
+from atoll.depot.receipt import Receipt
 from atoll.errors import AtollError, UsageError
 from atoll.server.body import BodyFile, drain
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, answer
 from atoll.server.guard import ARROW_STREAM, CSV, JSON, NDJSON, media_type
 from atoll.server.intake import BATCHES_OF, batches_of_json, producer_of
-from atoll.server.ports import AppPort, DepotPort, OnInvalid
-
-__all__ = ["router"]
 
 router = APIRouter(prefix="/v1/modules/{module}/depots", tags=["depots"])
 
@@ -157,7 +157,7 @@ async def _append_streamed(
 
 
 def _wait_for(
-    app: AppPort, receipt: Receipt, told: dict[str, Any], timeout_seconds: float
+    app: AppOrStopped, receipt: Receipt, told: dict[str, Any], timeout_seconds: float
 ) -> dict[str, int]:
     """Wait until it is processed; whoever waits in vain learns that it is stored all the same."""
     try:
@@ -182,7 +182,7 @@ def _appended(appended: Receipt, refusals_max: int) -> dict[str, Any]:
     }
 
 
-def _describe(depot: DepotPort) -> dict[str, Any]:
+def _describe(depot: Depot) -> dict[str, Any]:
     start, end = list(depot.start_offsets()), list(depot.end_offsets())
     return {
         "name": depot.spec.name,

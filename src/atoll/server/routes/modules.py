@@ -10,10 +10,8 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 import atoll
+from atoll.cluster.deploy.stopped import AppOrStopped
 from atoll.server.context import WAIT_SECONDS_MAX, ContextOf, Name, Token, answer
-from atoll.server.ports import AppPort
-
-__all__ = ["router"]
 
 router = APIRouter(prefix="/v1", tags=["modules"])
 
@@ -60,7 +58,7 @@ async def get_status(context: ContextOf) -> Response:
     return answer({"version": atoll.__version__, "modules": modules})
 
 
-def _parts(app: AppPort) -> dict[str, Any]:
+def _parts(app: AppOrStopped) -> dict[str, Any]:
     return {
         "name": app.name,
         "depots": list(app.depots()),

@@ -15,18 +15,10 @@ from pathlib import Path
 import msgspec
 from py4j.protocol import Py4JNetworkError
 
+from atoll.engine.attempt import described
 from atoll.errors import AtollError, DataError, StorageError
 from atoll.microbatch.outcome import ActorFailure, too_large
-from atoll.tasks.attempt import described
-from atoll.tasks.guards import EXPRESSION_HINT
-
-__all__ = [
-    "StepFailureError",
-    "is_broken",
-    "job_failure",
-    "telling",
-    "value_problem",
-]
+from atoll.steps.columns.guards import EXPRESSION_HINT
 
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] ")
 _STATE = " SQLSTATE: "

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["LIFE_VARIABLE", "Lives", "lives", "not_ours"]
 
 _log = get_logger("atoll.spark")
 

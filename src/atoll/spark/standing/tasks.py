@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
     from atoll.placement.placement import Placement
 
-__all__ = ["StandingTasks", "dismiss", "standing_tasks"]
 
 _log = get_logger("atoll.spark")
 
