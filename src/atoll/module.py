@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from atoll.durations import parse_millis
-from atoll.errors import DeclarationError, UsageError
+from atoll.errors import DeclarationError
 from atoll.names import check_name
 from atoll.objects import as_row
-from atoll.placement.policies.policy import POLICY_DEFAULT, parse_policy
+from atoll.placement.policies.policy import POLICY_DEFAULT
 from atoll.queries.declare import QueryGraph, arguments_of
 from atoll.queries.parameters import Arguments
 from atoll.schema import Map, Node, Scalar, Set
@@ -21,18 +21,29 @@ from atoll.steps.sources.source import Source
 from atoll.steps.sources.ticks import ticking
 from atoll.stream.mirrors import mirror_depot, mirror_pstate
 from atoll.stream.stream import Stream
+from atoll.topology.checks import (
+    check_count,
+    check_key_partitioner,
+    check_partitioner,
+    checked_policy,
+    new_name,
+)
 from atoll.topology.declared import (
     REJECTED_DDL,
+    Columns,
     DepotDeclaration,
     PStateDeclaration,
+    R,
+    Schema,
     TickDeclaration,
+    V,
 )
 from atoll.topology.graph import COLUMNS_WAYS, ColumnsWay, Graph
-from atoll.topology.usercode import check_columns, check_function, declared_at, placed
+from atoll.topology.usercode import check_columns, declared_at, placed
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from atoll.depot.start import StartFrom
 
@@ -67,14 +78,14 @@ class Module:
     def depot(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
         name: str,
-        schema: Any,
+        schema: type[R] | Columns,
         *,
         partition_by: str | Callable[[Mapping[str, Any], int], int] | None = None,
         partitions: int = 4,
         is_global: bool = False,
         retain_records: int | None = None,
         retain_seconds: float | None = None,
-    ) -> DepotDeclaration:
+    ) -> DepotDeclaration[R]:
         """Declare a depot.
 
         Args:
@@ -94,12 +105,12 @@ class Module:
         from atoll.codec.spellings import columns_of
 
         place = declared_at(1)
-        _new_name(name, "depot", self._sources(), place, _TAKEN)
+        new_name(name, "depot", self._sources(), place, _TAKEN)
         with placed(place):
             parsed = columns_of(schema)
             check_columns(parsed.names)
-            _check_partitioner(name, parsed.names, partition_by)
-            _check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
+            check_partitioner(name, parsed.names, partition_by)
+            check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
         count = 1 if is_global else partitions
         retain = (retain_records, retain_seconds)
         made = DepotDeclaration(self.name, name, parsed, partition_by, count, *retain)
@@ -123,9 +134,9 @@ class Module:
         from atoll.ddl import parse_ddl
 
         place = declared_at(1)
-        _new_name(name, "depot", self._sources(), place, _TAKEN)
+        new_name(name, "depot", self._sources(), place, _TAKEN)
         with placed(place):
-            _check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
+            check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
         schema = parse_ddl(REJECTED_DDL)
         self.depots[name] = DepotDeclaration(self.name, name, schema, None, partitions)
         return self.depots[name]
@@ -139,7 +150,7 @@ class Module:
             DeclarationError: When the name is that of a depot or tick, or the time is none.
         """
         place = declared_at(1)
-        _new_name(name, "tick", self._sources(), place, _TAKEN)
+        new_name(name, "tick", self._sources(), place, _TAKEN)
         with placed(place):
             every_ms = parse_millis(every, f"the time between two ticks of {name!r}")
         self.ticks[name] = TickDeclaration(self.name, name, every_ms)
@@ -148,7 +159,9 @@ class Module:
     def _sources(self) -> dict[str, object]:
         return {**self.depots, **self.ticks}
 
-    def mirror_depot(self, module: str, name: str, schema: Any) -> DepotDeclaration:
+    def mirror_depot(
+        self, module: str, name: str, schema: type[R] | Columns
+    ) -> DepotDeclaration[R]:
         """Another module's depot, to read with ``source(...)`` at offsets of one's own.
 
         Args:
@@ -161,7 +174,9 @@ class Module:
         """
         return mirror_depot(self, module, name, schema, declared_at(1))
 
-    def mirror_pstate(self, module: str, name: str, schema: Any) -> PStateDeclaration:
+    def mirror_pstate(
+        self, module: str, name: str, schema: type[V] | Schema
+    ) -> PStateDeclaration[V]:
         """Another module's PState, to read with ``lookup(...)`` and ``join(...)``, and in queries.
 
         A microbatch reads it as of one commit, which its plan names, in every attempt.
@@ -207,7 +222,7 @@ class Module:
             DeclarationError: When the name is taken, or something beside it cannot be.
         """
         place = declared_at(1)
-        _new_name(
+        new_name(
             name,
             "topology",
             self.topologies,
@@ -215,9 +230,9 @@ class Module:
             "choose another name, or go on with the first one",
         )
         with placed(place):
-            _check_count(f"topology {name!r}", "vnodes", vnode_count, _VNODE_COUNT_MAX)
+            check_count(f"topology {name!r}", "vnodes", vnode_count, _VNODE_COUNT_MAX)
         topology = Microbatch(self, name, vnode_count, dict(options or {}), place)
-        topology.parallelism = _checked_policy(parallelism, place)
+        topology.parallelism = checked_policy(parallelism, place)
         if columns not in COLUMNS_WAYS:
             raise DeclarationError(
                 f"columns cannot be run by {columns!r}",
@@ -242,7 +257,7 @@ class Module:
             DeclarationError: When the name is taken, or a parameter is of no such type.
         """
         place = declared_at(1)
-        _new_name(name, "query", self.queries, place, "choose another name")
+        new_name(name, "query", self.queries, place, "choose another name")
         nodes, schema = arguments_of(parameters, place)
         graph = QueryGraph(self.name, name, nodes, self._readable, place)
         step = Arguments((), place, schema)
@@ -306,14 +321,14 @@ class Microbatch:
     def pstate(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
         name: str,
-        schema: Any,
+        schema: type[V] | Schema,
         *,
         initial: Any = None,
         is_global: bool = False,
         private: bool = False,
         partition_by: Callable[[Any], int] | None = None,
         track_size: bool = False,
-    ) -> PStateDeclaration:
+    ) -> PStateDeclaration[V]:
         """Declare a PState that this topology writes.
 
         Args:
@@ -359,7 +374,7 @@ class Microbatch:
                 declared=place,
             )
         if partition_by is not None:
-            _check_key_partitioner(name, partition_by, place, partitioned=partitioned)
+            check_key_partitioner(name, partition_by, place, partitioned=partitioned)
         self.graph.pstates[name] = PStateDeclaration(
             self.module.name,
             self.name,
@@ -373,12 +388,13 @@ class Microbatch:
             private,
             partition_by,
             track_size,
+            declared_as=schema,
         )
         return self.graph.pstates[name]
 
     def source(
-        self, depot: DepotDeclaration | TickDeclaration, *, start_from: StartFrom | None = None
-    ) -> Stream:
+        self, depot: DepotDeclaration[R] | TickDeclaration, *, start_from: StartFrom | None = None
+    ) -> Stream[R]:
         """Read a depot; by default only what is appended from now on.
 
         Args:
@@ -451,45 +467,3 @@ def entry_keys(node: Node, place: str) -> tuple[Scalar, ...]:
             declared=place,
         )
     return tuple(keys)
-
-
-def _new_name(name: str, kind: str, known: Mapping[str, object], place: str, hint: str) -> None:
-    """Hold that the name can be given and is not yet."""
-    check_name(name, kind, place)
-    if name in known:
-        raise DeclarationError(f"{kind} {name!r} is declared twice", hint=hint, declared=place)
-
-
-def _checked_policy(text: str, place: str) -> str:
-    try:
-        return str(parse_policy(text))
-    except UsageError as error:
-        raise DeclarationError(error.message, hint=error.hint, declared=place) from None
-
-
-def _check_count(owner: str, what: str, count: int, most: int) -> None:
-    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= most:
-        raise DeclarationError(f"{owner} cannot have {count!r} {what}", hint=f"choose 1 to {most}")
-
-
-def _check_partitioner(name: str, fields: Sequence[str], partition_by: object) -> None:
-    if isinstance(partition_by, str) and partition_by not in fields:
-        raise DeclarationError(
-            f"depot {name!r} is partitioned by {partition_by!r}, which it has no field of",
-            hint=f"its fields are {', '.join(fields)}",
-        )
-    if not (partition_by is None or isinstance(partition_by, str) or callable(partition_by)):
-        raise DeclarationError(
-            f"depot {name!r} cannot be partitioned by {partition_by!r}",
-            hint="give a field's name, a function of record and partition count, or nothing",
-        )
-
-
-def _check_key_partitioner(name: str, function: object, place: str, *, partitioned: bool) -> None:
-    if not partitioned:
-        raise DeclarationError(
-            f"PState {name!r} lies in one vnode, so partition_by= can say nothing",
-            hint="leave it out; only a map or set that is not global is divided by key",
-            declared=place,
-        )
-    check_function(function, 1, f"partition_by of PState {name!r}", place)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import enum
 import functools
 import typing
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -21,6 +23,7 @@ from atoll.errors import DeclarationError, StateError
 
 _T = TypeVar("_T")
 
+_SIMPLE = frozenset({bool, int, float, str, bytes, type(None), dt.datetime, dt.date, Decimal})
 _NATIVE = (bytes, bytearray, dt.datetime, dt.date, Decimal)
 """What is a value as it is, beside numbers, texts and collections."""
 
@@ -87,21 +90,31 @@ def plain(value: Any) -> Any:
 
     A value of another kind stays what it is: whoever takes it in says what is wrong with it.
     """
-    if isinstance(value, tuple) and is_object(value):
-        names = _names(type(value)) or ()
-        return {name: plain(each) for name, each in zip(names, value, strict=True)}
-    try:
-        return msgspec.to_builtins(
-            value, builtin_types=_NATIVE, order="deterministic", enc_hook=_plain_model
-        )
-    except (TypeError, NotImplementedError, ValueError, RecursionError):
+    if type(value) in _SIMPLE:
         return value
+    if isinstance(value, Mapping):
+        return {plain(key): plain(item) for key, item in value.items()}
+    names = _names(type(value))
+    if names is not None:
+        return {name: plain(getattr(value, name)) for name in names}
+    if isinstance(value, enum.Enum):
+        return plain(value.value)
+    if isinstance(value, set | frozenset):
+        return _in_order(map(plain, value))
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(plain(item) for item in value)
+    return str(value) if isinstance(value, uuid.UUID) else value
 
 
-def _plain_model(value: Any) -> Any:
-    if _is_pydantic(type(value)):
-        return {name: getattr(value, name) for name in type(value).model_fields}
-    raise NotImplementedError(type(value).__name__)
+def _in_order(elements: Iterable[Any]) -> list[Any]:
+    """The elements of a set in an order that every attempt repeats."""
+    found = list(elements)
+    try:
+        return sorted(found)
+    except TypeError:
+        return sorted(found, key=repr)
 
 
 def build(kind: type[_T], values: Any) -> _T:
@@ -118,16 +131,57 @@ def build(kind: type[_T], values: Any) -> _T:
 @functools.lru_cache(maxsize=256)
 def builder(kind: Any) -> Callable[[Any], Any]:
     """What makes objects of a class, or values of another type, from plain ones."""
+    arrange = _arranger(kind)
 
     def make(values: Any) -> Any:
         try:
-            if _is_pydantic(kind):
-                return kind.model_validate(values)
-            return msgspec.convert(values, kind, builtin_types=_NATIVE)
-        except (ValueError, TypeError) as error:
+            given = values if arrange is None else arrange(values)
+            return msgspec.convert(given, kind, builtin_types=_NATIVE, dec_hook=_model)
+        except (ValueError, TypeError, KeyError) as error:
             raise StateError(
                 f"the values are no {getattr(kind, '__name__', kind)}: {error}",
                 hint="give a class whose fields are those of the schema",
             ) from error
 
     return make
+
+
+def _arranger(kind: Any) -> Callable[[Any], Any] | None:
+    """What makes tuples of the dicts that stand for named tuples; None where there are none."""
+    fields = class_fields(kind)
+    if fields is not None:
+        inner = {name: found for name, each in fields.items() if (found := _arranger(each))}
+        named = issubclass(kind, tuple)
+        if not inner and not named:
+            return None
+        names = tuple(fields)
+
+        def arrange(values: Any) -> Any:
+            if not isinstance(values, Mapping):
+                return values
+            made = {name: inner[name](v) if name in inner else v for name, v in values.items()}
+            return tuple(made.get(name) for name in names) if named else made
+
+        return arrange
+    members = [_arranger(each) for each in typing.get_args(kind)]
+    if not any(members):
+        return None
+    if typing.get_origin(kind) in {dict, Mapping}:
+        key, value = (each or _same for each in members)
+        return lambda given: {key(name): value(item) for name, item in given.items()}
+    if typing.get_origin(kind) in {list, set, frozenset}:
+        (item,) = (each or _same for each in members)
+        return lambda given: [item(each) for each in given]
+    (item,) = (each for each in members if each is not None)  # X | None, Annotated[X, ...]
+    return lambda given: None if given is None else item(given)
+
+
+def _model(kind: Any, values: Any) -> Any:
+    """An object of a class that msgspec does not know: one of pydantic's."""
+    if not _is_pydantic(kind):
+        raise TypeError(f"{kind} is no class with fields")
+    return kind.model_validate(values)
+
+
+def _same(value: Any) -> Any:
+    return value

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from atoll.cluster.clockwork import Drive
 from atoll.cluster.commit_watch import LoopWatch
@@ -51,9 +51,11 @@ from atoll.microbatch.stepping import Observer, Stepper
 from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of
-from atoll.views.names import is_hidden, not_found
+from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
+from atoll.views.names import is_hidden, not_found, part_name
 from atoll.views.readable import ReadablePState, check_public
 from atoll.views.subscription import PAGE_ENTRIES, After, Subscription, position_after
+from atoll.views.typed import TypedPState, typed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
 
     from atoll.cluster.engines import Engine
     from atoll.depot.mirror import MirrorDepot
+    from atoll.module import Microbatch
     from atoll.queries.run import BoundQuery
     from atoll.storage.local import LocalStore
     from atoll.views.mirrored import MirroredPStates
@@ -134,23 +137,33 @@ class App(ModuleWaits):
 
     # What users call ----------------------------------------------------------------------------
 
-    def depot(self, name: str) -> Depot:
-        """A depot, to append to and to read."""
-        return _found(self._depots, name, "depot", self.name)
+    def depot(self, name: str | DepotDeclaration[Any]) -> Depot:
+        """A depot, to append to and to read, by its name or as it was declared."""
+        return _found(self._depots, part_name(name, self.name), "depot", self.name)
 
-    def pstate(self, name: str) -> ReadablePState:
+    @overload
+    def pstate(self, name: PStateDeclaration[V]) -> TypedPState[V]: ...
+    @overload
+    def pstate(self, name: str) -> ReadablePState: ...
+    def pstate(self, name: str | PStateDeclaration[Any]) -> ReadablePState | TypedPState[Any]:
         """A PState, to read as of the last commit.
+
+        Args:
+            name: Its name; or what declared it, to get values of the declared types.
 
         Raises:
             NotFoundError: When there is none of that name, or it is private.
+            UsageError: When it was declared by another module, or with another schema.
         """
+        if isinstance(name, PStateDeclaration):
+            return typed(self.pstate(name.name), name, self.name)
         if name not in self._pstates or is_hidden(name):
             raise not_found("PState", name, self.pstates(), self.name)
         return check_public(self._pstates[name])
 
     def subscribe(
         self,
-        pstate: str,
+        pstate: str | PStateDeclaration[Any],
         path: StatePath | None = None,
         *,
         after: After | None = None,
@@ -172,7 +185,7 @@ class App(ModuleWaits):
             PathError: When the path does not fit the schema.
             UsageError: When ``after`` is no position.
         """
-        readable = self.pstate(pstate)
+        readable = self.pstate(part_name(pstate, self.name))
         position = position_after(readable, after, timeout_seconds)
         loop = self._loops[readable.spec.topology]
         watch = LoopWatch(loop, partial(self._history, loop))
@@ -218,9 +231,9 @@ class App(ModuleWaits):
             }
         )
 
-    def topology(self, name: str) -> RunningTopology:
-        """A topology, to wait for, pause and look at."""
-        loop = _found(self._loops, name, "topology", self.name)
+    def topology(self, name: str | Microbatch) -> RunningTopology:
+        """A topology, to wait for, pause and look at, by its name or as it was declared."""
+        loop = _found(self._loops, part_name(name, self.name), "topology", self.name)
         return RunningTopology(loop, self._warnings, self._waiting)
 
     def depots(self) -> list[str]:

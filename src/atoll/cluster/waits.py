@@ -20,13 +20,18 @@ class ModuleWaits:
     _waiting: Waiting
     _loops: dict[str, Stepper]
 
-    def depot(self, name: str) -> Depot:
-        """A depot of the module."""
-        raise NotImplementedError
+    _depots: dict[str, Depot]
+    _pstates: dict[str, ReadablePState]
 
-    def pstate(self, name: str) -> ReadablePState:
-        """A PState of the module."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        def depot(self, name: str) -> Depot:
+            """A depot of the module."""
+            raise NotImplementedError
+
+        def pstate(self, name: str) -> ReadablePState:
+            """A PState of the module."""
+            raise NotImplementedError
 
     def wait(
         self, *receipts: Receipt | Awaited | str, timeout_seconds: float = 60.0

@@ -127,8 +127,8 @@ class Depot:
         """Append records; when this returns they are durable.
 
         Args:
-            data: A record (a mapping), an iterable of them, a ``pa.Table`` or ``RecordBatch``,
-                or a pandas DataFrame.
+            data: A record (a mapping, or an object of a class with fields), an iterable of them,
+                a ``pa.Table`` or ``RecordBatch``, or a pandas DataFrame.
             on_invalid: ``"none"``: store nothing of the call when a record does not fit the
                 schema. ``"keep"``: store the others.
             producer: Who appends and the append's number: sent again, it is stored once.

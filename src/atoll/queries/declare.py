@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from atoll.path import Path
     from atoll.stream.stream import Stream
-    from atoll.topology.rows import Row
 
 __all__ = [
     "QueryGraph",
@@ -225,7 +224,7 @@ def _keyed(node: Node) -> Map | Set | None:
 def select_from(
     stream: Stream,
     pstate: PStateDeclaration,
-    function: Callable[[Row], Path],
+    function: Callable[[Any], Path],
     added: pa.Schema,
     place: str,
 ) -> Stream:

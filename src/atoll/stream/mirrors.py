@@ -33,7 +33,8 @@ def mirror_depot(
     with placed(place):
         parsed = columns_of(schema)
         check_columns(parsed.names)
-    declared = DepotDeclaration(module, known, parsed, None, 0, mirrored=name, place=place)
+    made = DepotDeclaration(module, known, parsed, None, 0, mirrored=name, place=place)
+    declared = made.of_class(schema)
     reader.mirrored_depots[known] = declared
     return declared
 
@@ -62,6 +63,7 @@ def mirror_pstate(
         _streams=_no_changes,
         place=place,
         mirrored=name,
+        declared_as=schema,
     )
     reader.mirrored_pstates[known] = declared
     return declared

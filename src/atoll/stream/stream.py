@@ -6,7 +6,7 @@ deployed. Expressions are Spark SQL strings and need no running Spark to declare
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from atoll.errors import DeclarationError
 from atoll.queries import declare as queries
@@ -34,8 +34,10 @@ from atoll.stream.grouped import Grouped, aggregated
 from atoll.stream.incremental import Incremental
 from atoll.stream.missing import missing
 from atoll.stream.timed import Timed
+from atoll.stream.typed import emitted_columns, of_rows, seeing_objects
+from atoll.topology.declared import Columns, R, U
 from atoll.topology.operator import Operator
-from atoll.topology.usercode import check_columns, check_function, declared_at, placed
+from atoll.topology.usercode import check_function, declared_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,12 +49,11 @@ if TYPE_CHECKING:
     from atoll.stream.control import Condition
     from atoll.topology.declared import DepotDeclaration, PStateDeclaration, Target
     from atoll.topology.graph import Graph
-    from atoll.topology.rows import Row
 
 __all__ = ["Aggregated", "Stream"]
 
 
-class Stream(Timed, Incremental):
+class Stream(Timed, Incremental, Generic[R]):
     """Rows of one microbatch on their way through a topology."""
 
     __slots__ = ("graph", "operator")
@@ -84,9 +85,10 @@ class Stream(Timed, Incremental):
         step = WithColumns((self.operator,), declared_at(1), tuple(expressions.items()))
         return self._then(step)
 
-    def where(self, condition: Condition) -> Stream:
+    def where(self, condition: str | Callable[[R], Any]) -> Stream[R]:
         """Keep the rows for which the condition, SQL or a Python function of a row, holds."""
-        return control.where(self, condition, declared_at(1))
+        place = declared_at(1)
+        return control.where(self, self._condition(condition, "where", place), place)
 
     def explode(self, expression: str, *names: str, outer: bool = False) -> Stream:
         """One row per element of an array (one name) or entry of a map (two names).
@@ -124,28 +126,37 @@ class Stream(Timed, Incremental):
 
     # Rows and batches, by Python ----------------------------------------------------------------
 
-    def map(self, function: Callable[[Row], Any], *, emits: str) -> Stream:
-        """One row out (a dict or a row) for each row in. ``emits`` is a DDL schema."""
-        place = declared_at(1)
-        check_function(function, 1, "map", place)
-        return self._then(Map((self.operator,), place, function, _schema(emits, place)))
+    def map(self, function: Callable[[R], Any], *, emits: type[U] | Columns) -> Stream[U]:
+        """One row out (a dict, a row, an object) for each row in.
 
-    def flat_map(self, function: Callable[[Row], Iterable[Any]], *, emits: str) -> Stream:
-        """Any number of rows out for each row in. ``emits`` is a DDL schema."""
+        ``emits`` says which columns they have: DDL text, or a class with fields.
+        """
         place = declared_at(1)
-        check_function(function, 1, "flat_map", place)
-        return self._then(FlatMap((self.operator,), place, function, _schema(emits, place)))
+        calling = self._of_rows(function, "map", place)
+        return self._emitting(
+            Map((self.operator,), place, calling, emitted_columns(emits, place)), emits
+        )
+
+    def flat_map(
+        self, function: Callable[[R], Iterable[Any]], *, emits: type[U] | Columns
+    ) -> Stream[U]:
+        """Any number of rows out for each row in; ``emits`` says which columns they have."""
+        place = declared_at(1)
+        calling = self._of_rows(function, "flat_map", place)
+        step = FlatMap((self.operator,), place, calling, emitted_columns(emits, place))
+        return self._emitting(step, emits)
 
     def map_batches(
         self,
         function: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]],
         *,
-        emits: str,
-    ) -> Stream:
+        emits: type[U] | Columns,
+    ) -> Stream[U]:
         """Arrow batches in, Arrow batches out; the function is called once per task."""
         place = declared_at(1)
         check_function(function, 1, "map_batches", place)
-        return self._then(MapBatches((self.operator,), place, function, _schema(emits, place)))
+        step = MapBatches((self.operator,), place, function, emitted_columns(emits, place))
+        return self._emitting(step, emits)
 
     # Batch blocks -----------------------------------------------------------------------------
 
@@ -191,18 +202,20 @@ class Stream(Timed, Incremental):
         """Each combination of the expressions (by default of all columns) once, nothing else."""
         return self._then(Distinct((self.operator,), declared_at(1), expressions))
 
-    def materialize(self) -> Stream:
+    def materialize(self) -> Stream[R]:
         """Compute the rows once in a microbatch, however many steps go on from here."""
         return self._then(Materialize((self.operator,), declared_at(1)))
 
     # Control ----------------------------------------------------------------------------------
 
-    def branch(self, *conditions: Condition) -> tuple[Stream, ...]:
+    def branch(self, *conditions: str | Callable[[R], Any]) -> tuple[Stream[R], ...]:
         """A stream per condition, each row in the first that holds; last, all other rows.
 
         ``large, small = stream.branch("cents >= 10000")``. A null condition does not hold.
         """
-        return control.branch(self, conditions, declared_at(1))
+        place = declared_at(1)
+        asked = tuple(self._condition(each, "branch", place) for each in conditions)
+        return control.branch(self, asked, place)
 
     def loop(
         self,
@@ -228,31 +241,31 @@ class Stream(Timed, Incremental):
 
     # Exchanges --------------------------------------------------------------------------------
 
-    def hash_by(self, *expressions: str) -> Stream:
+    def hash_by(self, *expressions: str) -> Stream[R]:
         """Bring rows with equal values to one task. State steps do this by themselves."""
         return self._then(HashBy((self.operator,), declared_at(1), expressions))
 
-    def shuffle(self) -> Stream:
+    def shuffle(self) -> Stream[R]:
         """Spread rows evenly over the tasks; ends their append order."""
         return self._then(Shuffle((self.operator,), declared_at(1)))
 
-    def to_global(self) -> Stream:
+    def to_global(self) -> Stream[R]:
         """Bring all rows to one task."""
         return self._then(ToGlobal((self.operator,), declared_at(1)))
 
-    def to_all(self) -> Stream:
+    def to_all(self) -> Stream[R]:
         """A copy of each row to every task; before a ``process`` without key to every vnode."""
         return self._then(ToAll((self.operator,), declared_at(1)))
 
-    def to_vnode(self, expression: str) -> Stream:
+    def to_vnode(self, expression: str) -> Stream[R]:
         """Bring rows to the task of a number; before a ``process`` without key to that vnode."""
         return self._then(PlaceBy((self.operator,), declared_at(1), expression, "to_vnode"))
 
-    def partition_by(self, function: Callable[[Row], int]) -> Stream:
+    def partition_by(self, function: Callable[[R], int]) -> Stream[R]:
         """As ``to_vnode``, by a Python function from row to int."""
         place = declared_at(1)
-        check_function(function, 1, "partition_by", place)
-        numbered = self._then(Numbered((self.operator,), place, function, "partition_by"))
+        calling = self._of_rows(function, "partition_by", place)
+        numbered = self._then(Numbered((self.operator,), place, calling, "partition_by"))
         step = PlaceBy((numbered.operator,), place, NUMBER, "partition_by", drops=True)
         return numbered._then(step)  # noqa: SLF001  # its own kind
 
@@ -284,11 +297,11 @@ class Stream(Timed, Incremental):
         *,
         states: Sequence[PStateDeclaration],
         key: str | None = None,
-        emits: str | None = None,
+        emits: type[U] | Columns | None = None,
         on_timer: Callable[..., Any] | None = None,
         timers: Literal["processing", "event"] = "processing",
         name: str | None = None,
-    ) -> Stream:
+    ) -> Stream[U]:
         """Call ``function(row, *handles)`` for each row on the actor that owns its key.
 
         Args:
@@ -296,21 +309,23 @@ class Stream(Timed, Incremental):
                 ``states``; may yield rows (dicts) when ``emits`` is given.
             states: PStates of this topology whose top-level key is of the key's type.
             key: A Spark SQL expression over the row; None when every state is global.
-            emits: The DDL schema of the rows that it yields.
+            emits: Which columns the rows have that it yields: DDL text, or a class with fields.
             on_timer: Called as ``on_timer(timer, *handles, timers)`` when a timer of a key is due;
                 ``function`` then takes the :class:`~atoll.steps.process.timers.Timers` last, too.
             timers: Whether they go by the clock or by the rows' watermark.
             name: What to call the timers, where those of two steps would not be told apart.
         """
         place = declared_at(1)
-        emitted = None if emits is None else _schema(emits, place)
+        emitted = None if emits is None else emitted_columns(emits, place)
         timing = None if on_timer is None else (on_timer, timers, name)
-        return state_steps.process(self, function, key, states, emitted, place, timing)
+        seeing = seeing_objects(self.graph, self.operator, function)
+        made = state_steps.process(self, seeing, key, states, emitted, place, timing)
+        return self._emits(made, emits)
 
     def update(
         self,
         state: PStateDeclaration,
-        change: Callable[[Row], Path | None],
+        change: Callable[[R], Path | None],
         *,
         key: str | None = None,
     ) -> Stream:
@@ -323,21 +338,22 @@ class Stream(Timed, Incremental):
             key: A Spark SQL expression over the row: the top-level key that the path changes;
                 None when the state is global.
         """
-        return state_steps.update(self, state, change, key, declared_at(1))
+        place = declared_at(1)
+        return state_steps.update(self, state, self._of_rows(change, "update", place), key, place)
 
     # Queries ----------------------------------------------------------------------------------
 
     def select_from(
-        self, pstate: PStateDeclaration, function: Callable[[Row], Path], *, emits: str
+        self, pstate: PStateDeclaration, function: Callable[[R], Path], *, emits: Columns
     ) -> Stream:
         """One row per value that a path leads to: the row's columns, then those of ``emits``.
 
         ``function`` gives the path for a row. In queries only.
         """
         place = declared_at(1)
-        return queries.select_from(self, pstate, function, _schema(emits, place), place)
+        return queries.select_from(self, pstate, function, emitted_columns(emits, place), place)
 
-    def query(self, query: str, *, emits: str, **arguments: str) -> Stream:
+    def query(self, query: str, *, emits: Columns, **arguments: str) -> Stream:
         """Ask a query of the module for each row, and put the answer's columns beside it.
 
         ``arguments`` names for each parameter the column that gives it. In a topology the query
@@ -345,7 +361,7 @@ class Stream(Timed, Incremental):
         others as of the commit that the plan names.
         """
         place = declared_at(1)
-        return queries.ask(self, query, arguments, _schema(emits, place), place)
+        return queries.ask(self, query, arguments, emitted_columns(emits, place), place)
 
     def returns(self, column: str | None = None, *, rows: Literal["one", "all"] = "one") -> None:
         """End a query: its caller gets the row (as a dict), or the value of one column of it.
@@ -374,6 +390,21 @@ class Stream(Timed, Incremental):
     def _then(self, operator: Operator) -> Stream:
         self.graph.add(operator)
         return Stream(self.graph, operator)
+
+    def _of_rows(self, function: Callable[..., Any], word: str, place: str) -> Callable[..., Any]:
+        return of_rows(self.graph, self.operator, function, word, place)
+
+    def _condition(self, given: Any, word: str, place: str) -> Condition:
+        return given if isinstance(given, str) else self._of_rows(given, word, place)
+
+    def _emitting(self, operator: Operator, emits: object) -> Stream:
+        return self._emits(self._then(operator), emits)
+
+    def _emits(self, made: Stream, emits: object) -> Stream:
+        """The stream after a step, of objects where ``emits`` is a class."""
+        if isinstance(emits, type):
+            self.graph.row_classes[made.operator] = emits
+        return made
 
 
 class Aggregated:
@@ -404,15 +435,6 @@ class Aggregated:
         if len(set(names)) < len(self.keys):
             names = ()
         return self.target.pstate.changes_named(names, declared_at(1))
-
-
-def _schema(given: Any, place: str) -> pa.Schema:
-    from atoll.codec.spellings import columns_of
-
-    with placed(place):
-        schema = columns_of(given)
-        check_columns(schema.names)
-        return schema
 
 
 _ENTRY = ("key", "value")

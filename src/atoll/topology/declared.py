@@ -8,10 +8,13 @@ checked against the schema while it is written, so a mistake is an error on its 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Generic
+
+from typing_extensions import TypeVar
 
 from atoll.errors import DeclarationError
-from atoll.schema import Map, Node, Scalar, Set, Struct
+from atoll.schema import List, Map, Node, Scalar, Set, Struct
 from atoll.topology.usercode import check_function, declared_at
 
 if TYPE_CHECKING:
@@ -32,6 +35,19 @@ __all__ = [
     "TickDeclaration",
 ]
 
+R = TypeVar("R", default=Any)
+"""What the rows of a stream are: objects of a class, or Any where they were declared by text."""
+U = TypeVar("U", default=Any)
+"""The same of the rows that a step emits."""
+V = TypeVar("V", default=Any)
+"""What a PState was declared to hold: ``dict[str, int]``; Any where it was not by Python types."""
+
+Schema = str | UnionType | Map | Set | List | Struct
+"""A PState's schema that is no type: DDL text, ``X | None``, or ``Map(...)`` and its like."""
+
+Columns = str
+"""Columns without a class, as type checkers see them: DDL text. Arrow's schemas have no types."""
+
 REJECTED_DDL = (
     "topology string, operator string, microbatch long, depot string, depot_partition int, "
     "record_offset long, error string, line string, row string"
@@ -40,7 +56,7 @@ REJECTED_DDL = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DepotDeclaration:
+class DepotDeclaration(Generic[R]):
     """A partitioned log of records with a schema.
 
     ``partition_by`` is a field's name (records with equal values share a depot partition and
@@ -69,7 +85,7 @@ class DepotDeclaration:
         """What tasks need: they get the migrations of the deployment, and rows, not objects."""
         return {**self.__dict__, "migrations": [], "row_class": None}
 
-    def of_class(self, given: object) -> DepotDeclaration:
+    def of_class(self, given: object) -> DepotDeclaration[Any]:
         """The depot with the class that it was declared with, if it was one."""
         return replace(self, row_class=given) if isinstance(given, type) else self
 
@@ -142,7 +158,7 @@ class DeclaredMigration:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PStateDeclaration:
+class PStateDeclaration(Generic[V]):
     """Partitioned state with a schema, written by one topology and readable by all."""
 
     module: str
@@ -167,11 +183,13 @@ class PStateDeclaration:
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what it takes to declare more: tasks declare nothing."""
-        return {**self.__dict__, "_streams": None}
+        return {**self.__dict__, "_streams": None, "declared_as": None}
 
     mirrored: str = ""
     """For a mirror the PState's own name in ``module``, which is another one."""
     migrations: list[DeclaredMigration] = field(default_factory=list)
+    declared_as: Any = field(default=None, repr=False)
+    """The schema as the user wrote it."""
     hidden: Hidden | None = field(default=None, repr=False)
     """Of a PState that no user declared: what it keeps."""
 

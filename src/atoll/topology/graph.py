@@ -88,6 +88,8 @@ class Graph:
         """A digest of the steps up to each operator."""
         self._exact: dict[Operator, str] = {}
         self._rows: dict[str, str] = {}
+        self.row_classes: dict[Operator, type] = {}
+        """The class whose objects a Python step gives, where it was declared with one."""
         self.loop_round = ""
         """Which round of a loop is being declared, and of which in that; empty outside."""
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any, overload
 
 from atoll.depot.receipt import Awaited, Receipt
 from atoll.errors import NotFoundError
@@ -22,10 +23,13 @@ from atoll.microbatch.commits.timelines import timeline_objects
 from atoll.path import Path as StatePath
 from atoll.storage.local import LocalStore
 from atoll.storage.places import Places
+from atoll.topology.declared import PStateDeclaration, V
 from atoll.views.awaiting import ConnectedWaiting
 from atoll.views.deployment import Deployment, latest_deployment
+from atoll.views.names import part_name
 from atoll.views.readable import ReadablePState, check_public
 from atoll.views.subscription import PAGE_ENTRIES, After, Subscription, position_after
+from atoll.views.typed import TypedPState, typed
 
 __all__ = ["Connected", "connect"]
 
@@ -74,12 +78,22 @@ class Connected:
             if not spec.get("private")
         )
 
-    def pstate(self, name: str) -> ReadablePState:
+    @overload
+    def pstate(self, name: PStateDeclaration[V]) -> TypedPState[V]: ...
+    @overload
+    def pstate(self, name: str) -> ReadablePState: ...
+    def pstate(self, name: str | PStateDeclaration[Any]) -> ReadablePState | TypedPState[Any]:
         """A PState, to read as of the last commit.
+
+        Args:
+            name: Its name; or what declared it, to get values of the declared types.
 
         Raises:
             NotFoundError: When the module has none of that name, or it is private.
+            UsageError: When it was declared by another module, or with another schema.
         """
+        if isinstance(name, PStateDeclaration):
+            return typed(self.pstate(name.name), name, self.name)
         topology, spec = self.deployment.topology_of(name)
         history = self._follower(topology).history
         local = Places.of(self.store).local
@@ -99,7 +113,7 @@ class Connected:
 
     def subscribe(
         self,
-        pstate: str,
+        pstate: str | PStateDeclaration[Any],
         path: StatePath | None = None,
         *,
         after: After | None = None,
@@ -113,7 +127,7 @@ class Connected:
             PathError: When the path does not fit the schema.
             UsageError: When ``after`` is no position.
         """
-        readable = self.pstate(pstate)
+        readable = self.pstate(part_name(pstate, self.name))
         position = position_after(readable, after, timeout_seconds)
         watch = _Watch(self._follower(readable.spec.topology))
         return Subscription(readable, path, watch, after=position, page_entries=page_entries)
