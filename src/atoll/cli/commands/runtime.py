@@ -14,8 +14,6 @@ from atoll.cli.options import DEFAULT_URL, Output, OutputOption, UrlOption
 from atoll.cli.output import note, print_json, print_table
 from atoll.errors import AtollError, UsageError
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Make, run and ask runtimes: pipelines declared in JSON.",
     no_args_is_help=True,
