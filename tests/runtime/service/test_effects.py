@@ -69,6 +69,17 @@ def test_case_27_a_generator_writes_exactly_ten_identical_objects(tmp_path, copi
         assert set(lines(tmp_path, runtime)) == {'{"field1":"abc"}'}
 
 
+def test_case_27_several_such_runtimes_at_once_write_ten_each(tmp_path):
+    """Each has a file and a generator of its own."""
+    timer = {"rate": 50, "times": 10}
+    generator = {"name": "gen", "type": "generator", "params": {"format": {"a": 1}, "timer": timer}}
+    with running(tmp_path) as runtimes:
+        several = [started(runtimes, pipeline(generator, LOG)) for _ in range(3)]
+        for runtime in several:
+            until(lambda runtime=runtime: len(lines(tmp_path, runtime)) == 10)
+        assert [lines(tmp_path, each) for each in several] == [['{"a":1}'] * 10] * 3
+
+
 def test_a_file_has_each_line_once_whatever_was_written_before_the_end(tmp_path):
     """Lines that a process wrote without keeping that it had are taken back first."""
     with running(tmp_path) as runtimes:
