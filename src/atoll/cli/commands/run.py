@@ -116,7 +116,11 @@ def run(
     configure_logs(verbose=verbose)
     module = None if target is None else load_module(target)
     with bind(host, port) as listener, stopping() as stop:
-        cluster = _cluster(root, parallelism, master, _settings(conf or [], master), engine)
+        settings = _settings(conf or [], master)
+        if follow and module is None:  # nothing runs here
+            _refuse_master(master)
+            engine = EngineChoice.INLINE
+        cluster = _cluster(root, parallelism, master, settings, engine)
         from atoll.cli.redeploy import Redeployer
         from atoll.runtime.service.following import announce
         from atoll.runtime.service.runtimes import Runtimes
@@ -206,6 +210,14 @@ def _uncordon(cluster: Cluster, module: str) -> None:
     if cordoned:
         workers.uncordon(cordoned)
         note(f"uncordoned workers {', '.join(map(str, cordoned))}")
+
+
+def _refuse_master(master: str | None) -> None:
+    if master is not None:
+        raise UsageError(
+            "a process that only follows runs nothing on a cluster",
+            hint="leave --master out, or name the module to run",
+        )
 
 
 def _cluster(
