@@ -240,7 +240,7 @@ def test_a_file_that_cannot_be_written_does_not_repeat_requests_beside_it(tmp_pa
         runtime = started(runtimes, pipeline(ENTRY, put, log, links=links))
         runtimes.running(runtime).send("in", [{"id": "a"}, {"id": "b"}])
         until(lambda: "taken" in (runtimes.effects(runtime)["error"] or ""))
-        worker = runtimes._here[runtime.id].effects
+        worker = runtimes._lives.here[runtime.id].effects
         for _ in range(3):
             with pytest.raises(OSError, match="taken"):
                 worker.perform()

@@ -51,7 +51,7 @@ def test_a_runtime_that_is_not_here_makes_the_service_unhealthy(client, runtimes
     assert client.get("/healthz").status_code == 200
     assert client.get("/readyz").status_code == 200
     runtime = runtimes.find("runtime1")[0]
-    runtimes._here[runtime.id].failure = ConflictError("it cannot be", hint="none")
+    runtimes._lives.here[runtime.id].failure = ConflictError("it cannot be", hint="none")
     assert client.get("/healthz").json()["modules"][runtime.module]["detail"] == "it cannot be"
     assert client.get("/readyz").status_code == 503
     assert client.get("/api/runtimes/runtime1").json()["error"]["message"] == "it cannot be"
