@@ -25,7 +25,7 @@ from atoll.dataflow.grouped import Grouped
 from atoll.dataflow.stream import Aggregated, Stream
 from atoll.dataflow.windows import Sessions, Windowed
 from atoll.depot.depot import Depot
-from atoll.microbatch.tuning import levels_of
+from atoll.microbatch.control.tuning import levels_of
 from atoll.module import Microbatch, Module
 from atoll.path import Path as StatePath
 from atoll.pstate import handles

@@ -24,7 +24,7 @@ from atoll.dataflow.usercode import check_columns, check_function, declared_at, 
 from atoll.durations import parse_millis
 from atoll.errors import DeclarationError, UsageError
 from atoll.names import check_name
-from atoll.placement.policies import POLICY_DEFAULT, parse_policy
+from atoll.placement.policies.policy import POLICY_DEFAULT, parse_policy
 from atoll.schema import Map, Node, Scalar, Set, as_node
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from pyspark import cloudpickle
 from atoll import agg
 from atoll.aggregates import StructOf
 from atoll.aggregates.kernels.types import accepts, column_type, leaf_types, node_of
-from atoll.codec import opaque
 from atoll.codec.arrow_types import arrow_type
-from atoll.codec.opaque import PACKING
-from atoll.codec.values import leaf_codec
+from atoll.codec.values import opaque
+from atoll.codec.values.leaf import leaf_codec
+from atoll.codec.values.opaque import PACKING
 from atoll.errors import DeclarationError, StateError, UserCodeError
 from atoll.schema import KINDS, List, Map, Scalar, Set, Struct, as_node
 

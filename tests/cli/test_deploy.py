@@ -10,7 +10,7 @@ import pytest
 from atoll import LocalCluster
 from atoll.cli.redeploy import Redeployer
 from atoll.cli.target import load_module
-from atoll.cluster import lives
+from atoll.cluster.deploy import lives
 from atoll.server import create_app
 
 FILE = """

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from depot_samples import all_rows, all_values, spec_of
 
-from atoll.codec.records import RecordCodec
+from atoll.codec.records.codec import RecordCodec
 from atoll.depot import Depot, FileSource, file_format
 from atoll.depot import files as files_module
 from atoll.errors import RecordsRefusedError, UsageError

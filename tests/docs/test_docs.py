@@ -21,7 +21,7 @@ import atoll
 from atoll import agg, errors, path
 from atoll.cli import app as cli
 from atoll.dataflow.stream import Stream
-from atoll.microbatch.options import Options, bounds_of, levels_of
+from atoll.microbatch.control.options import Options, bounds_of, levels_of
 from atoll.path import Path as StatePath
 
 ROOT = Path(__file__).parents[2]

@@ -30,9 +30,9 @@ from atoll import path
 from atoll.ddl import parse_ddl
 from atoll.depot.reader import DepotReader
 from atoll.errors import NotFoundError
-from atoll.microbatch.history import plan_objects, read_commit
-from atoll.microbatch.objects import Commit, decode_plan
-from atoll.microbatch.progress import latest_commit
+from atoll.microbatch.commits.history import plan_objects, read_commit
+from atoll.microbatch.commits.objects import Commit, decode_plan
+from atoll.microbatch.commits.progress import latest_commit
 from atoll.storage.local import LocalStore
 from atoll.tasks.reading import depot_folder
 

@@ -23,9 +23,9 @@ import atoll.microbatch.loop
 import atoll.tasks.actor
 import atoll.tasks.inline
 from atoll.depot.depot import Depot
-from atoll.depot.segment_file import SegmentFile
+from atoll.depot.segments.segment_file import SegmentFile
 from atoll.microbatch.actions import Actions
-from atoll.pstate.session import VnodeSession
+from atoll.pstate.store.session import VnodeSession
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.tasks.attempt import JobSpecs

@@ -22,10 +22,10 @@ import atoll
 from atoll import LocalCluster, Map, Struct, agg, path, start
 from atoll.ddl import parse_ddl
 from atoll.depot.reader import DepotReader
-from atoll.microbatch.history import commit_objects, read_commit
-from atoll.microbatch.progress import latest_commit
-from atoll.microbatch.tidy import files_of
-from atoll.microbatch.timelines import read_timelines
+from atoll.microbatch.commits.history import commit_objects, read_commit
+from atoll.microbatch.commits.progress import latest_commit
+from atoll.microbatch.commits.tidy import files_of
+from atoll.microbatch.commits.timelines import read_timelines
 from atoll.storage.local import LocalStore
 from atoll.tasks.reading import depot_folder
 

@@ -67,7 +67,7 @@ class _Session:
 
 def stored(node, content, vnode_count=1):
     """(reader, spec) of a map PState with this content, each key in its vnode."""
-    from atoll.codec.keys import encode_element
+    from atoll.codec.keys.elements import encode_element
 
     spec = pstate_spec(Declared(node, vnode_count))
     reader = Memory(vnode_count)
@@ -253,7 +253,7 @@ def test_sorted_sets():
 
 def test_through_the_external_view(new_world):
     """The same over real stores, with work pending."""
-    from atoll.codec.keys import encode_key
+    from atoll.codec.keys.elements import encode_key
     from atoll.pstate.view import PStateView
 
     spec = pstate_spec(Declared(Map(str, Map(int, int)), 4))

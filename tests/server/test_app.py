@@ -9,7 +9,7 @@ from fakes import FakeApp, FakePState, arrow_stream
 
 from atoll import errors
 from atoll.errors import AtollError, UsageError
-from atoll.microbatch.options import Options, bounds_of
+from atoll.microbatch.control.options import Options, bounds_of
 from atoll.server import create_app
 
 NUMBERS = "/v1/modules/key-pairs/depots/numbers"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from atoll.depot.blocks import BlockRef
-from atoll.pstate.history import FileRef
+from atoll.depot.segments.blocks import BlockRef
+from atoll.pstate.store.history import FileRef
 from atoll.tasks.attempt import row_bytes_of, rows_of
 from atoll.tasks.program import JobSpec, Split
 

@@ -9,7 +9,7 @@ import lmdb
 import pytest
 
 from atoll.errors import StorageError
-from atoll.pstate.history import Rebuild
+from atoll.pstate.store.history import Rebuild
 from atoll.tasks.program import JobSpec
 from atoll.tasks.sessions import Sessions
 

@@ -10,7 +10,7 @@ import atoll
 from atoll import Map, agg, path
 from atoll.errors import NotFoundError
 from atoll.placement.placement import placement_of
-from atoll.pstate.stores import module_stores
+from atoll.pstate.store.stores import module_stores
 from atoll.tasks.warming import warm_up
 
 KEYS = 50

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from atoll.aggregates.base import Aggregator, expression, in_words
-from atoll.aggregates.count import count
-from atoll.aggregates.positions import last
+from atoll.aggregates.rows.positions import last
 from atoll.aggregates.struct_of import StructOf
+from atoll.aggregates.totals.count import count
 from atoll.errors import DeclarationError
 from atoll.schema import Map, Scalar
 

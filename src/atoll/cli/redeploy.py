@@ -12,7 +12,7 @@ from atoll.errors import UsageError
 if TYPE_CHECKING:
     from atoll.cluster.app import App
     from atoll.cluster.cluster import Cluster
-    from atoll.cluster.stopped import StoppedModule
+    from atoll.cluster.deploy.stopped import StoppedModule
 
 __all__ = ["Redeployer"]
 

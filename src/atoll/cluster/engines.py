@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from atoll.cluster.catalog import BoundTopology
+    from atoll.cluster.deploy.catalog import BoundTopology
     from atoll.dataflow.graph import Graph
     from atoll.dataflow.operators import ColumnOperator, Operator
     from atoll.microbatch.executor import Executor
@@ -89,7 +89,7 @@ class SparkEngine:
             SparkLostError: When that one was not Atoll's own, or Spark died too often lately.
             UsageError: When Spark does not start.
         """
-        from atoll.spark.lives import lives, not_ours
+        from atoll.spark.jvm.lives import lives, not_ours
 
         with lives.lock:
             if self._session is not None and lives.is_dead(self._session):

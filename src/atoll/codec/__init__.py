@@ -1,9 +1,9 @@
 """How keys, values and records become bytes and columns, and come back."""
 
 from atoll.codec.arrow_types import arrow_type, value_type
-from atoll.codec.key_columns import KeyColumn, empty_keys, encode_columns
-from atoll.codec.key_decode import decode_columns
-from atoll.codec.keys import (
+from atoll.codec.keys.columns import KeyColumn, empty_keys, encode_columns
+from atoll.codec.keys.decode import decode_columns
+from atoll.codec.keys.elements import (
     EMPTY_KEY,
     decode_key,
     encode_element,
@@ -11,7 +11,7 @@ from atoll.codec.keys import (
     prefix_range,
     successor,
 )
-from atoll.codec.values import FieldLayout, LeafCodec, leaf_codec
+from atoll.codec.values.leaf import FieldLayout, LeafCodec, leaf_codec
 
 __all__ = [
     "EMPTY_KEY",

@@ -18,8 +18,8 @@ from atoll.aggregates import (
     StructOf,
     Voided,
 )
-from atoll.aggregates.count_distinct import Zero
-from atoll.aggregates.positions import last
+from atoll.aggregates.rows.positions import last
+from atoll.aggregates.totals.count_distinct import Zero
 from atoll.dataflow.declared import Part, Target
 from atoll.dataflow.operators.columns import bare_column, quoted
 from atoll.dataflow.usercode import placed

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from atoll.aggregates.count import EVERY_ROW, Count
-from atoll.aggregates.count_distinct import FLAGS_MAX, Flags
+from atoll.aggregates.totals.count import EVERY_ROW, Count
+from atoll.aggregates.totals.count_distinct import FLAGS_MAX, Flags
 from atoll.dataflow import operators as op
 from atoll.dataflow.hidden import Hidden
 from atoll.schema import Map

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from atoll.aggregates.base import Aggregator
 from atoll.aggregates.compound import MapOf, MergeMap
-from atoll.aggregates.count import EVERY_ROW
-from atoll.aggregates.count_distinct import CountDistinct
+from atoll.aggregates.totals.count import EVERY_ROW
+from atoll.aggregates.totals.count_distinct import CountDistinct
 from atoll.dataflow import operators as op
 from atoll.dataflow.missing import missing
 from atoll.dataflow.operators.columns import named

@@ -12,8 +12,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 from atoll.aggregates.base import Aggregator
-from atoll.aggregates.count import EVERY_ROW
 from atoll.aggregates.struct_of import StructOf
+from atoll.aggregates.totals.count import EVERY_ROW
 from atoll.dataflow import distinct_counts
 from atoll.dataflow import operators as op
 from atoll.dataflow.compound import Exploded, Write, writes_of

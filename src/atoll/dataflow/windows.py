@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from atoll.aggregates.base import Aggregator
-from atoll.aggregates.count import EVERY_ROW
+from atoll.aggregates.totals.count import EVERY_ROW
 from atoll.dataflow import operators as op
 from atoll.dataflow.clocks import clock_of, origins_of, upstream, watermarks_of
 from atoll.dataflow.declared import Target

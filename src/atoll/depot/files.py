@@ -17,8 +17,8 @@ from typing import IO, cast
 import pyarrow as pa
 import pyarrow.parquet
 
-from atoll.codec.records import RecordCodec
-from atoll.codec.refusals import Checked
+from atoll.codec.records.codec import RecordCodec
+from atoll.codec.records.refusals import Checked
 from atoll.errors import UsageError
 from atoll.storage.local import storage_errors
 

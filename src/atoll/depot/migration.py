@@ -20,9 +20,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from atoll.codec.records import RecordCodec
+from atoll.codec.records.codec import RecordCodec
 from atoll.ddl import parse_ddl
-from atoll.depot.evolving import extends, with_columns
+from atoll.depot.evolution import extends, with_columns
 from atoll.errors import AtollError, UserCodeError
 
 __all__ = [

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from atoll.codec.key_columns import encode_columns
-from atoll.codec.keys import encode_element
+from atoll.codec.keys.columns import encode_columns
+from atoll.codec.keys.elements import encode_element
 from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError, DepotError, UserCodeError
 from atoll.python_values import python_rows

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from atoll.depot.migration import DepotMigration
 from atoll.depot.partitioner import HashBy, Partitioner, Random, check_partitioner
-from atoll.depot.producers import PRODUCER_SECONDS_MAX
+from atoll.depot.producers.table import PRODUCER_SECONDS_MAX
 from atoll.errors import DeclarationError
 
 __all__ = ["SEGMENT_BYTES_MAX", "DepotSpec", "Retention"]

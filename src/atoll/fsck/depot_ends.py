@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from atoll.depot.reader import DepotReader
 from atoll.errors import AtollError
-from atoll.microbatch.planning import lost_records
-from atoll.microbatch.progress import latest_commit
+from atoll.microbatch.commits.progress import latest_commit
+from atoll.microbatch.plans.planning import lost_records
 from atoll.tasks.reading import depot_folder
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from atoll.depot.verify import verify_depot
+from atoll.depot.segments.verify import verify_depot
 from atoll.errors import AtollError, NotFoundError
 from atoll.fsck.depot_ends import check_depot_ends
 from atoll.fsck.findings import Report

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from atoll.dataflow.times import Clock
-from atoll.microbatch.checkpoints import Checkpoints
-from atoll.microbatch.cutting import WEIGHED, Cutting
-from atoll.microbatch.fitting import Sizes
-from atoll.microbatch.horizon import NO_HEADS, Heads
-from atoll.microbatch.migrating import Migrating
-from atoll.microbatch.objects import Commit, Plan
-from atoll.microbatch.options import Options
+from atoll.microbatch.commits.checkpoints import Checkpoints
+from atoll.microbatch.commits.horizon import NO_HEADS, Heads
+from atoll.microbatch.commits.objects import Commit, Plan
+from atoll.microbatch.control.options import Options
+from atoll.microbatch.control.pausing import Paused
 from atoll.microbatch.outcome import ActorFailure, Outcome
-from atoll.microbatch.pausing import Paused
+from atoll.microbatch.plans.cutting import WEIGHED, Cutting
+from atoll.microbatch.plans.fitting import Sizes
+from atoll.microbatch.plans.migrating import Migrating
 from atoll.placement.placement import NOWHERE, Placement
 
 __all__ = [

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from atoll.codec.keys import decode_element
+from atoll.codec.keys.elements import decode_element
 from atoll.pstate.differences import Difference, between
 from atoll.pstate.navigate.places import Builder, Place
 from atoll.pstate.spec import PStateSpec

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
-from atoll.codec.values import LeafCodec, leaf_codec
+from atoll.codec.values.leaf import LeafCodec, leaf_codec
 from atoll.errors import DeclarationError, StateError
 from atoll.placement.vnodes import check_vnode_count, vnode_by, vnode_of
 from atoll.pstate.migration import Migration

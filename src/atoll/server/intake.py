@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from atoll.codec.records import Checked, RecordCodec
+from atoll.codec.records.codec import Checked, RecordCodec
 from atoll.depot import Producer
-from atoll.depot.producers import TOPOLOGY_PREFIX
+from atoll.depot.producers.table import TOPOLOGY_PREFIX
 from atoll.errors import UsageError
 from atoll.server.body import BodyFile
 from atoll.server.guard import ARROW_STREAM, CSV, NDJSON

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from atoll.codec.records import Checked, RecordCodec, Refusal
+from atoll.codec.records.codec import Checked, RecordCodec, Refusal
 from atoll.depot import Producer
 from atoll.errors import AtollError
 from atoll.path import Path
-from atoll.placement.change import Change
 from atoll.placement.info import ClusterInfo
-from atoll.placement.reschedule import Plan
+from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.plan import Plan
 from atoll.schema import Node
 from atoll.server.reading_ports import QueriesPort, SubscriptionPort
 

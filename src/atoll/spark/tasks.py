@@ -15,12 +15,12 @@ from pyspark import TaskContext
 
 from atoll.dataflow.rows import ORIGIN_FIELD, conformed, rows_of
 from atoll.dataflow.usercode import Rejects
-from atoll.microbatch.accounts import PART_TASKS, STEP_TASKS, RowsRead
-from atoll.microbatch.faults import chain_faults, refuse
+from atoll.microbatch.accounts.entries import PART_TASKS, STEP_TASKS, RowsRead
+from atoll.microbatch.accounts.faults import chain_faults, refuse
 from atoll.microbatch.outcome import Manifest
-from atoll.spark.failures import telling
-from atoll.spark.guarding import GUARD
-from atoll.spark.handing import handed_spec
+from atoll.spark.frames.guarding import GUARD
+from atoll.spark.jobs.failures import telling
+from atoll.spark.jobs.handing import handed_spec
 from atoll.spark.shipping import Shipped
 from atoll.tasks.actor import run_actor
 from atoll.tasks.attempt import check_reads, described

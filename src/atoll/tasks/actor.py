@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from atoll.microbatch.accounts import REJECTS, ActorAccounts
-from atoll.microbatch.faults import Fault, refuse
-from atoll.microbatch.history import CommitHistory
-from atoll.microbatch.objects import CheckpointFile, LogFile
+from atoll.microbatch.accounts.entries import REJECTS, ActorAccounts
+from atoll.microbatch.accounts.faults import Fault, refuse
+from atoll.microbatch.commits.history import CommitHistory
+from atoll.microbatch.commits.objects import CheckpointFile, LogFile
 from atoll.microbatch.outcome import Manifest, StagedFile
-from atoll.pstate.changefile import Part, write_change_file
-from atoll.pstate.stores import module_stores
+from atoll.pstate.store.changefile import Part, write_change_file
+from atoll.pstate.store.stores import module_stores
 from atoll.pstate.view import PStateView
 from atoll.storage.local import LocalStore
 from atoll.tasks import (

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from atoll.codec.keys import successor
+from atoll.codec.keys.elements import successor
 from atoll.tasks.packing import VNODE, encoded_keys
 from atoll.tasks.program import AggregateTerminal
 from atoll.tasks.taking import takeable
 
 if TYPE_CHECKING:
     from atoll.dataflow.usercode import Rejects
-    from atoll.pstate.session import VnodeSession
+    from atoll.pstate.store.session import VnodeSession
     from atoll.tasks.timed_terminals import WindowTerminal
 
 __all__ = ["Merged", "SessionOf", "fold", "merged"]

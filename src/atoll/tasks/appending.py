@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.codec.records import RecordCodec
+from atoll.codec.records.codec import RecordCodec
 from atoll.depot.partitioner import Custom, HashBy, Partitioner, Placer, Random
 from atoll.errors import AtollError, RecordsRefusedError
-from atoll.microbatch.objects import AppendedRows
-from atoll.pstate.history import FileRef
+from atoll.microbatch.commits.objects import AppendedRows
+from atoll.pstate.store.history import FileRef
 from atoll.tasks.careful import Refusing, sift, tried
 from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.program import AppendTerminal

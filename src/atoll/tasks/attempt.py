@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from atoll.dataflow import operators as op
-from atoll.microbatch.accounts import RowsRead
-from atoll.microbatch.faults import expected_reads, read_faults, refuse
-from atoll.microbatch.options import Options
+from atoll.microbatch.accounts.entries import RowsRead
+from atoll.microbatch.accounts.faults import expected_reads, read_faults, refuse
+from atoll.microbatch.control.options import Options
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, failure_of
-from atoll.pstate.history import Prior
+from atoll.pstate.store.history import Prior
 from atoll.tasks import exchange
 from atoll.tasks.charts import job_charts, origins_of
 from atoll.tasks.program import ChangesTerminal, JobProgram, JobSpec, Program, Split
@@ -29,9 +29,9 @@ from atoll.tasks.staging import staging_folder
 
 if TYPE_CHECKING:
     from atoll.dataflow.fragments import Fragments
-    from atoll.depot.blocks import BlockRef
-    from atoll.microbatch.objects import Plan
-    from atoll.pstate.history import FileRef
+    from atoll.depot.segments.blocks import BlockRef
+    from atoll.microbatch.commits.objects import Plan
+    from atoll.pstate.store.history import FileRef
 
 __all__ = [
     "BlockSource",

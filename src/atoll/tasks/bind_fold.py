@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from atoll.codec.arrow_types import value_type
-from atoll.codec.opaque import PACKING
-from atoll.codec.values import LeafCodec, leaf_codec
+from atoll.codec.values.leaf import LeafCodec, leaf_codec
+from atoll.codec.values.opaque import PACKING
 from atoll.dataflow.usercode import placed
 from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from atoll.aggregates.kernels.types import node_of
-from atoll.codec.values import leaf_codec
+from atoll.codec.values.leaf import leaf_codec
 from atoll.dataflow.usercode import placed
 from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError

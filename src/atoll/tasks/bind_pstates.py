@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from atoll.aggregates.base import Aggregator
-from atoll.codec.opaque import PACKING
-from atoll.codec.values import LeafCodec, leaf_codec
+from atoll.codec.values.leaf import LeafCodec, leaf_codec
+from atoll.codec.values.opaque import PACKING
 from atoll.dataflow import operators as op
 from atoll.dataflow.declared import PStateDeclaration, Target
 from atoll.dataflow.graph import Graph

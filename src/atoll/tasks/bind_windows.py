@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.codec.values import LeafCodec, leaf_codec
+from atoll.codec.values.leaf import LeafCodec, leaf_codec
 from atoll.dataflow.operators.window import WINDOW_END, WINDOW_START
 from atoll.dataflow.usercode import placed
 from atoll.errors import DeclarationError

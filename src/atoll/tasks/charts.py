@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from atoll.dataflow import operators as op
-from atoll.microbatch.accounts import ChainChart, JobChart, StepChart, TerminalChart
+from atoll.microbatch.accounts.entries import ChainChart, JobChart, StepChart, TerminalChart
 from atoll.tasks.first_seen import FirstSeenTerminal
 from atoll.tasks.program import (
     AggregateTerminal,

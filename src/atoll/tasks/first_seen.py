@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from atoll.aggregates.kernels.flags import new_flags
 from atoll.codec.arrow_types import arrow_type
-from atoll.codec.key_decode import decode_columns
-from atoll.codec.values import leaf_codec
+from atoll.codec.keys.decode import decode_columns
+from atoll.codec.values.leaf import leaf_codec
 from atoll.dataflow.usercode import placed
 from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.schema import Map, Node, Scalar

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from atoll.codec.values import LeafCodec
+    from atoll.codec.values.leaf import LeafCodec
     from atoll.dataflow.usercode import Rejects
     from atoll.tasks.program import FoldedField, FoldTerminal
 

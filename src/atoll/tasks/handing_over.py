@@ -17,8 +17,15 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
-from atoll.microbatch.accounts import REJECTS, STEP_TASKS, Parcel, Receipt, RowsRead, TaskAccounts
-from atoll.microbatch.faults import delivery_faults, refuse
+from atoll.microbatch.accounts.entries import (
+    REJECTS,
+    STEP_TASKS,
+    Parcel,
+    Receipt,
+    RowsRead,
+    TaskAccounts,
+)
+from atoll.microbatch.accounts.faults import delivery_faults, refuse
 from atoll.tasks.exchange import Blob, fetch
 from atoll.tasks.provenance import locating
 from atoll.tasks.tally import ChainCounts, PackCounts

@@ -22,8 +22,8 @@ from atoll.tasks.program import JobProgram, JobSpec, Program
 
 if TYPE_CHECKING:
     from atoll.dataflow.fragments import Fragments
-    from atoll.microbatch.objects import Commit, Plan
-    from atoll.microbatch.options import Options
+    from atoll.microbatch.commits.objects import Commit, Plan
+    from atoll.microbatch.control.options import Options
     from atoll.placement.placement import Placement
 
 __all__ = ["InlineExecutor"]

@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from atoll.aggregates.base import Packing
 from atoll.aggregates.kernels.types import fitted
-from atoll.codec import opaque
+from atoll.codec.values import opaque
 from atoll.schema import Scalar
 from atoll.tasks.program import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from atoll.codec.values import LeafCodec
+    from atoll.codec.values.leaf import LeafCodec
     from atoll.dataflow.operators.incremental_join import Side
     from atoll.schema import Struct
     from atoll.tasks.program import KeyElement

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from atoll.microbatch.history import CommitHistory
-from atoll.microbatch.progress import latest_commit
+from atoll.microbatch.commits.history import CommitHistory
+from atoll.microbatch.commits.progress import latest_commit
 from atoll.pstate.spec import PStateSpec
-from atoll.pstate.stores import module_stores
+from atoll.pstate.store.stores import module_stores
 from atoll.pstate.view import PStateView
 from atoll.storage.numbered import NumberedObjects
 

@@ -23,7 +23,7 @@ from atoll.tasks.timed_terminals import ObserveTerminal
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from atoll.microbatch.objects import Ranges
+    from atoll.microbatch.commits.objects import Ranges
     from atoll.tasks.program import JobProgram
 
 __all__ = ["ObservePacker", "ObserveTaker"]

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from atoll.aggregates.kernels.types import exact_cast
 from atoll.codec.arrow_types import arrow_type
-from atoll.codec.key_columns import KeyColumn, empty_keys, encode_columns
+from atoll.codec.keys.columns import KeyColumn, empty_keys, encode_columns
 from atoll.dataflow.grouping import group, worth_combining
 from atoll.dataflow.rows import ORIGIN, ORIGIN_FIELD, conformed
 from atoll.errors import AtollError, DataError, StateError

@@ -39,7 +39,7 @@ from atoll.tasks.timers import Firing, Timers
 
 if TYPE_CHECKING:
     from atoll.dataflow.usercode import Rejects
-    from atoll.pstate.session import VnodeSession
+    from atoll.pstate.store.session import VnodeSession
     from atoll.tasks.program import ProcessTerminal, Program
 
 __all__ = ["process"]

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.aggregates.base import Aggregator
-    from atoll.codec.values import LeafCodec
+    from atoll.codec.values.leaf import LeafCodec
     from atoll.dataflow.operators import BatchOperator
-    from atoll.depot.blocks import BlockRef
     from atoll.depot.migration import DepotMigration
     from atoll.depot.partitioner import Partitioner
-    from atoll.microbatch.objects import Ranges
-    from atoll.pstate.history import FileRef, Prior
+    from atoll.depot.segments.blocks import BlockRef
+    from atoll.microbatch.commits.objects import Ranges
     from atoll.pstate.spec import PStateSpec
+    from atoll.pstate.store.history import FileRef, Prior
     from atoll.schema import Node, Scalar
     from atoll.tasks.queries.run import BoundQuery
 

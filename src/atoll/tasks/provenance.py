@@ -19,13 +19,13 @@ import numpy as np
 
 from atoll.dataflow import operators as op
 from atoll.errors import AtollError
-from atoll.microbatch.planning import partition_name
+from atoll.microbatch.plans.planning import partition_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from atoll.dataflow.graph import Graph
-    from atoll.microbatch.objects import Ranges
+    from atoll.microbatch.commits.objects import Ranges
     from atoll.tasks.program import JobSpec, Program
 
 __all__ = ["Record", "Records", "first_numbers", "locating", "tracked_operators"]

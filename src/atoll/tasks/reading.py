@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.dataflow.rows import with_origins
-from atoll.depot.blocks import BlockRef, read_block
-from atoll.microbatch.accounts import RowsRead
+from atoll.depot.segments.blocks import BlockRef, read_block
+from atoll.microbatch.accounts.entries import RowsRead
 from atoll.tasks.staging import read_staged
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from atoll.dataflow.declared import REJECTED_DDL
 from atoll.ddl import parse_ddl
-from atoll.microbatch.accounts import REJECTS
-from atoll.microbatch.objects import AppendedRows
+from atoll.microbatch.accounts.entries import REJECTS
+from atoll.microbatch.commits.objects import AppendedRows
 from atoll.tasks.appending import append_file, write_durably
 from atoll.tasks.exchange import Blob, fetch, park
 from atoll.tasks.provenance import Records

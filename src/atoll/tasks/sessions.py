@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Self
 
 import lmdb
 
-from atoll.pstate.attempt import Attempt
 from atoll.pstate.migration import Converter, rewrite
-from atoll.pstate.session import VnodeSession
-from atoll.pstate.store_file import store_bytes, store_error
-from atoll.pstate.stores import VnodeStores
+from atoll.pstate.store.attempt import Attempt
+from atoll.pstate.store.session import VnodeSession
+from atoll.pstate.store.store_file import store_bytes, store_error
+from atoll.pstate.store.stores import VnodeStores
 
 if TYPE_CHECKING:
-    from atoll.microbatch.history import CommitHistory
+    from atoll.microbatch.commits.history import CommitHistory
     from atoll.tasks.program import JobSpec, Program
 
 __all__ = ["Sessions", "state_folder"]

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from atoll.codec.keys import EMPTY_KEY, decode_element, successor
+from atoll.codec.keys.elements import EMPTY_KEY, decode_element, successor
 from atoll.tasks.packing import VNODE, encoded_keys
 from atoll.tasks.timed_terminals import TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from atoll.pstate.session import VnodeSession
+    from atoll.pstate.store.session import VnodeSession
     from atoll.tasks.timed_terminals import WindowTerminal
 
 __all__ = ["merge", "state_key"]

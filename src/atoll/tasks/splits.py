@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from atoll.depot.blocks import BlockRef
-from atoll.pstate.history import FileRef
+from atoll.depot.segments.blocks import BlockRef
+from atoll.pstate.store.history import FileRef
 from atoll.tasks.program import Split
 
 __all__ = ["cut_blocks", "divide", "join_splits"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from atoll.errors import DamageError
-from atoll.pstate.history import FileRef
+from atoll.pstate.store.history import FileRef
 
 __all__ = ["read_staged", "stage", "staging_folder"]
 

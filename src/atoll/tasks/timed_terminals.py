@@ -10,7 +10,7 @@ from atoll.tasks.program import Terminal
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from atoll.codec.values import LeafCodec
+    from atoll.codec.values.leaf import LeafCodec
     from atoll.dataflow.times import Clock
     from atoll.tasks.program import FoldedField, KeyElement
 

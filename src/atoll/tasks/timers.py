@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from atoll.codec.keys import decode_element, encode_element
+from atoll.codec.keys.elements import decode_element, encode_element
 from atoll.codec.scalars import INT64_MAX, INT64_MIN
 from atoll.dataflow.rows import Row, row_type
 from atoll.dataflow.times import NEVER
 from atoll.errors import StateError
 from atoll.pstate.handles.driven import Driven
-from atoll.pstate.writes import Session, Writes
+from atoll.pstate.handles.writes import Session, Writes
 from atoll.schema import Scalar
 
 if TYPE_CHECKING:

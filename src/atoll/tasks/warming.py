@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from atoll.errors import AtollError, DamageError, NotFoundError
-from atoll.microbatch.history import CommitHistory
-from atoll.microbatch.progress import latest_commit
-from atoll.pstate.stores import VnodeStores
+from atoll.microbatch.commits.history import CommitHistory
+from atoll.microbatch.commits.progress import latest_commit
+from atoll.pstate.store.stores import VnodeStores
 from atoll.pstate.view import PStateView
 from atoll.storage.local import LocalStore
 from atoll.tasks.sessions import state_folder

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.codec.key_decode import decode_columns
-from atoll.codec.keys import SIGN_BIT, TAG_DATETIME, TAG_INT
+from atoll.codec.keys.decode import decode_columns
+from atoll.codec.keys.elements import SIGN_BIT, TAG_DATETIME, TAG_INT
 from atoll.codec.scalars import INT64_MAX
 from atoll.dataflow.times import NEVER
 from atoll.tasks import aggregate, sessions_merge
@@ -25,7 +25,7 @@ from atoll.tasks.timed_terminals import TIMES
 if TYPE_CHECKING:
     from atoll.dataflow.times import Times
     from atoll.dataflow.usercode import Rejects
-    from atoll.pstate.session import VnodeSession
+    from atoll.pstate.store.session import VnodeSession
     from atoll.tasks.timed_terminals import WindowTerminal
 
 __all__ = ["run"]

@@ -18,7 +18,7 @@ from atoll.testing.failing import FailingExecutor
 
 if TYPE_CHECKING:
     from atoll.microbatch.actions import Actions
-    from atoll.microbatch.objects import Commit
+    from atoll.microbatch.commits.objects import Commit
     from atoll.testing.clock import VirtualClock
 
 __all__ = ["HandLoop"]

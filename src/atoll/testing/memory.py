@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atoll.codec.detached import detached
-from atoll.codec.keys import encode_element
+from atoll.codec.keys.elements import encode_element
 from atoll.dataflow.rows import batch_from_rows, row_type, rows_of, taken
 from atoll.dataflow.usercode import declared_at
 from atoll.ddl import parse_ddl

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from atoll.microbatch.history import CommitHistory
+from atoll.microbatch.commits.history import CommitHistory
 from atoll.storage.local import LocalStore
 from atoll.views.connect import Connected, connect
 from atoll.views.deployment import MirrorDeployment, deployment_number

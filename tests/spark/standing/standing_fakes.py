@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import msgspec
 
 from atoll.microbatch.outcome import Manifest
-from atoll.spark.limit import JobLimit
+from atoll.spark.jobs.limit import JobLimit
 from atoll.spark.shipping import Shipped
 from atoll.spark.standing.jobs import StandingJob
 from atoll.spark.standing.messages import Hello, Reply, Request, Result, Work

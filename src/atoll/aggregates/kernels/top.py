@@ -19,7 +19,7 @@ from atoll.schema import List, Node, Scalar, Struct
 
 if TYPE_CHECKING:
     from atoll.aggregates.base import Packing
-    from atoll.aggregates.top import TopN
+    from atoll.aggregates.rows.top import TopN
 
 __all__ = ["Ranking"]
 

@@ -23,7 +23,7 @@ def demo(
     from atoll.cli.logs import configure_logs
     from atoll.cli.signals import stopping
     from atoll.demo.run import DemoSettings, run_demo
-    from atoll.spark.shutdown import ending_spark
+    from atoll.spark.jvm.shutdown import ending_spark
 
     configure_logs()
     settings = DemoSettings(seconds=seconds, rate=rate, seed=seed, parallelism=parallelism)

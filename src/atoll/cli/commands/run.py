@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from atoll.cluster.app import App
     from atoll.cluster.cluster import Cluster
-    from atoll.cluster.stopped import StoppedModule
+    from atoll.cluster.deploy.stopped import StoppedModule
     from atoll.errors import FencedError
     from atoll.module import Module
     from atoll.runtime.service.following import FollowedRuntimes
@@ -125,7 +125,7 @@ def run(
         from atoll.runtime.service.following import announce
         from atoll.runtime.service.runtimes import Runtimes
         from atoll.server import ServerSettings, create_app, serve
-        from atoll.spark.shutdown import ending_spark
+        from atoll.spark.jvm.shutdown import ending_spark
 
         with ending_spark(), telling(stop, _running(cluster)), cluster:
             cluster.on_change(_ending(stop.event))

@@ -86,7 +86,7 @@ class BatchOperator(Operator):
     """Whether it is Atoll's alone and cheap, so that nobody can tell how often a row passes it."""
 
     makes: ClassVar[Makes] = "any"
-    """What every attempt is held to: see :mod:`atoll.microbatch.audit`."""
+    """What every attempt is held to: see :mod:`atoll.microbatch.accounts.audit`."""
 
     @abstractmethod
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from atoll.dataflow.operators.base import StateOperator
 
 if TYPE_CHECKING:
-    from atoll.aggregates.count_distinct import Flags
+    from atoll.aggregates.totals.count_distinct import Flags
     from atoll.dataflow.declared import Part, PStateDeclaration
 
 __all__ = ["FirstSeen"]

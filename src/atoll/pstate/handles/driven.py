@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atoll.pstate.writes import Writes
+from atoll.pstate.handles.writes import Writes
 
 __all__ = ["Driven"]
 

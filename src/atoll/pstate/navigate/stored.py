@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from atoll.codec.keys import encode_element, successor
+from atoll.codec.keys.elements import encode_element, successor
 from atoll.path import Step
 from atoll.pstate.navigate.ordered import SortedSet
 from atoll.pstate.navigate.places import Place, Places, Span

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from atoll.codec.keys import encode_element
+from atoll.codec.keys.elements import encode_element
 from atoll.placement.vnodes import VNODE_COUNT_DEFAULT, vnode_of
 from atoll.runtime.events import text_of
 from atoll.schema import Scalar

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from atoll.depot.producers import TOPOLOGY_PREFIX, Producer
+from atoll.depot.producers.table import TOPOLOGY_PREFIX, Producer
 from atoll.errors import (
     BusyError,
     ConflictError,

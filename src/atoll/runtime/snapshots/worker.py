@@ -223,7 +223,7 @@ def _spark_parts(running: RunningRuntime, actor: ActorProgram, wanted: Calculati
     engine = running.app.engine
     if actor.declared.state.spark_batch is None or not isinstance(engine, SparkEngine):
         return in_this_process
-    from atoll.spark.parts import run_parts
+    from atoll.spark.jobs.parts import run_parts
 
     tag = snapshot_tag(running, actor.name, wanted.number)
 

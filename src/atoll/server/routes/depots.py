@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from atoll.codec.records import Checked, RecordCodec
+from atoll.codec.records.codec import Checked, RecordCodec
 from atoll.ddl import to_ddl
 from atoll.errors import UsageError
 from atoll.server.body import BodyFile, drain

@@ -28,8 +28,8 @@ from atoll.spark.standing.messages import Part, Reply, Request, Result, Warming,
 from atoll.tasks.handing_over import attempt_of
 
 if TYPE_CHECKING:
-    from atoll.microbatch.objects import Commit
-    from atoll.spark.limit import JobLimit
+    from atoll.microbatch.commits.objects import Commit
+    from atoll.spark.jobs.limit import JobLimit
     from atoll.spark.shipping import Shipped
     from atoll.spark.standing.messages import Attempt
     from atoll.spark.standing.post import Post
