@@ -162,8 +162,8 @@ def _runtimes(
     cluster: Cluster, outside: Path | None, *, follow: bool
 ) -> Runtimes | FollowedRuntimes:
     """The runtimes of the root: run here, or by another process."""
+    from atoll.runtime.service.effects.outside import read_outside
     from atoll.runtime.service.following import FollowedRuntimes
-    from atoll.runtime.service.outside import read_outside
     from atoll.runtime.service.runtimes import Runtimes
 
     if follow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from atoll.errors import AtollError
-from atoll.runtime.service.effects import EffectWorker
+from atoll.runtime.service.effects.worker import EffectWorker
 from atoll.runtime.service.running import RunningRuntime
 from atoll.runtime.snapshots.worker import SnapshotWorker
 

@@ -16,9 +16,9 @@ from atoll.errors import AtollError, BusyError, ConflictError, NotFoundError, Wa
 from atoll.logs import get_logger
 from atoll.runtime.engine.compile import TOPOLOGY, module_of
 from atoll.runtime.engine.program import RuntimeProgram
-from atoll.runtime.service.effects import EffectWorker
+from atoll.runtime.service.effects.outside import Outside
+from atoll.runtime.service.effects.worker import EffectWorker
 from atoll.runtime.service.here import Here
-from atoll.runtime.service.outside import Outside
 from atoll.runtime.service.registry import Registered, Registry
 from atoll.runtime.service.running import RunningRuntime
 from atoll.runtime.service.telling import told

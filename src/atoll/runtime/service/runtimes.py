@@ -26,11 +26,11 @@ from atoll.logs import get_logger
 from atoll.runtime.definition.read import read_definition, unrunnable
 from atoll.runtime.engine.intake import COPIES_MAX
 from atoll.runtime.engine.program import RuntimeProgram
+from atoll.runtime.service.effects.outside import Outside
 from atoll.runtime.service.here import Here
 from atoll.runtime.service.known import OWNER, Known
 from atoll.runtime.service.lives import Lives, drain
 from atoll.runtime.service.moving import check_movable, check_moves, unsaid
-from atoll.runtime.service.outside import Outside
 from atoll.runtime.service.registry import Change, Registered, Registry, free_name
 from atoll.runtime.service.running import RunningRuntime, SeenRuntime
 from atoll.runtime.service.telling import at_rest

@@ -13,7 +13,7 @@ import pytest
 from waiting import until
 
 from atoll.cluster.local import LocalCluster
-from atoll.runtime.service.outside import read_outside
+from atoll.runtime.service.effects.outside import read_outside
 from atoll.runtime.service.runtimes import Runtimes
 from atoll.runtime.service.showing import actor_stats
 
