@@ -73,7 +73,7 @@ def test_a_file_that_is_refused_in_the_middle_says_where_and_what_was_accepted(
     atoll, runtimes, tmp_path, definition, monkeypatch
 ):
     """Its lines go in several requests; sent again as a whole, the first would count twice."""
-    monkeypatch.setattr("atoll.cli.commands.runtime._LINES_MAX", 3)
+    monkeypatch.setattr("atoll.cli.commands.runtime.events._LINES_MAX", 3)
     runtime = runtimes.start(runtimes.create(definition))
     events = tmp_path / "events.jsonl"
     events.write_text('{"v": 1}\n\n{"v": 2}\n{"v": 3}\n\n{oops\n{"v": 4}\n', encoding="utf-8")
