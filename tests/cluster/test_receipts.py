@@ -168,7 +168,7 @@ def test_whoever_fails_stops_or_is_gone_is_told():
             waiting = thread.submit(app.topology("count").wait, slow)
             threading.Timer(0.05, go_on.set).start()
             app.close()
-            with pytest.raises(StoppedError, match="stopped while waiting"):
+            with pytest.raises(StoppedError, match="closed while waiting"):
                 waiting.result(30)
 
 

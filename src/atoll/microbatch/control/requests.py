@@ -223,6 +223,7 @@ class Requests:
         Raises:
             TopologyFailedError: When the topology stopped as failed before.
             FencedError: When another life of the coordinator took over before.
+            StoppedError: When the module is closed before.
             WaitTimeoutError: When the time is over.
         """
 
@@ -250,6 +251,7 @@ class Requests:
         Raises:
             TopologyFailedError: When the topology stopped as failed before.
             FencedError: When another life of the coordinator took over before.
+            StoppedError: When the module is closed before.
             WaitTimeoutError: When the time is over.
         """
 
@@ -388,8 +390,9 @@ class Requests:
                 left = until - time.monotonic()
                 if self._closing:
                     raise StoppedError(
-                        f"topology {self.topology!r} was stopped while waiting for {what}",
-                        hint="ask the app of the version that runs now; a receipt holds there, too",
+                        f"topology {self.topology!r} was closed while waiting for {what}",
+                        hint="wait again once the module runs again: what was accepted is kept, and a "
+                        "receipt holds there, too",
                     )
                 if self._ended:
                     self._refuse_stopped(self.status.state)
