@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from atoll.errors import DeclarationError
+from atoll.literals import Literal as Value
+from atoll.literals import expression
 from atoll.queries import declare as queries
 from atoll.steps import state_steps
 from atoll.steps.append_to.declare import AppendTo
@@ -37,7 +39,7 @@ from atoll.stream.timed import Timed
 from atoll.stream.typed import emitted_columns, of_rows, seeing_objects
 from atoll.topology.declared import Columns, R, U
 from atoll.topology.operator import Operator
-from atoll.topology.usercode import check_function, declared_at
+from atoll.topology.usercode import check_function, declared_at, placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -80,10 +82,12 @@ class Stream(Timed, Incremental, Generic[R]):
         """Keep and compute columns: ``select("id", "price * 2 AS double_price")``."""
         return self._then(Select((self.operator,), declared_at(1), expressions))
 
-    def with_columns(self, **expressions: str) -> Stream:
-        """Add or replace columns: ``with_columns(minute="ts_millis div 60000")``."""
-        step = WithColumns((self.operator,), declared_at(1), tuple(expressions.items()))
-        return self._then(step)
+    def with_columns(self, **expressions: str | Value) -> Stream:
+        """Add or replace columns: ``with_columns(minute="ts_millis div 60000", kind=lit("x"))``."""
+        place = declared_at(1)
+        with placed(place):
+            texts = tuple((name, expression(each)) for name, each in expressions.items())
+        return self._then(WithColumns((self.operator,), place, texts))
 
     def where(self, condition: str | Callable[[R], Any]) -> Stream[R]:
         """Keep the rows for which the condition, SQL or a Python function of a row, holds."""

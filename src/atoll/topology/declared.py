@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Generic
 from typing_extensions import TypeVar
 
 from atoll.errors import DeclarationError
+from atoll.literals import Literal, expression, shown
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
-from atoll.topology.usercode import check_function, declared_at
+from atoll.topology.usercode import check_function, declared_at, placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -193,7 +194,7 @@ class PStateDeclaration(Generic[V]):
     hidden: Hidden | None = field(default=None, repr=False)
     """Of a PState that no user declared: what it keeps."""
 
-    def __getitem__(self, part: str) -> Target:
+    def __getitem__(self, part: str | Literal) -> Target:
         """The place in the state that a step writes or reads: ``pstate["user_id"]``."""
         return _deeper(Target(self, ()), part, declared_at(1))
 
@@ -261,9 +262,9 @@ class Target:
     @property
     def text(self) -> str:
         """As the user wrote it: ``totals["user_id"]``."""
-        return self.pstate.name + "".join(f'["{part.text}"]' for part in self.parts)
+        return self.pstate.name + "".join(f"[{shown(part.text)}]" for part in self.parts)
 
-    def __getitem__(self, part: str) -> Target:
+    def __getitem__(self, part: str | Literal) -> Target:
         """One step deeper: a map's key expression or a struct's field name.
 
         Raises:
@@ -322,14 +323,16 @@ def _migrate_depot(
     depot.migrations.append(DeclaredMigration(name, function))
 
 
-def _deeper(target: Target, part: str, place: str) -> Target:
+def _deeper(target: Target, given: str | Literal, place: str) -> Target:
     node = target.node
-    if not isinstance(part, str) or not part.strip():
+    if given is None or (isinstance(given, str) and not given.strip()):
         raise DeclarationError(
-            f"{target.text}[{part!r}]: a part is the text of an expression or a field's name",
-            hint='write a column\'s name, or a Spark SQL expression such as "\'all\'" or "7"',
+            f"{target.text}[{given!r}]: a part is an expression, a value or a field's name",
+            hint='write a column\'s name, a Spark SQL expression, or a value: 7, lit("all")',
             declared=place,
         )
+    with placed(place):
+        part = expression(given)
     problem = "nothing can be looked up by key here"
     match node:
         case Map(key=key):
@@ -347,8 +350,8 @@ def _deeper(target: Target, part: str, place: str) -> Target:
             hint += "to see whether it has one, read the set in Python: "
             hint += f'process(function, key="...", states=[{target.pstate.name}], emits="...")'
         case _:
-            hint = f'leave ["{part}"] out: the schema ends at {target.text}, which is {node}'
-    raise DeclarationError(f'{target.text}["{part}"]: {problem}', hint=hint, declared=place)
+            hint = f"leave [{shown(part)}] out: the schema ends at {target.text}, which is {node}"
+    raise DeclarationError(f"{target.text}[{shown(part)}]: {problem}", hint=hint, declared=place)
 
 
 def _child(node: Node, part: Part) -> Node:

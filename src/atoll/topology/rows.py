@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -57,6 +57,11 @@ class Row:
         if name in self.columns:
             return getattr(self, name)
         raise KeyError(name)
+
+    if TYPE_CHECKING:  # columns are known when it runs
+
+        def __getattr__(self, name: str) -> Any:
+            """The value of a column."""
 
     def __repr__(self) -> str:
         """``Row(k='a', v=1)``."""

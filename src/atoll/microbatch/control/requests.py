@@ -391,8 +391,8 @@ class Requests:
                 if self._closing:
                     raise StoppedError(
                         f"topology {self.topology!r} was closed while waiting for {what}",
-                        hint="wait again once the module runs again: what was accepted is kept, and a "
-                        "receipt holds there, too",
+                        hint="wait again once the module runs again: what was accepted is kept, "
+                        "and a receipt holds there, too",
                     )
                 if self._ended:
                     self._refuse_stopped(self.status.state)
