@@ -23,7 +23,7 @@ import lmdb
 
 from atoll.codec.keys.elements import DATA_END
 from atoll.errors import DamageError, StateError
-from atoll.pstate.migration import Converter, MigratedVnode
+from atoll.pstate.converter import Converter
 from atoll.pstate.spec import PStateSpec
 from atoll.pstate.store.attempt import Header
 from atoll.pstate.store.changefile import rebuilt
@@ -327,6 +327,37 @@ class VnodeView:
 
     def _adopt_size(self, environment: Environment) -> None:
         self._environments.resize(environment, grow=False)
+
+
+class MigratedVnode:
+    """A vnode that is behind, read as if it had been rewritten."""
+
+    def __init__(self, view: VnodeView, convert: Converter) -> None:
+        """Bind; nothing is read."""
+        self._view = view
+        self._convert = convert
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of the key; None when it is absent."""
+        value = self._view.get(key)
+        return None if value is None else self._convert(key, value)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of each key."""
+        found = zip(keys, self._view.get_many(keys), strict=True)
+        return [None if value is None else self._convert(key, value) for key, value in found]
+
+    def scan(
+        self,
+        low: bytes | None = None,
+        high: bytes | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """(key, value) of a range; as for a vnode that is not behind."""
+        for key, value in self._view.scan(low, high, reverse=reverse, limit=limit):
+            yield key, self._convert(key, value)
 
 
 class PStateView:

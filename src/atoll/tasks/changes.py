@@ -13,7 +13,7 @@ import pyarrow as pa
 from atoll.codec.keys.decode import decode_columns
 
 if TYPE_CHECKING:
-    from atoll.pstate.migration import Converter
+    from atoll.pstate.converter import Converter
     from atoll.pstate.store.session import VnodeSession
     from atoll.tasks.program import ChangesTerminal
 

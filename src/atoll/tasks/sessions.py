@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import lmdb
 
-from atoll.pstate.migration import Converter, rewrite
+from atoll.pstate.converter import Converter, rewrite
 from atoll.pstate.store.attempt import Attempt
 from atoll.pstate.store.session import VnodeSession
 from atoll.pstate.store.store_file import store_bytes, store_error

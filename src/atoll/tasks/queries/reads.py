@@ -20,9 +20,8 @@ from atoll.tasks.queries.columns import taken
 
 if TYPE_CHECKING:
     from atoll.dataflow import operators as op
-    from atoll.pstate.migration import MigratedVnode
     from atoll.pstate.spec import PStateSpec
-    from atoll.pstate.view import VnodeView
+    from atoll.pstate.view import MigratedVnode, VnodeView
     from atoll.tasks.program import AskTerminal, FoldTerminal, LookupTerminal
     from atoll.tasks.queries.run import Reading, Run
 
