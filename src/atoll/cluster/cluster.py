@@ -65,7 +65,6 @@ class Cluster(ABC):
         observer: Observer | None,
         drive: Drive | None = None,
     ) -> None:
-        """Nothing runs yet."""
         self.places = places
         self.root = places.root
         self._deploying = Deploying(self._lives)

@@ -34,7 +34,6 @@ class Converter:
     """Turns stored values of one generation into those of the present one."""
 
     def __init__(self, spec: PStateSpec, generation: int) -> None:
-        """Nothing is loaded before the first value comes."""
         self._spec = spec
         self._sole = next(iter(spec.codecs), None) if len(spec.codecs) == 1 else None
         self._steps: dict[tuple[str, ...], list[tuple[Migration, LeafCodec]]] = {}

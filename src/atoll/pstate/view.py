@@ -113,7 +113,6 @@ class VnodeView:
     __slots__ = ("_environments", "_known", "_memory", "_path", "_settled", "_vnode")
 
     def __init__(self, stores: VnodeStores, vnode: VnodeHistory) -> None:
-        """Bind; the store is opened by the first read."""
         self._environments = stores.environments
         self._path = stores.path(vnode.pstate, vnode.vnode)
         self._vnode = vnode
@@ -333,7 +332,6 @@ class MigratedVnode:
     """A vnode that is behind, read as if it had been rewritten."""
 
     def __init__(self, view: VnodeView, convert: Converter) -> None:
-        """Bind; nothing is read."""
         self._view = view
         self._convert = convert
 
@@ -380,7 +378,6 @@ class PStateView:
         history: History,
         spec: PStateSpec | None = None,
     ) -> None:
-        """Bind; nothing is read yet."""
         self.vnode_count = vnode_count
         self.commit_id = history.commit_id
         self.timeline = history.timeline

@@ -83,7 +83,6 @@ class SparkExecutor:
         seated: bool = False,
         careful: bool = False,
     ) -> None:
-        """Pickle the program once."""
         self._sessions = sessions
         self.careful = careful
         self._carefully: SparkExecutor | None = None

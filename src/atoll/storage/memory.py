@@ -16,7 +16,6 @@ class MemoryStore:
     """
 
     def __init__(self) -> None:
-        """An empty store."""
         self._objects: dict[str, bytes] = {}
         self._lock = threading.Lock()
 

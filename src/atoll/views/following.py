@@ -52,7 +52,6 @@ class Following:
     def __init__(
         self, pstate: ReadablePState, path: Path, after: Position | None, page_entries: int
     ) -> None:
-        """Nothing is read yet."""
         self._pstate = pstate
         self._spec = pstate.spec
         self._path = path

@@ -55,7 +55,6 @@ class RestingCluster:
         sizes: Callable[[ClusterInfo], Sizes],
         now_ms: Callable[[], int],
     ) -> None:
-        """Nothing changes yet."""
         self._store = store
         self._module = module
         self._info = info
@@ -156,7 +155,6 @@ class _WhenNeeded(Epoch):
     """An epoch that is claimed when it is first asked for: before something is changed."""
 
     def __init__(self, store: LocalStore, module: str) -> None:
-        """No life begins by it."""
         self._claim = partial(claim_epoch, store, module)
         self._claimed: Epoch | None = None
 

@@ -74,7 +74,6 @@ class Scaling:
         sizes: Callable[[ClusterInfo], Sizes],
         now_ms: Callable[[], int],
     ) -> None:
-        """Nothing changes yet."""
         self._revisions = revisions
         self._epoch = epoch
         self._info = info

@@ -57,7 +57,6 @@ class RecordCodec:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        """Build the checking type."""
         self.schema = schema
         self._type = record_type(list(schema))
         self._types = list[self._type]  # type: ignore[name-defined]

@@ -36,7 +36,6 @@ class Requests:
     """
 
     def __init__(self, status: Status, published: Commit) -> None:
-        """Nothing was asked yet."""
         self.topology = status.topology
         self.status = status
         self.published = published

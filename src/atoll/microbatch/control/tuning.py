@@ -109,7 +109,6 @@ class SettingsLog:
     """The sequence of one module."""
 
     def __init__(self, store: ObjectStore, module: str) -> None:
-        """Nothing is read yet."""
         self.objects = NumberedObjects(store, f"{module}/options")
 
     def latest(self) -> tuple[int, Settings]:

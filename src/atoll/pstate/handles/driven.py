@@ -11,7 +11,6 @@ class Driven:
     __slots__ = ("_writes",)
 
     def __init__(self, writes: Writes) -> None:
-        """Nothing was written yet."""
         self._writes = writes
 
     def flush(self) -> None:

@@ -55,7 +55,6 @@ class _Ended(dict[bytes, "bytes | None"]):
     __slots__ = ("_name",)
 
     def __init__(self, name: str) -> None:
-        """Of this PState."""
         super().__init__()
         self._name = name
 
@@ -98,7 +97,6 @@ class Writes:
     def __init__(
         self, spec: PStateSpec, session: Session, vnode: int, handed: set[int] | None = None
     ) -> None:
-        """Nothing is written yet."""
         self.spec = spec
         self.session = session
         self.vnode = vnode

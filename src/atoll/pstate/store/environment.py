@@ -110,7 +110,6 @@ class EnvironmentCache:
     """
 
     def __init__(self, open_max: int | None = None, map_bytes: int = MAP_BYTES) -> None:
-        """Start with none open."""
         self._open_max = open_max
         self._map_bytes = map_bytes
         self._reset()

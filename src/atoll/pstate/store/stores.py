@@ -41,7 +41,6 @@ class VnodeStores:
         environments: EnvironmentCache | None = None,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        """Bind to the folder; nothing is opened yet."""
         self.folder = os.path.realpath(folder)
         self.environments = environments or shared_environments()
         self.patience = Patience(patience_seconds)

@@ -40,7 +40,6 @@ class Patience:
     """
 
     def __init__(self, seconds: float = PATIENCE_SECONDS) -> None:
-        """Nobody waits yet."""
         self.seconds = seconds
         self._until = float("-inf")
 

@@ -71,7 +71,6 @@ class JobFrames:
         operators: Mapping[int, op.Operator],
         columns: Tracking,
     ) -> None:
-        """Nothing is built yet."""
         self.seats = seats
         self.placement = placement
         self.shipped = shipped
