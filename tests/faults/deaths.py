@@ -25,7 +25,7 @@ import atoll.tasks.inline
 from atoll.depot.depot import Depot
 from atoll.depot.segments.segment_file import SegmentFile
 from atoll.microbatch.actions import Actions
-from atoll.pstate.store.session import VnodeSession
+from atoll.pstate.store.vnode_writer import VnodeWriter
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.tasks.attempt import JobSpecs
@@ -93,7 +93,7 @@ _WRAPPED: dict[str, tuple[Any, str, Match]] = {
     "segment write": (SegmentFile, "write", _any),
     "segment sync": (SegmentFile, "sync", _any),
     "segment drop": (Depot, "_delete_below", _any),
-    "store commit": (VnodeSession, "commit", _any),
+    "store commit": (VnodeWriter, "commit", _any),
     "rows staged": (atoll.tasks.actor, "stage", _any),
     "log write": (atoll.tasks.actor, "write_change_file", _named("logs")),
     "checkpoint write": (atoll.tasks.actor, "write_change_file", _named("checkpoints")),

@@ -11,8 +11,8 @@ import pytest
 from atoll.ddl import parse_ddl
 from atoll.depot.partitioner import Custom, HashBy, Random
 from atoll.errors import DepotError, RecordsRefusedError, UserCodeError
+from atoll.storage.folders import RootFolders
 from atoll.storage.local import LocalStore
-from atoll.storage.places import Places
 from atoll.tasks.appending import AppendPacker, AppendWriter
 from atoll.tasks.exchange import park
 from atoll.tasks.program import AppendTerminal, JobProgram, JobSpec
@@ -44,7 +44,7 @@ def _program(tmp_path, *terminals):
         topology="t",
         root=tmp_path / "root",
         local=tmp_path / "local",
-        places=Places(tmp_path / "root"),
+        places=RootFolders(tmp_path / "root"),
         jobs=(JobProgram(0, (), terminals),),
     )
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll.errors import StorageError
-from atoll.storage.places import LOCAL_VARIABLE, Places
+from atoll.storage.folders import LOCAL_VARIABLE, RootFolders
 from atoll.tasks.exchange import clear, fetch, park, unwrap, wrap
 
 
@@ -30,7 +30,7 @@ def test_a_parked_blob_is_there_until_its_microbatch_is_cleared(tmp_path, monkey
     Where several hosts share the root, all of them reach it.
     """
     monkeypatch.setenv(LOCAL_VARIABLE, str(tmp_path / "of this host"))
-    places = Places(tmp_path / "root", identity)
+    places = RootFolders(tmp_path / "root", identity)
     program = SimpleNamespace(
         root=places.root, local=places.local, places=places, module="m", topology="t"
     )

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from atoll.cluster.scaling.scaling import Scaling
     from atoll.microbatch.stepping import Observer
     from atoll.module import Module
-    from atoll.storage.places import Places
+    from atoll.storage.folders import RootFolders
     from atoll.views.deployment import Deployment
 
 
@@ -60,7 +60,7 @@ class Cluster(ABC):
 
     def __init__(
         self,
-        places: Places,
+        places: RootFolders,
         engine: Engine,
         observer: Observer | None,
         drive: Drive | None = None,

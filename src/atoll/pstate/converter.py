@@ -21,7 +21,7 @@ from atoll.codec.values.leaf import LeafCodec
 from atoll.errors import AtollError, UserCodeError
 from atoll.pstate.migration import Migration
 from atoll.pstate.spec import PStateSpec
-from atoll.pstate.store.session import VnodeSession
+from atoll.pstate.store.vnode_writer import VnodeWriter
 
 
 @functools.lru_cache(maxsize=256)
@@ -84,8 +84,8 @@ class Converter:
         return self._spec.position_of(decode_key(key))
 
 
-def rewrite(session: VnodeSession, convert: Converter) -> None:
-    """Convert all entries of a vnode, as part of a session's writes.
+def rewrite(writer: VnodeWriter, convert: Converter) -> None:
+    """Convert all entries of a vnode, as part of a writer's writes.
 
     Raises:
         UserCodeError: When a value cannot be converted; the key is in the context.
@@ -94,10 +94,10 @@ def rewrite(session: VnodeSession, convert: Converter) -> None:
     keys: list[bytes] = []
     olds: list[bytes | None] = []
     news: list[bytes | None] = []
-    for key, value in session.scan():
+    for key, value in writer.scan():
         new = convert(key, value)
         if new != value:
             keys.append(key)
             olds.append(value)
             news.append(new)
-    session.put_many(keys, news, olds)
+    writer.put_many(keys, news, olds)

@@ -33,9 +33,9 @@ from atoll.pstate.store.history import History
 from atoll.pstate.store.opening import VnodeHistory, settle
 from atoll.pstate.store.overlay import UNTOUCHED, Overlay, _Untouched
 from atoll.pstate.store.reverse_log import ReverseLog
-from atoll.pstate.store.session import DAMAGE
 from atoll.pstate.store.stores import VnodeStores
 from atoll.pstate.store.transaction import HEADER_KEY, StoreTransaction
+from atoll.pstate.store.vnode_writer import DAMAGE
 
 _T = TypeVar("_T")
 _PAGE_ENTRIES = 1024

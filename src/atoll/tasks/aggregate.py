@@ -16,12 +16,12 @@ from atoll.tasks.taking import takeable
 
 if TYPE_CHECKING:
     from atoll.dataflow.usercode import Rejects
-    from atoll.pstate.store.session import VnodeSession
+    from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.tasks.timed_terminals import WindowTerminal
 
 __all__ = ["Merged", "SessionOf", "fold", "merged"]
 
-SessionOf = Callable[[int], "VnodeSession"]
+SessionOf = Callable[[int], "VnodeWriter"]
 
 
 @dataclass(frozen=True)

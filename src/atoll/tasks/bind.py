@@ -22,7 +22,7 @@ from atoll.errors import DeclarationError
 from atoll.module import entry_keys
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
-from atoll.storage.places import Places
+from atoll.storage.folders import RootFolders
 from atoll.tasks.align import Align
 from atoll.tasks.appending import partitioner_of
 from atoll.tasks.bind_fold import fold_schema, fold_terminal
@@ -60,7 +60,7 @@ def bind(
     bound: BoundPStates,
     cut: Fragments,
     schemas: Schemas,
-    places: Places,
+    places: RootFolders,
     readable: Mapping[str, PStateSpec] | None = None,
 ) -> Program:
     """The program of a topology.

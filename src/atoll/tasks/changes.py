@@ -14,7 +14,7 @@ from atoll.codec.keys.decode import decode_columns
 
 if TYPE_CHECKING:
     from atoll.pstate.converter import Converter
-    from atoll.pstate.store.session import VnodeSession
+    from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.tasks.program import ChangesTerminal
 
 __all__ = ["changes"]
@@ -22,7 +22,7 @@ __all__ = ["changes"]
 
 def changes(
     terminal: ChangesTerminal,
-    sessions: dict[int, VnodeSession],
+    sessions: dict[int, VnodeWriter],
     converter: Callable[[int], Converter | None],
 ) -> pa.Table:
     """One row per entry whose value differs from before the microbatch, by vnode and key.

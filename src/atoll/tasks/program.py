@@ -19,7 +19,7 @@ from atoll.dataflow.times import Clock, Times
 from atoll.errors import AtollError
 from atoll.placement.mapping import Mapping
 from atoll.placement.placement import NOWHERE, Placement
-from atoll.storage.places import Places
+from atoll.storage.folders import RootFolders
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -294,7 +294,7 @@ class Program:
 
     module: str
     topology: str
-    places: Places
+    places: RootFolders
     pstates: dict[str, PStateSpec]
     jobs: tuple[JobProgram, ...]
     depots: dict[int, tuple[str, pa.Schema]]

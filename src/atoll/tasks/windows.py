@@ -25,12 +25,12 @@ from atoll.tasks.timed_terminals import TIMES
 if TYPE_CHECKING:
     from atoll.dataflow.times import Times
     from atoll.dataflow.usercode import Rejects
-    from atoll.pstate.store.session import VnodeSession
+    from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.tasks.timed_terminals import WindowTerminal
 
 __all__ = ["run"]
 
-SessionOf = Callable[[str, int], "VnodeSession"]
+SessionOf = Callable[[str, int], "VnodeWriter"]
 
 
 def run(
@@ -85,7 +85,7 @@ class _Closing:
         self.now = times.of(terminal.clock)
         self.before = times.event_before(terminal.clock)
 
-    def closed(self, index: VnodeSession, written: Iterable[bytes]) -> list[bytes]:
+    def closed(self, index: VnodeWriter, written: Iterable[bytes]) -> list[bytes]:
         """The keys of windows whose rows come out now, in order."""
         if self.now is None:
             return []
@@ -95,7 +95,7 @@ class _Closing:
             found.update(key for key in written if key < low)
         return sorted(found)
 
-    def remove(self, index: VnodeSession, states: VnodeSession) -> None:
+    def remove(self, index: VnodeWriter, states: VnodeWriter) -> None:
         """Forget the windows that no row can change any more."""
         if self.now is None:
             return
@@ -105,7 +105,7 @@ class _Closing:
             keys = sorted(self.state_key(key) for key in gone)
             states.put_many(keys, [None] * len(keys))
 
-    def next_due(self, index: VnodeSession) -> int:
+    def next_due(self, index: VnodeWriter) -> int:
         """When the next window closes or is removed."""
         first = _first_end(index, None)
         if first is None:
@@ -136,7 +136,7 @@ _TIMES = {"int": (TAG_INT, 1), "datetime": (TAG_DATETIME, 1_000)}
 _WIDTH = 8
 
 
-def _first_end(index: VnodeSession, low: bytes | None) -> int | None:
+def _first_end(index: VnodeWriter, low: bytes | None) -> int | None:
     """When the first window from a key on ends."""
     for key, _ in index.scan(low):
         number = int.from_bytes(key[1 : 1 + _WIDTH]) - SIGN_BIT

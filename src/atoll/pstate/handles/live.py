@@ -146,7 +146,7 @@ class LiveValues:
         Args:
             place: The leaf's key.
             shape: The leaf's.
-            data: What the session has there, where that is known.
+            data: What the writer has there, where that is known.
         """
         known = self._objects.get(place)
         if known is not None:

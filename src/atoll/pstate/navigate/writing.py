@@ -32,7 +32,7 @@ class WrittenReader:
         self._writes = writes
 
     def get(self, vnode: int, key: bytes) -> bytes | None:  # noqa: ARG002  # the only one
-        """The value of a key; the counters of sizes follow what the session has."""
+        """The value of a key; the counters of sizes follow what the writer has."""
         if key >= DATA_END:
             self._writes.flush()
         return self._writes.get(key)

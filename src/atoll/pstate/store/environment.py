@@ -328,7 +328,7 @@ def _remove(path: str) -> None:
 
 def _inode(path: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(f"{path}/{_DATA_FILE}")  # noqa: PTH116  # on the path of every session
+        found = os.stat(f"{path}/{_DATA_FILE}")  # noqa: PTH116  # on the path of every writer
     except OSError:
         return None
     return found.st_dev, found.st_ino
