@@ -296,7 +296,7 @@ def _problem(path: str) -> str | None:
     if is_cut_short(file):
         return "it is cut short"
     if suspicious(path) and not is_sound(file):
-        return "a page is none"
+        return "what stands at a page is no page"
     return None
 
 
