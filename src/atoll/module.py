@@ -8,24 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from atoll.dataflow import operators as op
-from atoll.dataflow.declared import (
+from atoll.durations import parse_millis
+from atoll.errors import DeclarationError, UsageError
+from atoll.names import check_name
+from atoll.placement.policies.policy import POLICY_DEFAULT, parse_policy
+from atoll.queries.declare import QueryGraph, arguments_of
+from atoll.queries.parameters import Arguments
+from atoll.schema import Map, Node, Scalar, Set, as_node
+from atoll.steps.changes.declare import Changes
+from atoll.steps.sources.source import Source
+from atoll.steps.sources.ticks import ticking
+from atoll.stream.mirrors import mirror_depot, mirror_pstate
+from atoll.stream.stream import Stream
+from atoll.topology.declared import (
     REJECTED_DDL,
     DepotDeclaration,
     PStateDeclaration,
     TickDeclaration,
 )
-from atoll.dataflow.graph import COLUMNS_WAYS, ColumnsWay, Graph
-from atoll.dataflow.mirrors import mirror_depot, mirror_pstate
-from atoll.dataflow.queries import QueryGraph, arguments_of
-from atoll.dataflow.stream import Stream
-from atoll.dataflow.ticks import ticking
-from atoll.dataflow.usercode import check_columns, check_function, declared_at, placed
-from atoll.durations import parse_millis
-from atoll.errors import DeclarationError, UsageError
-from atoll.names import check_name
-from atoll.placement.policies.policy import POLICY_DEFAULT, parse_policy
-from atoll.schema import Map, Node, Scalar, Set, as_node
+from atoll.topology.graph import COLUMNS_WAYS, ColumnsWay, Graph
+from atoll.topology.usercode import check_columns, check_function, declared_at, placed
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -240,15 +242,15 @@ class Module:
         _new_name(name, "query", self.queries, place, "choose another name")
         nodes, schema = arguments_of(parameters, place)
         graph = QueryGraph(self.name, name, nodes, self._readable, place)
-        step = op.Arguments((), place, schema)
+        step = Arguments((), place, schema)
         graph.add(step)
         self.queries[name] = graph
         return Stream(graph, step)
 
     def _repr_html_(self) -> str:
         """The module drawn, for a notebook."""
-        from atoll.dataflow.drawing import draw
         from atoll.markup import text
+        from atoll.stream.drawing import draw
 
         graphs = [each.graph for each in self.topologies.values()]
         return f"<p><b>{text(self.name)}</b></p>" + draw(graphs, self.depots)
@@ -400,14 +402,14 @@ class Microbatch:
                 hint="read them in another topology",
                 declared=place,
             )
-        step = op.Source((), place, depot, start_from)
+        step = Source((), place, depot, start_from)
         self.graph.add(step)
         return Stream(self.graph, step)
 
     def _repr_html_(self) -> str:
         """The topology drawn, for a notebook."""
-        from atoll.dataflow.drawing import draw
         from atoll.markup import text
+        from atoll.stream.drawing import draw
 
         title = f"<p>{text(self.module.name)}/<b>{text(self.name)}</b></p>"
         return title + draw([self.graph], self.graph.depots())
@@ -423,7 +425,7 @@ class Microbatch:
                 hint=f"name {len(keys)} columns in changes(...)",
                 declared=place,
             )
-        step = op.Changes((), place, pstate, names)
+        step = Changes((), place, pstate, names)
         self.graph.add(step)
         return Stream(self.graph, step)
 

@@ -9,13 +9,13 @@ import pytest
 
 import atoll
 from atoll import LocalCluster, Map, agg, start
+from atoll.engine.exchange.packing import Packer
+from atoll.engine.program import AggregateTerminal
 from atoll.errors import DeclarationError, FencedError, NotFoundError, UsageError
 from atoll.microbatch.control.options import Options, bounds_of, levels_of
 from atoll.microbatch.control.tuning import Settings, SettingsLog
 from atoll.pstate.handles.writes import Writes
 from atoll.storage.local import LocalStore
-from atoll.tasks.packing import Packer
-from atoll.tasks.program import AggregateTerminal
 from atoll.testing import TopologyTestDriver
 
 RECORDS = "depot.microbatch.max.records"

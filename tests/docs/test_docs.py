@@ -21,9 +21,9 @@ import typer
 import atoll
 from atoll import agg, errors, path
 from atoll.cli import app as cli
-from atoll.dataflow.stream import Stream
 from atoll.microbatch.control.options import Options, bounds_of, levels_of
 from atoll.path import Path as StatePath
+from atoll.stream.stream import Stream
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -18,16 +18,20 @@ import pytest
 import atoll
 from atoll import Map, agg
 from atoll.depot.depot import Depot
+from atoll.engine import actor, attempt, inline
+from atoll.engine.exchange import blobs as exchange
+from atoll.engine.exchange import feeding as chain
+from atoll.engine.exchange import reading
+from atoll.engine.exchange.packing import Packer, unpack
+from atoll.engine.exchange.receipts import RECEIPTS, Packers
+from atoll.engine.exchange.rejects import RejectPacker
+from atoll.engine.inline import InlineExecutor
+from atoll.engine.program import Program
 from atoll.errors import AccountsError
 from atoll.microbatch.outcome import Outcome
-from atoll.tasks import actor, appending, attempt, chain, exchange, inline, reading
-from atoll.tasks.appending import AppendPacker
-from atoll.tasks.handing_over import RECEIPTS, Packers
-from atoll.tasks.inline import InlineExecutor
-from atoll.tasks.packing import Packer, unpack
-from atoll.tasks.program import Program
-from atoll.tasks.rejects import RejectPacker
-from atoll.tasks.spreading import SpreadPacker
+from atoll.steps.append_to import run as appending
+from atoll.steps.append_to.run import AppendPacker
+from atoll.steps.materialize.run import SpreadPacker
 from atoll.testing import TopologyTestDriver
 
 DDL = "k string, v long"
@@ -345,7 +349,7 @@ DEFECTS: dict[str, tuple[Any, str, Any]] = {
     "a staged file is read twice": _files(lambda refs: refs * 2),
     "a staged file lacks a row": (reading, "read_staged", _rows_less),
     "a step loses a row": (chain, "run_steps", _silent_filter),
-    "a map loses a row": (atoll.dataflow.operators.Map, "run", _rows_less),
+    "a map loses a row": (atoll.steps.rows.map.Map, "run", _rows_less),
     "an actor is not run": _jobs(lambda jobs: [type(j)(j.index, j.manifests[:-1]) for j in jobs]),
     "a manifest is there twice": _jobs(
         lambda jobs: [type(j)(j.index, [*j.manifests, j.manifests[0]]) for j in jobs]

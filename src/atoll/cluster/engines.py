@@ -10,19 +10,19 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from atoll.engine.binding.schemas import ColumnStep, python_steps, schemas_of
+from atoll.engine.inline import InlineExecutor
 from atoll.errors import DeclarationError, UsageError
-from atoll.tasks.columns import ColumnStep, python_steps, schemas_of
-from atoll.tasks.inline import InlineExecutor
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from atoll.cluster.deploy.catalog import BoundTopology
-    from atoll.dataflow.graph import Graph
-    from atoll.dataflow.operators import ColumnOperator, Operator
+    from atoll.engine.attempt import BlockSource
     from atoll.microbatch.executor import Executor
-    from atoll.tasks.attempt import BlockSource
+    from atoll.topology.graph import Graph
+    from atoll.topology.operator import ColumnOperator, Operator
 
 
 EngineName = Literal["spark", "inline", "auto"]

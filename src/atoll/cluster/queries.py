@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from atoll.dataflow.usercode import MEND_HINT
 from atoll.errors import (
     AtollError,
     DamageError,
@@ -22,9 +21,10 @@ from atoll.errors import (
     UserCodeError,
 )
 from atoll.pstate.view import PStateView
+from atoll.queries.arguments import fit_arguments
+from atoll.queries.run import BoundQuery, Reading
 from atoll.schema import to_json
-from atoll.tasks.queries.arguments import fit_arguments
-from atoll.tasks.queries.run import BoundQuery, Reading
+from atoll.topology.usercode import MEND_HINT
 from atoll.views.mirrored import Commits, MirroredPStates
 from atoll.views.readable import ReadablePState
 

@@ -6,7 +6,6 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from atoll.dataflow.times import Clock
 from atoll.microbatch.commits.checkpoints import Checkpoints
 from atoll.microbatch.commits.horizon import NO_HEADS, Heads
 from atoll.microbatch.commits.objects import Commit, Plan
@@ -17,6 +16,7 @@ from atoll.microbatch.plans.cutting import WEIGHED, Cutting
 from atoll.microbatch.plans.fitting import Sizes
 from atoll.microbatch.plans.migrating import Migrating
 from atoll.placement.placement import NOWHERE, Placement
+from atoll.topology.times import Clock
 
 
 class Step(enum.IntEnum):

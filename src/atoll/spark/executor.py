@@ -8,7 +8,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from atoll.dataflow import operators as op
+from atoll.engine.attempt import BlockSource, JobSpecs, bytes_of, has_work, row_bytes_of, rows_of
+from atoll.engine.exchange.receipts import column_origins
+from atoll.engine.program import JobProgram, JobSpec, Program
 from atoll.errors import SparkLostError
 from atoll.microbatch.commits.objects import Commit, Plan
 from atoll.microbatch.control.options import Options
@@ -26,18 +28,16 @@ from atoll.spark.shipping import ship
 from atoll.spark.standing.jobs import NotReadyError, StandingJob, TaskLostError, warm
 from atoll.spark.standing.tasks import standing_tasks
 from atoll.spark.tasks import WarmTask
-from atoll.tasks.attempt import BlockSource, JobSpecs, bytes_of, has_work, row_bytes_of, rows_of
-from atoll.tasks.handing_over import column_origins
-from atoll.tasks.program import JobProgram, JobSpec, Program
+from atoll.topology.operator import Operator, RootOperator, StateOperator
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row, SparkSession
 
-    from atoll.dataflow.fragments import Fragments
-    from atoll.dataflow.graph import Graph
     from atoll.placement.placement import Placement
     from atoll.spark.standing.post import Post
+    from atoll.topology.graph import Graph
+    from atoll.topology.jobs import Fragments
 
 
 _PREPARE_SECONDS_MAX = 30.0
@@ -76,7 +76,7 @@ class SparkExecutor:
         program: Program,
         graph: Graph,
         cut: Fragments,
-        schemas: Mapping[op.Operator, pa.Schema],
+        schemas: Mapping[Operator, pa.Schema],
         depots: Mapping[str, BlockSource],
         options: Options,
         *,
@@ -352,7 +352,7 @@ class SparkExecutor:
         """
         return all(
             all(step.runs_own_code for step in chain.steps)
-            and isinstance(self.operators[chain.origin], op.RootOperator | op.StateOperator)
+            and isinstance(self.operators[chain.origin], RootOperator | StateOperator)
             for chain in job.chains
         )
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from atoll.dataflow.queries import asked_by
+from atoll.queries.declare import asked_by
 
 if TYPE_CHECKING:
-    from atoll.dataflow.graph import Graph
-    from atoll.tasks.program import Program
+    from atoll.engine.program import Program
+    from atoll.topology.graph import Graph
 
 
 _PROGRAMS_KEPT = 32

@@ -13,21 +13,10 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
-from atoll.dataflow.rows import ORIGIN_FIELD, conformed, rows_of
-from atoll.dataflow.usercode import Rejects
-from atoll.microbatch.accounts.entries import PART_TASKS, STEP_TASKS, RowsRead
-from atoll.microbatch.accounts.faults import chain_faults, refuse
-from atoll.microbatch.outcome import Manifest
-from atoll.spark.frames.guarding import GUARD
-from atoll.spark.jobs.failures import telling
-from atoll.spark.jobs.handing import handed_spec
-from atoll.spark.shipping import Shipped
-from atoll.tasks.actor import run_actor
-from atoll.tasks.attempt import check_reads, described
-from atoll.tasks.careful import Refusing
-from atoll.tasks.chain import feed, feed_splits, packed_alone, packers_of, run_steps
-from atoll.tasks.charts import step_charts
-from atoll.tasks.exchange import (
+from atoll.engine.actor import run_actor
+from atoll.engine.attempt import check_reads, described
+from atoll.engine.charts import step_charts
+from atoll.engine.exchange.blobs import (
     Blob,
     failure_file,
     failure_in,
@@ -35,14 +24,25 @@ from atoll.tasks.exchange import (
     wrapped,
     wrapped_failure,
 )
-from atoll.tasks.guards import Guarded
-from atoll.tasks.handing_over import RECEIPTS, receipt_of_rejects
-from atoll.tasks.program import JobProgram, JobSpec, Program, TaskChain
-from atoll.tasks.provenance import locating
-from atoll.tasks.reading import read_split
-from atoll.tasks.rejects import REJECTS, UNHEARD, RejectPacker
-from atoll.tasks.tally import ChainCounts
-from atoll.tasks.warming import warm_up
+from atoll.engine.exchange.careful import Refusing
+from atoll.engine.exchange.feeding import feed, feed_splits, packed_alone, packers_of, run_steps
+from atoll.engine.exchange.provenance import locating
+from atoll.engine.exchange.reading import read_split
+from atoll.engine.exchange.receipts import RECEIPTS, receipt_of_rejects
+from atoll.engine.exchange.rejects import REJECTS, UNHEARD, RejectPacker
+from atoll.engine.exchange.tally import ChainCounts
+from atoll.engine.program import JobProgram, JobSpec, Program, TaskChain
+from atoll.engine.warming import warm_up
+from atoll.microbatch.accounts.entries import PART_TASKS, STEP_TASKS, RowsRead
+from atoll.microbatch.accounts.faults import chain_faults, refuse
+from atoll.microbatch.outcome import Manifest
+from atoll.spark.frames.guarding import GUARD
+from atoll.spark.jobs.failures import telling
+from atoll.spark.jobs.handing import handed_spec
+from atoll.spark.shipping import Shipped
+from atoll.steps.columns.guards import Guarded
+from atoll.topology.rows import ORIGIN_FIELD, conformed, rows_of
+from atoll.topology.usercode import Rejects
 
 BLOB_SCHEMA = pa.schema([("actor", pa.int32()), ("blob", pa.binary())])
 """As few columns as can be: Spark resolves each of them anew in every microbatch."""

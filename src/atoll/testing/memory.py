@@ -12,13 +12,13 @@ from typing import Any
 
 from atoll.codec.detached import detached
 from atoll.codec.keys.elements import encode_element
-from atoll.dataflow.rows import batch_from_rows, row_type, rows_of, taken
-from atoll.dataflow.usercode import declared_at
 from atoll.ddl import parse_ddl
 from atoll.errors import UsageError
 from atoll.pstate.handles import handle_for
 from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.schema import Map, Node, Set, as_node
+from atoll.topology.rows import batch_from_rows, row_type, rows_of, taken
+from atoll.topology.usercode import declared_at
 
 _VNODES = 16
 _HANDED: set[int] = set()

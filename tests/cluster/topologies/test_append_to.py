@@ -19,8 +19,8 @@ from atoll.cluster.local import LocalCluster
 from atoll.errors import DamageError, DeclarationError, StorageError
 from atoll.microbatch.commits.history import commit_objects, read_commit
 from atoll.microbatch.commits.objects import AppendedRows
+from atoll.steps.append_to.run import write_durably
 from atoll.storage.local import LocalStore
-from atoll.tasks.appending import write_durably
 
 ORDERS = "k string, n long"
 TOTALS = "k string, n long, total long"

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from atoll.cluster.hidden.state import Known, named_as_stored
-from atoll.dataflow.fragments import Fragments, fragments
-from atoll.dataflow.graph import HOW_TO_NAME
-from atoll.dataflow.operators import AppendTo
-from atoll.dataflow.usercode import placed
+from atoll.engine.binding.bind import bind
+from atoll.engine.binding.pstates import BoundPStates, bind_pstates
+from atoll.engine.binding.schemas import StepWay, column_ways
 from atoll.errors import DeclarationError
 from atoll.microbatch.control.options import Options
 from atoll.microbatch.control.tuning import Settings, effective
+from atoll.steps.append_to.declare import AppendTo
 from atoll.storage.folders import RootFolders
-from atoll.tasks.bind import bind
-from atoll.tasks.bind_pstates import BoundPStates, bind_pstates
-from atoll.tasks.columns import StepWay, column_ways
+from atoll.topology.graph import HOW_TO_NAME
+from atoll.topology.jobs import Fragments, fragments
+from atoll.topology.usercode import placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from atoll.cluster.engines import Engine
     from atoll.cluster.hidden.adoption import Match
-    from atoll.dataflow.hidden import Hidden
-    from atoll.dataflow.operators import Operator
+    from atoll.engine.program import Program
     from atoll.module import Microbatch, Module
     from atoll.pstate.spec import PStateSpec
-    from atoll.tasks.program import Program
+    from atoll.topology.hidden import Hidden
+    from atoll.topology.operator import Operator
 
 
 @dataclass(frozen=True)

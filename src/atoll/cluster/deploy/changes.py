@@ -16,11 +16,11 @@ from atoll.cluster.hidden.state import hidden_of_topology
 from atoll.cluster.updates.depot_migrations import new_migrations, not_migrated
 from atoll.cluster.updates.meaning import OWN_PSTATE, meaning_changes
 from atoll.cluster.updates.migrations import differences
-from atoll.dataflow.meanings import meanings_of
 from atoll.ddl import to_ddl
 from atoll.depot.evolution import added_columns
 from atoll.errors import DeployError, UsageError
 from atoll.pstate.spec import PStateSpec
+from atoll.steps.aggregate.meanings import meanings_of
 
 if TYPE_CHECKING:
     from atoll.cluster.deploy.catalog import BoundTopology

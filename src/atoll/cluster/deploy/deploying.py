@@ -23,12 +23,12 @@ from atoll.cluster.scaling.resting import RestingCluster
 from atoll.cluster.scaling.scaling import Scaling
 from atoll.cluster.scaling.sizes import vnode_bytes
 from atoll.cluster.upkeep.reviving import Reviver
+from atoll.engine.sessions import state_folder
 from atoll.errors import AtollError, FencedError
 from atoll.logs import get_logger
 from atoll.placement.info import ClusterInfo
 from atoll.pstate.store.environment import shared_environments
 from atoll.storage.local import LocalStore
-from atoll.tasks.sessions import state_folder
 
 _log = get_logger("atoll.cluster")
 

@@ -22,16 +22,16 @@ from atoll.cluster.depots import depot_spec, described_partitioner
 from atoll.cluster.hidden.adoption import deployed_hidden
 from atoll.cluster.scaling.revisions import Revision, Revisions
 from atoll.cluster.updates.depot_migrations import known_ids, with_depot_migrations
-from atoll.dataflow.meanings import meanings_of
 from atoll.ddl import to_ddl
 from atoll.depot.depot import Depot
 from atoll.depot.start import StartFrom, end
+from atoll.engine.exchange.reading import depot_folder
 from atoll.logs import get_logger
 from atoll.microbatch.epochs import Epoch, claim_epoch, refuse_other_processes
 from atoll.microbatch.plans.mirrored import drop_stale_pins
 from atoll.placement.info import ClusterInfo
+from atoll.steps.aggregate.meanings import meanings_of
 from atoll.storage.local import LocalStore
-from atoll.tasks.reading import depot_folder
 from atoll.views.deployment import (
     Deployment,
     DepotDeployment,

@@ -11,10 +11,10 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from atoll.engine.exchange.reading import depot_folder
+from atoll.engine.sessions import state_folder
 from atoll.names import RESERVED
 from atoll.storage.folders import RootFolders
-from atoll.tasks.reading import depot_folder
-from atoll.tasks.sessions import state_folder
 
 
 def delete_removed(places: RootFolders, module: str, removed: Iterable[str]) -> None:

@@ -23,18 +23,18 @@ from atoll.cluster.updates.depot_migrations import (
 from atoll.cluster.updates.migrations import migrated, try_migrations
 from atoll.cluster.updates.mirrors import Mirrors, broken_mirrors, resolve_mirrors
 from atoll.cluster.updates.partitioners import check_key_partitioners
-from atoll.dataflow.queries import mirrors_read
-from atoll.dataflow.scheduling import fragment_specs
 from atoll.ddl import to_ddl
 from atoll.depot.reader import resolve_start
 from atoll.depot.segments.chain import SegmentChain
 from atoll.depot.start import StartFrom, end
+from atoll.engine.exchange.reading import depot_folder
 from atoll.errors import AtollError
 from atoll.microbatch.control.tuning import SettingsLog
 from atoll.placement.deploying import WorkerReport, deployed
+from atoll.queries.bind import bind_queries
+from atoll.queries.declare import mirrors_read
 from atoll.storage.local import LocalStore
-from atoll.tasks.queries.bind import bind_queries
-from atoll.tasks.reading import depot_folder
+from atoll.topology.fragments import fragment_specs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from atoll.cluster.engines import Engine
     from atoll.module import Module
     from atoll.placement.info import ClusterInfo
+    from atoll.queries.run import BoundQuery
     from atoll.storage.folders import RootFolders
-    from atoll.tasks.queries.run import BoundQuery
     from atoll.views.deployment import Deployment, MirrorDeployment
 
 

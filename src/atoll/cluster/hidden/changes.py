@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from atoll.cluster.hidden.adoption import Match
-from atoll.dataflow.hidden import STEMS, Hidden
+from atoll.topology.hidden import STEMS, Hidden
 from atoll.views.deployment import HiddenDeployment
 
 _UNKNOWN = (

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from atoll.cluster.hidden.adoption import KEPT_AS, Match, Remembered, adopt, at_positions
-from atoll.dataflow.hidden import STEMS, Hidden
-from atoll.dataflow.renaming import renamed
-from atoll.dataflow.scheduling import fragment_specs
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import Map, Node, Struct, to_text
+from atoll.topology.fragments import fragment_specs
+from atoll.topology.hidden import STEMS, Hidden
+from atoll.topology.renaming import renamed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from atoll.dataflow.graph import Graph
     from atoll.placement.info import ClusterInfo
+    from atoll.topology.graph import Graph
     from atoll.views.deployment import Deployment, TopologyDeployment
 
 

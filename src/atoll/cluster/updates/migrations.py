@@ -22,8 +22,8 @@ from atoll.pstate.view import PStateView
 from atoll.schema import Map, Node, Set, Struct, to_json, to_text
 
 if TYPE_CHECKING:
-    from atoll.dataflow.declared import DeclaredMigration, PStateDeclaration
     from atoll.storage.folders import RootFolders
+    from atoll.topology.declared import DeclaredMigration, PStateDeclaration
     from atoll.views.deployment import Deployment
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 if TYPE_CHECKING:
-    from atoll.dataflow.operators.base import Makes
+    from atoll.topology.operator import Makes
 
 
 REJECTS = -2

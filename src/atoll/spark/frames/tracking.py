@@ -11,10 +11,26 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
 
-from atoll.dataflow import operators as op
-from atoll.dataflow.operators.columns import quoted
-from atoll.dataflow.rows import ORIGIN, ORIGIN_FIELD
 from atoll.spark.analysis import empty_frame
+from atoll.steps.changes.declare import Changes
+from atoll.steps.columns.distinct import Distinct
+from atoll.steps.columns.explode import Explode
+from atoll.steps.columns.group_agg import GroupAgg
+from atoll.steps.columns.join import Join
+from atoll.steps.columns.select import Select
+from atoll.steps.columns.transform import Transform
+from atoll.steps.columns.union import Union
+from atoll.steps.columns.where import Where
+from atoll.steps.columns.with_columns import WithColumns
+from atoll.steps.distinct_count.declare import FirstSeen
+from atoll.steps.exchanges.hash_by import HashBy
+from atoll.steps.exchanges.place_by import PlaceBy
+from atoll.steps.fold.declare import Fold
+from atoll.steps.incremental_join.declare import IncrementalJoin
+from atoll.steps.windows.declare import WindowAgg
+from atoll.topology.expressions import quoted
+from atoll.topology.operator import ColumnOperator, Operator, RootOperator, StateOperator
+from atoll.topology.rows import ORIGIN, ORIGIN_FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -39,29 +55,29 @@ class Tracking:
     def __init__(
         self,
         session: SparkSession,
-        tracked: Collection[op.Operator],
-        schemas: Mapping[op.Operator, pa.Schema],
+        tracked: Collection[Operator],
+        schemas: Mapping[Operator, pa.Schema],
     ) -> None:
         """Ask the analyzer, if anything is to be tracked."""
         self.schemas = schemas
-        self.carrying: set[op.Operator] = set()
+        self.carrying: set[Operator] = set()
         for operator in schemas:
             if operator in tracked and self._carries(session, operator):
                 self.carrying.add(operator)
 
-    def schema(self, operator: op.Operator) -> pa.Schema:
+    def schema(self, operator: Operator) -> pa.Schema:
         """The columns of an operator's frame."""
         schema = self.schemas[operator]
         return schema.append(ORIGIN_FIELD) if operator in self.carrying else schema
 
     def apply(
-        self, operator: op.ColumnOperator, frames: Sequence[DataFrame], parallelism: int
+        self, operator: ColumnOperator, frames: Sequence[DataFrame], parallelism: int
     ) -> DataFrame:
         """The frame after a column step."""
-        step: op.ColumnOperator | None = operator
+        step: ColumnOperator | None = operator
         if operator in self.carrying:
             step = self._passing(operator)
-            if isinstance(operator, op.Union):
+            if isinstance(operator, Union):
                 frames = [_with_origin(each) for each in frames]
         else:
             frames = [each.drop(ORIGIN) if ORIGIN in each.columns else each for each in frames]
@@ -69,25 +85,25 @@ class Tracking:
         frame: DataFrame = step.apply(frames, parallelism)
         return frame
 
-    def _carries(self, session: SparkSession, operator: op.Operator) -> bool:
+    def _carries(self, session: SparkSession, operator: Operator) -> bool:
         match operator:
-            case op.Changes() | op.Fold() | op.WindowAgg() | op.FirstSeen() | op.IncrementalJoin():
+            case Changes() | Fold() | WindowAgg() | FirstSeen() | IncrementalJoin():
                 return False
-            case op.RootOperator() | op.StateOperator():
+            case RootOperator() | StateOperator():
                 return True
-            case op.ColumnOperator(inputs=inputs):
+            case ColumnOperator(inputs=inputs):
                 if not any(each in self.carrying for each in inputs):
                     return False
                 return self._keeps(session, operator)
         return operator.inputs[0] in self.carrying
 
-    def _keeps(self, session: SparkSession, operator: op.ColumnOperator) -> bool:
+    def _keeps(self, session: SparkSession, operator: ColumnOperator) -> bool:
         """Whether the step passes the column on and makes the same of all others."""
         step = self._passing(operator)
         if step is None:
             return False
         frames = [empty_frame(session, self.schema(each)) for each in operator.inputs]
-        if isinstance(step, op.Union):
+        if isinstance(step, Union):
             frames = [_with_origin(each) for each in frames]
         try:
             columns: list[str] = step.apply(frames, 1).columns
@@ -95,10 +111,10 @@ class Tracking:
             return False
         return sorted(columns) == sorted([*self.schemas[operator].names, ORIGIN])
 
-    def _passing(self, operator: op.ColumnOperator) -> op.ColumnOperator | None:
+    def _passing(self, operator: ColumnOperator) -> ColumnOperator | None:
         """The step as it passes the column on; None when it cannot be trusted to."""
         match operator:
-            case op.Select(expressions=expressions):
+            case Select(expressions=expressions):
                 visible = [quoted(name) for name in self.schemas[operator.inputs[0]].names]
                 wanted: list[str] = []
                 for each in expressions:
@@ -106,17 +122,17 @@ class Tracking:
                 if _has_star(wanted):
                     return None
                 return dataclasses.replace(operator, expressions=(*wanted, ORIGIN))
-            case op.Where(condition=text) | op.Explode(expression=text):
+            case Where(condition=text) | Explode(expression=text):
                 return None if _has_star([text]) else operator
-            case op.WithColumns(expressions=pairs):
+            case WithColumns(expressions=pairs):
                 return None if _has_star([text for _, text in pairs]) else operator
-            case op.HashBy(expressions=texts):
+            case HashBy(expressions=texts):
                 return None if _has_star(texts) else operator
-            case op.PlaceBy(expression=text):
+            case PlaceBy(expression=text):
                 return None if _has_star([text]) else operator
-            case op.Join() | op.GroupAgg() | op.Distinct():
+            case Join() | GroupAgg() | Distinct():
                 return None  # a row of theirs is no record's
-            case op.Transform(function=function):
+            case Transform(function=function):
                 return operator if getattr(function, "keeps_origins", False) else None
         return operator
 

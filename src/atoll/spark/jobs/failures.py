@@ -15,10 +15,10 @@ from pathlib import Path
 import msgspec
 from py4j.protocol import Py4JNetworkError
 
+from atoll.engine.attempt import described
 from atoll.errors import AtollError, DataError, StorageError
 from atoll.microbatch.outcome import ActorFailure, too_large
-from atoll.tasks.attempt import described
-from atoll.tasks.guards import EXPRESSION_HINT
+from atoll.steps.columns.guards import EXPRESSION_HINT
 
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] ")
 _STATE = " SQLSTATE: "

@@ -21,20 +21,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from atoll.engine.exchange.receipts import attempt_of
 from atoll.errors import AccountsError
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure, Manifest, first_failure
 from atoll.spark.standing.messages import Part, Reply, Request, Result, Warming, Work
-from atoll.tasks.handing_over import attempt_of
 
 if TYPE_CHECKING:
+    from atoll.engine.program import JobSpec, Program
     from atoll.microbatch.commits.objects import Commit
     from atoll.spark.jobs.limit import JobLimit
     from atoll.spark.shipping import Shipped
     from atoll.spark.standing.messages import Attempt
     from atoll.spark.standing.post import Post
     from atoll.spark.standing.wire import Wire
-    from atoll.tasks.program import JobSpec, Program
 
 
 _TURN_SECONDS_MAX = 1.0

@@ -1,0 +1,232 @@
+"""The columns after every operator of a topology, and what runs its column steps.
+
+Plain logic, but for the columns after steps that only Spark can run, which Spark says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from atoll.columns.types import NotCertifiedError
+from atoll.engine.binding.bind import emitted_schema
+from atoll.errors import DeclarationError
+from atoll.steps.columns.computing import computing
+from atoll.steps.columns.picking import picked_schema
+from atoll.steps.columns.select import Select
+from atoll.steps.columns.union import Union
+from atoll.steps.columns.where import Where
+from atoll.steps.columns.with_columns import WithColumns
+from atoll.steps.exchanges.hash_by import HashBy
+from atoll.steps.exchanges.place_by import PlaceBy
+from atoll.steps.exchanges.shuffle import Shuffle
+from atoll.steps.exchanges.to_all import ToAll
+from atoll.steps.exchanges.to_global import ToGlobal
+from atoll.steps.sources.source import Source
+from atoll.steps.sources.tick import Tick
+from atoll.topology.operator import BatchOperator, ColumnOperator, Operator, StateOperator
+from atoll.topology.usercode import check_columns, placed
+from atoll.topology.ways import in_tasks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from atoll.topology.graph import Graph
+
+__all__ = ["ColumnStep", "StepWay", "column_ways", "python_only", "python_steps"]
+__all__ += ["schemas_of"]
+
+ColumnStep = Callable[[ColumnOperator, "list[pa.Schema]"], "pa.Schema"]
+"""Says what a column step makes of its inputs' columns."""
+
+
+_DECLARED = "the topology is declared with columns='spark'"
+_WRITTEN = Select | WithColumns | Where
+
+
+@dataclass(frozen=True)
+class StepWay:
+    """What runs a column step.
+
+    Attributes:
+        step: As its user calls it.
+        place: Where it was declared.
+        way: Spark, or the tasks.
+        why: Why not the tasks; empty where they do.
+    """
+
+    step: str
+    place: str
+    way: Literal["tasks", "spark"]
+    why: str = ""
+
+
+def column_ways(
+    graph: Graph, schemas: Mapping[Operator, pa.Schema], other_meaning: str = ""
+) -> dict[Operator, StepWay]:
+    """What runs each of a topology's column steps, unions apart.
+
+    Args:
+        graph: The topology.
+        schemas: The columns after every operator.
+        other_meaning: Why expressions mean something else in the session than what is certified;
+            empty when they do not.
+
+    Raises:
+        DeclarationError: When the topology demands that tasks run all of them, and they cannot.
+    """
+    steps = [each for each in graph.operators if _has_way(each, graph)]
+    sure: list[Operator] = []
+    failing: list[Operator] = []
+    why: dict[Operator, str] = {}
+    for step in steps:
+        problem, fails = _problem(step, graph, schemas, other_meaning)
+        if problem:
+            why[step] = problem
+        else:
+            (failing if fails else sure).append(step)
+    kept = in_tasks(graph.operators, sure, failing)
+    ways: dict[Operator, StepWay] = {}
+    for step in steps:
+        if step in kept:
+            ways[step] = StepWay(step.title, step.place, "tasks")
+            continue
+        reason = why.get(step, "a step of Spark's reads or makes its rows")
+        ways[step] = StepWay(step.title, step.place, "spark", reason)
+        if graph.columns == "tasks":
+            raise DeclarationError(
+                f"{step.title} needs Spark: {reason}; topology {graph.topology!r} is declared "
+                "with columns='tasks'",
+                hint="write it in other words or in Python (map), or declare columns='auto'",
+                declared=step.place,
+            )
+    return ways
+
+
+def _has_way(step: Operator, graph: Graph) -> bool:
+    """Whether anything runs it, and it is more than a union."""
+    if not isinstance(step, ColumnOperator) or isinstance(step, Union):
+        return False
+    followed = any(step in each.inputs for each in graph.operators)
+    return followed or not isinstance(step, ToAll | PlaceBy)
+
+
+def _problem(
+    step: Operator,
+    graph: Graph,
+    schemas: Mapping[Operator, pa.Schema],
+    other_meaning: str,
+) -> tuple[str, bool]:
+    """Why tasks cannot run a column step, empty when they can; whether it fails on some rows."""
+    if isinstance(step, Select) and step.picked is not None:
+        return "", False
+    if not isinstance(step, _WRITTEN):
+        return f"{step.title} is a step of Spark's", False
+    if graph.columns == "spark":
+        return _DECLARED, False
+    if other_meaning:
+        return other_meaning, False
+    try:
+        return "", computing(step, schemas[step.inputs[0]], schemas[step]).fails
+    except NotCertifiedError as error:
+        return f"{error}", False
+
+
+def schemas_of(graph: Graph, column_step: ColumnStep) -> dict[Operator, pa.Schema]:
+    """The columns after each operator of a topology.
+
+    Raises:
+        DeclarationError: When a step names a column that is not there or mixes types.
+    """
+    schemas: dict[Operator, pa.Schema] = {}
+    followed = {each for operator in graph.operators for each in operator.inputs}
+    for operator in graph.operators:
+        match operator:
+            case Source(depot=depot):
+                schemas[operator] = depot.schema
+            case Tick(tick=tick):
+                schemas[operator] = tick.schema
+            case StateOperator():
+                schemas[operator] = emitted_schema(operator, schemas)
+            case BatchOperator(inputs=inputs):
+                schemas[operator] = operator.schema([schemas[each] for each in inputs])
+            case ToAll() | PlaceBy() if operator not in followed:
+                schemas[operator] = schemas[operator.inputs[0]]  # a process took its part over
+            case ColumnOperator(inputs=inputs):
+                schemas[operator] = column_step(operator, [schemas[each] for each in inputs])
+        with placed(operator.place):
+            check_columns(schemas[operator].names)
+    return schemas
+
+
+def python_steps(graph: Graph) -> ColumnStep:
+    """As :func:`python_only`, for a topology that may want Spark nevertheless."""
+
+    def step(operator: ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
+        if graph.columns == "spark" and _is_computed(operator):
+            raise DeclarationError(
+                f"{operator.title} needs Spark: {_DECLARED}",
+                hint="run the module on engine='spark', or declare columns='auto'",
+                declared=operator.place,
+            )
+        return python_only(operator, inputs)
+
+    return step
+
+
+def _is_computed(operator: Operator) -> bool:
+    """Whether it is a step whose expressions tasks may compute."""
+    picks = isinstance(operator, Select) and operator.picked is not None
+    return isinstance(operator, _WRITTEN) and not picks
+
+
+def python_only(operator: ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
+    """The column steps that need no Spark: a union of equal columns, expressions all certified.
+
+    Raises:
+        DeclarationError: For any other column step.
+    """
+    if isinstance(operator, Select) and operator.picked is not None:
+        return picked_schema(operator, inputs[0])
+    if isinstance(operator, _WRITTEN):
+        try:
+            return computing(operator, inputs[0]).chosen
+        except NotCertifiedError as error:
+            raise DeclarationError(
+                f"{operator.title} {_needs(operator)}: {error}",
+                hint=f"run the module on engine='spark', or {_instead(operator)}",
+                declared=operator.place,
+            ) from None
+    if not isinstance(operator, Union):
+        raise DeclarationError(
+            f"{operator.title} {_needs(operator)}",
+            hint=f"run the module on engine='spark', or {_instead(operator)}",
+            declared=operator.place,
+        )
+    first = inputs[0]
+    wanted = {field.name: field.type for field in first}
+    for other in inputs[1:]:
+        if {field.name: field.type for field in other} != wanted:
+            raise DeclarationError(
+                "union of streams with different columns or types needs Spark",
+                hint="bring the columns in line with map, or run on engine='spark'",
+                declared=operator.place,
+            )
+    return first
+
+
+def _needs(operator: ColumnOperator) -> str:
+    """Why only Spark can run it."""
+    if isinstance(operator, WithColumns):
+        return f"computes {operator.expressions[0][1]!r}, which only Spark can"
+    return "is a column step, which only Spark can run"
+
+
+def _instead(operator: ColumnOperator) -> str:
+    """What Python can do in its place."""
+    if isinstance(operator, WithColumns) and operator.serves:
+        return "compute it as a column before: map(function, emits=...)"
+    if isinstance(operator, HashBy | Shuffle | ToGlobal | ToAll | PlaceBy):
+        return "leave the step out: state steps bring rows to their key by themselves"
+    return "write the step in Python: map, flat_map, where(function)"

@@ -1,0 +1,52 @@
+"""What a microbatch changed in a PState, as rows: keys, old value, new value.
+
+The old values are those of the reverse logs, so a change stream costs no read of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from atoll.codec.keys.decode import decode_columns
+
+if TYPE_CHECKING:
+    from atoll.engine.program import ChangesTerminal
+    from atoll.pstate.converter import Converter
+    from atoll.pstate.store.vnode_writer import VnodeWriter
+
+__all__ = ["changes"]
+
+
+def changes(
+    terminal: ChangesTerminal,
+    sessions: dict[int, VnodeWriter],
+    converter: Callable[[int], Converter | None],
+) -> pa.Table:
+    """One row per entry whose value differs from before the microbatch, by vnode and key.
+
+    That a migration rewrote an entry is no change: both values are those of the present schema.
+    """
+    keys: list[bytes] = []
+    olds: list[bytes | None] = []
+    news: list[bytes | None] = []
+    for vnode, session in sessions.items():
+        convert = converter(vnode)
+        for key, stored, new in session.changed():
+            old = stored if stored is None or convert is None else convert(key, stored)
+            if old == new:
+                continue
+            keys.append(key)
+            olds.append(old)
+            news.append(new)
+    columns = decode_columns(keys, list(terminal.kinds))
+    columns = [*columns, _values(terminal, olds), _values(terminal, news)]
+    return pa.Table.from_arrays(columns, schema=terminal.emitted)
+
+
+def _values(terminal: ChangesTerminal, stored: list[bytes | None]) -> pa.Array:
+    if terminal.codec is None:  # a set's element: there or not
+        return pa.array([value is not None for value in stored], pa.bool_())
+    return terminal.codec.finish_columns(terminal.codec.decode_columns(stored))

@@ -1,0 +1,32 @@
+"""Add or replace columns: ``stream.with_columns(month="substr(at, 1, 7)")``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from atoll.topology.expressions import with_replaced
+from atoll.topology.operator import ColumnOperator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["WithColumns"]
+
+
+@dataclass(frozen=True, eq=False)
+class WithColumns(ColumnOperator):
+    """All expressions see the columns as they were before the step."""
+
+    expressions: tuple[tuple[str, str], ...]
+    serves: str | None = None
+    """The step whose expressions these are, where the user wrote no ``with_columns``."""
+
+    @property
+    def title(self) -> str:
+        """As users write it: the step that needs the columns."""
+        return self.serves or "with_columns"
+
+    def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
+        """One narrow projection."""
+        return frames[0].selectExpr(*with_replaced(frames[0].columns, dict(self.expressions)))

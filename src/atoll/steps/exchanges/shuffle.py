@@ -1,0 +1,22 @@
+"""Spread rows evenly over the tasks: ``stream.shuffle()``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from atoll.topology.operator import ColumnOperator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Shuffle"]
+
+
+@dataclass(frozen=True, eq=False)
+class Shuffle(ColumnOperator):
+    """A round-robin exchange; it ends the append order of the rows."""
+
+    def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
+        """Spark's ``repartition`` without columns."""
+        return frames[0].repartition(parallelism)

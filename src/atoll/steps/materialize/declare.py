@@ -1,0 +1,32 @@
+"""Compute rows once and use them several times: ``stream.materialize()``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from atoll.topology.operator import StateOperator
+
+if TYPE_CHECKING:
+    from atoll.topology.declared import PStateDeclaration
+
+__all__ = ["Materialize"]
+
+
+@dataclass(frozen=True, eq=False)
+class Materialize(StateOperator):
+    """Stages the rows; the steps after it run in a later job and read what was staged.
+
+    It ends on the actors like a state step, but touches no state, and any actor may take its
+    rows. They live as long as the attempt, and keep the order of the tasks that had them.
+    """
+
+    @property
+    def writes(self) -> tuple[PStateDeclaration, ...]:
+        """Nothing."""
+        return ()
+
+    @property
+    def emits(self) -> bool:
+        """The rows as they came."""
+        return True

@@ -1,0 +1,25 @@
+"""Rows of a depot, each microbatch its planned range of offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from atoll.topology.operator import RootOperator
+
+if TYPE_CHECKING:
+    from atoll.depot.start import StartFrom
+    from atoll.topology.declared import DepotDeclaration
+
+__all__ = ["Source"]
+
+
+@dataclass(frozen=True, eq=False)
+class Source(RootOperator):
+    """Reads a depot from where the last commit ended.
+
+    ``start_from`` matters only when the topology first meets the depot.
+    """
+
+    depot: DepotDeclaration
+    start_from: StartFrom | None

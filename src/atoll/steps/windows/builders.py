@@ -1,0 +1,348 @@
+"""Declares watermarks and windows of event time, and the aggregates over windows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from atoll.aggregates.base import Aggregator
+from atoll.aggregates.totals.count import EVERY_ROW
+from atoll.durations import parse_millis
+from atoll.errors import DeclarationError
+from atoll.schema import Map
+from atoll.steps.aggregate.declare import AggregateField
+from atoll.steps.changes.declare import Changes
+from atoll.steps.columns.projection import Projection
+from atoll.steps.columns.with_columns import WithColumns
+from atoll.steps.observe.declare import Observe
+from atoll.steps.rows.processing_time import ProcessingTime
+from atoll.steps.sources.source import Source
+from atoll.steps.state_steps import aggregate
+from atoll.steps.windows.declare import WindowAgg
+from atoll.steps.windows.watermark import Watermark
+from atoll.steps.windows.window import WINDOW_END, WINDOW_START, Window
+from atoll.stream.grouped import IN_WINDOWS, check_aggregates
+from atoll.stream.stream import Aggregated, Stream
+from atoll.topology.clocks import clock_of, origins_of, upstream, watermarks_of
+from atoll.topology.declared import Target
+from atoll.topology.expressions import bare_column, named
+from atoll.topology.hidden import Hidden, told
+from atoll.topology.operator import Operator
+from atoll.topology.usercode import declared_at, placed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_Made = TypeVar("_Made")
+
+__all__ = [
+    "Sessions",
+    "Windowed",
+    "dropping",
+    "session_window",
+    "window",
+    "with_processing_time",
+    "with_watermark",
+]
+
+
+def with_watermark(
+    stream: Stream, column: str, delay: object, label: str | None, place: str
+) -> Stream:
+    """The rows with a watermark, and beside their way what moves it."""
+    with placed(place):
+        name = _column(column, "with_watermark")
+        delay_ms = parse_millis(delay, "the delay of a watermark", least=0)
+    hidden = _watermark(stream, name, delay_ms, label, place)
+    hidden = stream.graph.add_hidden(hidden, of_rows=stream.operator)
+    (known,) = hidden.stored
+    step = Watermark((stream.operator,), place, known, name, hidden)
+    marked = _then(stream, step)
+    if not _observed(stream, hidden):
+        stream.graph.add(Observe((step,), place, known, step.title, name, delay_ms, hidden))
+    return marked
+
+
+def with_processing_time(stream: Stream, column: str, place: str) -> Stream:
+    """The rows and when their microbatch was planned."""
+    with placed(place):
+        name = _column(column, "with_processing_time")
+    return _then(stream, ProcessingTime((stream.operator,), place, name))
+
+
+def window(  # noqa: PLR0913  # each says one thing of the windows
+    stream: Stream,
+    column: str,
+    duration: object,
+    slide: object,
+    start: object,
+    allowed_lateness: object,
+    label: str | None,
+    place: str,
+) -> tuple[Windowed, Stream]:
+    """The rows by window, and those that lie in no open one."""
+    with placed(place):
+        size_ms = parse_millis(duration, "the length of a window")
+        slide_ms = size_ms if slide is None else parse_millis(slide, "the slide of a window")
+        start_ms = parse_millis(start, "the start of windows", least=0)
+    if slide_ms > size_ms:
+        raise DeclarationError(
+            f"windows of {size_ms} ms cannot slide by {slide_ms} ms: rows between would be lost",
+            hint="choose a slide of at most the length",
+            declared=place,
+        )
+    shape = (size_ms, slide_ms, start_ms)
+    return _windows(stream, column, shape, allowed_lateness, label, place)
+
+
+def session_window(  # each says one thing of the sessions
+    stream: Stream,
+    column: str,
+    gap: object,
+    allowed_lateness: object,
+    label: str | None,
+    place: str,
+) -> tuple[Sessions, Stream]:
+    """The rows to be aggregated by session, and those that are too late for any."""
+    with placed(place):
+        gap_ms = parse_millis(gap, "the gap of a session")
+    rows, late = _windows(stream, column, (gap_ms, 0, 0), allowed_lateness, label, place)
+    return Sessions(rows), late
+
+
+def dropping(made: _Made, late: Stream) -> _Made:
+    """What was made, the rows counted that lie in no open window and that nobody takes."""
+    graph, step = late.graph, late.operator
+    assert isinstance(step, Window)
+    hidden = graph.add_hidden(
+        Hidden(
+            "late",
+            graph.topology,
+            (step.title, step.column),
+            (),
+            graph.ways[step],
+            f"the count of rows that were too late for {step.title}({step.column})",
+            name=step.label,
+            place=step.place,
+        ),
+        of_rows=step,
+    )
+    (known,) = hidden.stored
+    if not _observed(late, hidden):
+        graph.add(Observe((step,), step.place, known, step.title, hidden=hidden))
+    return made
+
+
+def _observed(stream: Stream, hidden: Hidden) -> bool:
+    """Whether another step over the very same rows keeps it."""
+    steps = stream.graph.state_operators
+    return any(isinstance(each, Observe) and each.hidden is hidden for each in steps)
+
+
+class Windowed(Stream):
+    """Rows with ``window_start`` and ``window_end``: a stream like others, and by window."""
+
+    __slots__ = ()
+
+    def aggregate_windows(self, *keys: str, **aggregates: Aggregator) -> Stream:
+        """One row per combination of the keys and window, once the window has closed.
+
+        The keys' columns, ``window_start``, ``window_end``, then the aggregates. A window closes
+        when the watermark reaches its end; within the allowed lateness rows that come later
+        change it, and its row comes out again.
+
+        Raises:
+            DeclarationError: When the rows have no watermark, or there is no aggregate.
+        """
+        return _aggregated(self, keys, aggregates, declared_at(1))
+
+
+class Sessions:
+    """Rows whose windows are still to be merged into sessions, by the keys of an aggregate."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: Windowed) -> None:
+        """Made by ``Stream.session_window``."""
+        self._rows = rows
+
+    def aggregate_windows(self, *keys: str, **aggregates: Aggregator) -> Stream:
+        """One row per session of each combination of the keys, once the session has closed.
+
+        As :meth:`Windowed.aggregate_windows`; ``window_end`` is the time of the session's last
+        row and the gap.
+
+        Raises:
+            DeclarationError: When the rows have no watermark, or there is no aggregate.
+        """
+        return _aggregated(self._rows, keys, aggregates, declared_at(1))
+
+    def aggregate(
+        self, target: Target, aggregator: Aggregator | None = None, **fields: Aggregator
+    ) -> Aggregated:
+        """Fold the rows into a PState whose entries are sessions, by key, start and end.
+
+        ``sessions["user"]["window_start"]["window_end"]``: readers see a session while it is
+        still open. A row that makes it longer, or makes two sessions one, removes the entries
+        that were, and writes the one that is.
+
+        Raises:
+            DeclarationError: When the target has no such keys, or the values cannot be merged.
+        """
+        return aggregate(self._rows, target, aggregator, fields, declared_at(1), by_session=True)
+
+
+# Inside -------------------------------------------------------------------------------------------
+
+
+def _windows(
+    stream: Stream,
+    column: str,
+    shape: tuple[int, int, int],
+    allowed_lateness: object,
+    label: str | None,
+    place: str,
+) -> tuple[Windowed, Stream]:
+    word = "window" if shape[1] else "session_window"
+    with placed(place):
+        name = _column(column, word)
+        late_ms = 0
+        if allowed_lateness is not None:
+            late_ms = parse_millis(allowed_lateness, "the allowed lateness", least=0)
+    clock = clock_of(stream.operator)
+    if not clock and allowed_lateness is not None:
+        raise DeclarationError(
+            f"{word} allows lateness, but its rows have no watermark, so none is ever late",
+            hint='put with_watermark("at", "10 seconds") before it',
+            declared=place,
+        )
+    common = ((stream.operator,), place, name, *shape, late_ms, clock or None)
+    kept, late = (Window(*common, late=each, label=label) for each in (False, True))
+    stream.graph.add(kept)
+    return Windowed(stream.graph, kept), _then(stream, late)
+
+
+def _aggregated(
+    rows: Windowed, keys: tuple[str, ...], aggregates: Mapping[str, Aggregator], place: str
+) -> Stream:
+    if not aggregates:
+        raise DeclarationError(
+            "aggregate_windows takes at least one aggregate by keyword",
+            hint='aggregate_windows("user", n=agg.count())',
+            declared=place,
+        )
+    check_aggregates(aggregates, IN_WINDOWS, place)
+    windows = rows.operator
+    assert isinstance(windows, Window)
+    if windows.clock is None:
+        raise DeclarationError(
+            "aggregate_windows needs a watermark: without one no window ever closes",
+            hint=f'put with_watermark("{windows.column}", "10 seconds") before {windows.title}',
+            declared=place,
+        )
+    pairs = [named(key) for key in keys]
+    names = tuple(name for _, name in pairs)
+    taken = [*names, WINDOW_START, WINDOW_END, *aggregates]
+    if len(set(taken)) < len(taken):
+        raise DeclarationError(
+            f"aggregate_windows would make two columns of one name: {', '.join(taken)}",
+            hint='name the keys and aggregates apart: "upper(k) AS big"',
+            declared=place,
+        )
+    stream: Stream = rows
+    computed = tuple((name, text) for text, name in pairs if text.strip("`") != name)
+    if computed:
+        stream = _then(
+            stream, WithColumns((stream.operator,), place, computed, "aggregate_windows")
+        )
+    projection = Projection()
+    fields = tuple(
+        AggregateField(
+            name,
+            each,
+            tuple(None if text == EVERY_ROW else projection.column(text) for text in each.inputs),
+        )
+        for name, each in aggregates.items()
+    )
+    before = projection.before(stream, place, "aggregate_windows")
+    hidden = stream.graph.add_hidden(
+        _hidden(rows, windows, pairs, aggregates, place), *[Map(int, int)] * 2
+    )
+    states = stream.graph.hidden_pstates(hidden)
+    step = WindowAgg((before,), place, names, fields, states, windows.clock, windows.lateness_ms)
+    return _then(stream, step)
+
+
+def _hidden(
+    rows: Stream,
+    windows: Window,
+    keys: Sequence[tuple[str, str]],
+    aggregates: Mapping[str, Aggregator],
+    place: str,
+) -> Hidden:
+    """What is kept: the states of open windows, by their end."""
+    by = ", ".join(text for text, _ in keys)
+    shape = [("slide", windows.slide_ms), ("start", windows.start_ms)] if windows.slide_ms else []
+    times = [
+        ("length" if windows.slide_ms else "gap", windows.size_ms),
+        *shape,
+        ("allowed lateness", windows.lateness_ms),
+    ]
+    return Hidden(
+        "windows" if windows.slide_ms else "sessions",
+        rows.graph.topology,
+        ("+".join(origins_of(rows.operator)), windows.column),
+        (
+            ("keys", by),
+            ("aggregates", ", ".join(f"{n}={told(each)}" for n, each in aggregates.items())),
+            *((word, f"{millis} ms") for word, millis in times),
+            ("watermark", watermarks_of(rows.operator)),
+        ),
+        rows.graph.ways[rows.operator],
+        f"{windows.title}({windows.column}) by {by or 'nothing'}",
+        name=windows.label,
+        place=place,
+    )
+
+
+def _watermark(stream: Stream, column: str, delay_ms: int, label: str | None, place: str) -> Hidden:
+    """What is kept: how far it is. A delay may change: a watermark never falls."""
+    origins = "+".join(sorted(_origins(stream.operator)))
+    return Hidden(
+        "watermark",
+        stream.graph.topology,
+        (origins, column),
+        (),
+        f"{stream.graph.ways[stream.operator]} {delay_ms}",
+        f"with_watermark({column}) of {origins}",
+        name=label,
+        place=place,
+    )
+
+
+def _origins(operator: Operator) -> set[str]:
+    """The depots and PStates that the rows come from, or the watermarks that they have."""
+    found: set[str] = set()
+    for each in upstream(operator):
+        match each:
+            case Source(depot=depot):
+                found.add(depot.name)
+            case Changes(pstate=pstate):
+                found.add(pstate.name)
+            case Watermark(hidden=hidden):
+                found.add(hidden.name or ".".join(hidden.belongs))
+    return found
+
+
+def _column(column: object, word: str) -> str:
+    name = bare_column(column) if isinstance(column, str) else None
+    if name is None:
+        raise DeclarationError(
+            f"{word} takes the name of a column, not {column!r}",
+            hint="compute it before: with_columns(at=...), or map",
+        )
+    return name
+
+
+def _then(stream: Stream, operator: Operator) -> Stream:
+    stream.graph.add(operator)
+    return Stream(stream.graph, operator)

@@ -1,0 +1,49 @@
+"""Aggregates by key and window of event time: ``windowed.aggregate_windows("user", n=...)``.
+
+Partial states are kept in private PStates over the microbatches, and each window gives its rows
+when the watermark has passed its end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from atoll.topology.operator import StateOperator
+
+if TYPE_CHECKING:
+    from atoll.steps.aggregate.declare import AggregateField
+    from atoll.topology.declared import PStateDeclaration
+    from atoll.topology.times import Clock
+
+__all__ = ["WindowAgg"]
+
+
+@dataclass(frozen=True, eq=False)
+class WindowAgg(StateOperator):
+    """One row per combination of the keys and window: keys, start, end, one per aggregate.
+
+    ``states`` is the windows' PState, of which the schema is found from the types that reach
+    the step; for sessions also that of their states.
+    """
+
+    keys: tuple[str, ...]
+    fields: tuple[AggregateField, ...]
+    states: tuple[PStateDeclaration, ...]
+    clock: Clock
+    lateness_ms: int
+
+    @property
+    def title(self) -> str:
+        """As users write it."""
+        return "aggregate_windows"
+
+    @property
+    def writes(self) -> tuple[PStateDeclaration, ...]:
+        """Its own."""
+        return self.states
+
+    @property
+    def emits(self) -> bool:
+        """One row per window, and one more when rows that came late changed it."""
+        return True
