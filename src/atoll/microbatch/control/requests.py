@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from atoll.errors import (
     FencedError,
     StateError,
+    StoppedError,
     TopologyFailedError,
     UsageError,
     WaitTimeoutError,
@@ -218,6 +219,7 @@ class Requests:
         Raises:
             TopologyFailedError: When the topology stopped as failed before.
             FencedError: When another life of the coordinator took over before.
+            StoppedError: When the module is closed before.
             WaitTimeoutError: When the time is over.
         """
 
@@ -245,6 +247,7 @@ class Requests:
         Raises:
             TopologyFailedError: When the topology stopped as failed before.
             FencedError: When another life of the coordinator took over before.
+            StoppedError: When the module is closed before.
             WaitTimeoutError: When the time is over.
         """
 
@@ -332,8 +335,9 @@ class Requests:
             while not done(self.status.state):
                 left = until - time.monotonic()
                 if self._closing:
-                    raise UsageError(
-                        f"topology {self.topology!r} was closed while waiting for {what}"
+                    raise StoppedError(
+                        f"topology {self.topology!r} was closed while waiting for {what}",
+                        hint="wait again once the module runs again: what was accepted is kept",
                     )
                 if self._ended:
                     self._refuse_stopped(self.status.state)

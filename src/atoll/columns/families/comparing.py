@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from atoll.columns.forms import Reading, certified
-from atoll.columns.tree import SURE, Call, Case, Junction, Literal, Node
-from atoll.columns.types import NotCertifiedError, common_type
+from atoll.columns.forms import Reading, arguments, certified
+from atoll.columns.tree import SURE, Call, Case, Junction, Literal, Node, Rows
+from atoll.columns.types import NotCertifiedError, common_type, is_floating
 
 __all__ = ["compared", "equal", "less", "less_equal"]
 
 _FAMILY = "Comparison"
 _TYPES = (
-    "boolean, byte, short, int, long, double, decimal, string, date, timestamp, timestamp_ntz; "
-    "numbers of different types, but for decimal with double"
+    "boolean, byte, short, int, long, float, double, decimal, string, date, timestamp, "
+    "timestamp_ntz; numbers of different types; dates and times of different types"
 )
 
 
@@ -139,19 +140,8 @@ def _is(reading: Reading, e: Any) -> Node:
 
 @certified(_FAMILY, "`a IS [NOT] NULL`, `isnull(a)`, `isnotnull(a)`", "all", "isnull", "isnotnull")
 def _isnull(reading: Reading, e: Any) -> Node:
-    (argument,) = one_argument(e)
+    (argument,) = arguments(e)
     return null_test(reading.node(argument), valid=e.name.lower() == "isnotnull")
-
-
-def one_argument(e: Any, count: int = 1) -> list[Any]:
-    """The arguments of a function that sqlglot does not know.
-
-    Raises:
-        NotCertifiedError: When there are not so many.
-    """
-    if len(e.expressions) != count:
-        raise NotCertifiedError(f"{e.name} of {len(e.expressions)} arguments")
-    return list(e.expressions)
 
 
 @certified(_FAMILY, "`a [NOT] BETWEEN b AND c`", _TYPES, "Between")
@@ -194,13 +184,52 @@ def _among(values: pa.Array, listed: tuple[Any, ...], kind: pa.DataType, nulls: 
     return pc.if_else(kept, found, pa.scalar(None, pa.bool_()))
 
 
-@certified(_FAMILY, "`isnan(a)`", "double", "IsNan")
+@certified(_FAMILY, "`isnan(a)`", "float, double", "IsNan")
 def _isnan(reading: Reading, e: Any) -> Node:
     value = reading.node(e.this)
-    if value.type != pa.float64():
-        raise NotCertifiedError("isnan of anything but a double")
+    if not is_floating(value.type):
+        raise NotCertifiedError("isnan of anything but a float or double")
     return Call(pa.bool_(), value.fails, _nan_or_not, (value,))
 
 
 def _nan_or_not(values: pa.Array) -> pa.Array:
     return pc.is_nan(values).fill_null(fill_value=False)
+
+
+@certified(
+    _FAMILY, "`greatest(a, b, ...)`, `least(a, b, ...)`: of what is not null", _TYPES, "Greatest"
+)
+@certified(
+    _FAMILY, "`greatest(a, b, ...)`, `least(a, b, ...)`: of what is not null", _TYPES, "Least"
+)
+def _extreme(reading: Reading, e: Any) -> Node:
+    given = [reading.node(each) for each in (e.this, *e.expressions)]
+    if len(given) < 2:  # noqa: PLR2004 - Spark wants two
+        raise NotCertifiedError(f"{e.key} of one")
+    kind = common_type(given, e.key)
+    if pa.types.is_null(kind):
+        raise NotCertifiedError(f"{e.key} of nulls")
+    args = tuple(reading.to(each, kind) for each in given)
+    return Extreme(kind, any(each.fails for each in args), args, type(e).__name__ == "Greatest")
+
+
+@dataclass(frozen=True, eq=False)
+class Extreme(Node):
+    """The greatest or least of what is not null; of equal ones the first."""
+
+    args: tuple[Node, ...]
+    greatest: bool
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The nodes that it is computed of."""
+        return self.args
+
+    def compute(self, rows: Rows) -> pa.Array:
+        """All of them for all rows."""
+        found, *others = [each.of(rows) for each in self.args]
+        for other in others:
+            better = less(found, other) if self.greatest else less(other, found)
+            better = pc.or_(better.fill_null(fill_value=False), found.is_null())
+            found = pc.if_else(pc.and_(better, other.is_valid()), other, found)
+        return found

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from atoll.columns.comparing import compared, equal, null_test
+from atoll.columns.families.comparing import compared, equal, null_test
 from atoll.columns.forms import Reading, certified
 from atoll.columns.tree import (
     SURE,

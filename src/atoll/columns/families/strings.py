@@ -2,48 +2,68 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from atoll.columns.forms import Reading, certified
+from atoll.columns.forms import Reading, arguments, certified, fixed
 from atoll.columns.tree import SURE, Call, Literal, Node, any_fails
 from atoll.columns.types import NotCertifiedError, words
 
-__all__: list[str] = []
+__all__ = ["text_of"]
 
 _FAMILY = "Text"
 
 
-def _text(reading: Reading, e: Any) -> Node:
+def text_of(reading: Reading, e: Any) -> Node:
+    """A part of an expression that has to be a text.
+
+    Raises:
+        NotCertifiedError: When it is something else.
+    """
     node = reading.node(e)
+    if pa.types.is_null(node.type):
+        return Literal(pa.string(), SURE, None)
     if node.type != pa.string():
         raise NotCertifiedError(f"a text function of {words(node.type)}")
     return node
 
 
-def _fixed(reading: Reading, e: Any, what: str, kind: type) -> Any:
-    """The value of an argument that has to be a literal."""
-    node = None if e is None else reading.node(e)
-    if not isinstance(node, Literal) or type(node.value) is not kind:
-        raise NotCertifiedError(f"{what} that is no literal")
-    return node.value
-
-
 @certified(_FAMILY, "`length(s)`, `char_length(s)`", "string", "Length")
 def _length(reading: Reading, e: Any) -> Node:
-    text = _text(reading, e.this)
+    text = text_of(reading, e.this)
     return Call(pa.int32(), text.fails, pc.utf8_length, (text,))
+
+
+@certified(_FAMILY, "`octet_length(s)`, `bit_length(s)`", "string", "octet_length", "BitLength")
+def _bytes(reading: Reading, e: Any) -> Node:
+    (argument,) = arguments(e) if e.key == "anonymous" else (e.this,)
+    text = text_of(reading, argument)
+    return Call(pa.int32(), text.fails, _byte_count, (text,), (8 if e.key == "bitlength" else 1,))
+
+
+def _byte_count(texts: pa.Array, each: int) -> pa.Array:
+    return pc.multiply(pc.binary_length(texts), pa.scalar(each, pa.int32()))
+
+
+@certified(_FAMILY, "`ascii(s)`: the first character's number", "string", "Ascii")
+def _ascii(reading: Reading, e: Any) -> Node:
+    text = text_of(reading, e.this)
+    return Call(pa.int32(), text.fails, _first_number, (text,))
+
+
+def _first_number(texts: pa.Array) -> pa.Array:
+    given = pc.utf8_slice_codeunits(texts, 0, 1).to_pylist()
+    return pa.array([None if each is None else ord(each or "\0") for each in given], pa.int32())
 
 
 @certified(_FAMILY, "`trim(s)`, `ltrim(s)`, `rtrim(s)`: of spaces", "string", "Trim")
 def _trim(reading: Reading, e: Any) -> Node:
     if e.args.get("expression"):
         raise NotCertifiedError("trim of characters")
-    text = _text(reading, e.this)
+    text = text_of(reading, e.this)
     where = (e.args.get("position") or "BOTH").upper()
     kernels = {"BOTH": _trimmed, "LEADING": _left_trimmed, "TRAILING": _right_trimmed}
     return Call(pa.string(), text.fails, kernels[where], (text,))
@@ -63,10 +83,10 @@ def _right_trimmed(texts: pa.Array) -> pa.Array:
 
 @certified(_FAMILY, "`replace(s, 'a', 'b')`", "string; literals", "Replace")
 def _replace(reading: Reading, e: Any) -> Node:
-    text = _text(reading, e.this)
-    old = _fixed(reading, e.args.get("expression"), "replace of a text", str)
+    text = text_of(reading, e.this)
+    old = fixed(reading, e.args.get("expression"), "replace of a text", str)
     given = e.args.get("replacement")
-    new = "" if given is None else _fixed(reading, given, "replace by a text", str)
+    new = "" if given is None else fixed(reading, given, "replace by a text", str)
     if not old:
         return text
     return Call(pa.string(), text.fails, _replaced, (text,), (old, new))
@@ -78,7 +98,7 @@ def _replaced(texts: pa.Array, old: str, new: str) -> pa.Array:
 
 @certified(_FAMILY, "`substr(s, 1[, 2])`, `substring(s, 1[, 2])`", "string; literals", "Substring")
 def _substring(reading: Reading, e: Any) -> Node:
-    text = _text(reading, e.this)
+    text = text_of(reading, e.this)
     at = _number(reading, e.args.get("start"))
     if e.args.get("length") is None:
         return Call(
@@ -93,7 +113,7 @@ def _substring(reading: Reading, e: Any) -> Node:
 
 
 def _number(reading: Reading, e: Any) -> int:
-    number: int = _fixed(reading, e, "substr from a place", int)
+    number: int = fixed(reading, e, "substr from a place", int)
     if abs(number) > 1_000_000:  # noqa: PLR2004 - far from where Spark's numbers end
         raise NotCertifiedError("substr of so many characters")
     return number
@@ -109,12 +129,12 @@ def _cut(texts: pa.Array, begin: int, end: int | None) -> pa.Array:
 def _concat(reading: Reading, e: Any) -> Node:
     if e.args.get("safe") is not True or e.args.get("coalesce"):
         raise NotCertifiedError("two texts side by side")
-    return _joined([_text(reading, each) for each in e.expressions])
+    return _joined([text_of(reading, each) for each in e.expressions])
 
 
 @certified(_FAMILY, "`a || b`", "string", "DPipe")
 def _pipe(reading: Reading, e: Any) -> Node:
-    return _joined([_text(reading, e.this), _text(reading, e.expression)])
+    return _joined([text_of(reading, e.this), text_of(reading, e.expression)])
 
 
 def _joined(texts: list[Node]) -> Node:
@@ -136,8 +156,8 @@ def _chained(*texts: pa.Array) -> pa.Array:
     "Contains",
 )
 def _finds(reading: Reading, e: Any) -> Node:
-    text = _text(reading, e.this)
-    sought = _fixed(reading, e.expression, "a search for a text", str)
+    text = text_of(reading, e.this)
+    sought = fixed(reading, e.expression, "a search for a text", str)
     kernels = {"StartsWith": _starts, "EndsWith": _ends, "Contains": _holds}
     return Call(pa.bool_(), text.fails, kernels[type(e).__name__], (text,), (sought,))
 
@@ -156,8 +176,8 @@ def _holds(texts: pa.Array, sought: str) -> pa.Array:
 
 @certified(_FAMILY, "`s [NOT] LIKE 'a%'`", "string; a literal without backslashes", "Like")
 def _like(reading: Reading, e: Any) -> Node:
-    text = _text(reading, e.this)
-    pattern = _fixed(reading, e.expression, "LIKE with a text", str)
+    text = text_of(reading, e.this)
+    pattern = fixed(reading, e.expression, "LIKE with a text", str)
     found = Call(pa.bool_(), text.fails, _is_like, (text,), (pattern,))
     return Call(pa.bool_(), text.fails, pc.invert, (found,)) if e.args.get("negate") else found
 
@@ -168,9 +188,9 @@ def _is_like(texts: pa.Array, pattern: str) -> pa.Array:
 
 @certified(_FAMILY, "`split_part(s, '/', 1)`", "string; literals", "SplitPart")
 def _split_part(reading: Reading, e: Any) -> Node:
-    text = _text(reading, e.this)
-    mark = _fixed(reading, e.args.get("delimiter"), "split_part at a text", str)
-    number = _fixed(reading, e.args.get("part_index"), "split_part by a number", int)
+    text = text_of(reading, e.this)
+    mark = fixed(reading, e.args.get("delimiter"), "split_part at a text", str)
+    number = fixed(reading, e.args.get("part_index"), "split_part by a number", int)
     if not mark or not number or abs(number) > np.iinfo(np.int32).max:
         raise NotCertifiedError("split_part by nothing, or number 0")
     return Call(pa.string(), text.fails, _part, (text,), (mark, number))
@@ -183,48 +203,4 @@ def _part(texts: pa.Array, mark: str, number: int) -> pa.Array:
     at = ends[:-1] + number - 1 if number > 0 else ends[1:] + number
     missing = (at < ends[:-1]) | (at >= ends[1:])
     found = parts.values.take(pa.array(at, mask=missing)).fill_null("")
-    return pc.if_else(texts.is_valid(), found, pa.scalar(None, pa.string()))
-
-
-_RANGE = "[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]"
-_SET = rf"\[\^?(?:{_RANGE}|(?!&&)[A-Za-z0-9_ =/:&?@#,;%!~<>.*+()$])+\]"
-_ATOM = rf"(?:[A-Za-z0-9_ =/:&@#,;%!~<>-]|{_SET})"
-_PIECE = rf"(?:{_ATOM}[*+?]?)"
-_SAFE = re.compile(rf"{_PIECE}*(?:\({_PIECE}+\){_PIECE}*)?", re.ASCII)
-"""What Java's patterns and RE2's mean alike: characters, sets of them, ``*+?``, one group."""
-
-
-@certified(
-    _FAMILY,
-    "`regexp_extract(s, 'a([^b]*)', 1)`",
-    "string; literals: letters, digits, sets, `*` `+` `?`, one group",
-    "RegexpExtract",
-)
-def _extract(reading: Reading, e: Any) -> Node:
-    text = _text(reading, e.this)
-    pattern = _fixed(reading, e.expression, "regexp_extract with a text", str)
-    given = e.args.get("group")
-    group = 1 if given is None else _fixed(reading, given, "regexp_extract of a group", int)
-    if group != 1 or "(" not in pattern or not _SAFE.fullmatch(pattern):
-        raise NotCertifiedError(f"the pattern {pattern!r}")
-    head, _, tail = _grouped(pattern)
-    return Call(pa.string(), text.fails, _extracted, (text,), (f"{head}(?P<found>{tail}",))
-
-
-def _grouped(pattern: str) -> tuple[str, str, str]:
-    """The pattern before and after the mark that opens its group, which may stand in no set."""
-    depth = 0
-    for at, each in enumerate(pattern):
-        if each == "[" and not depth:
-            depth = 1
-        elif each == "]" and depth:
-            depth = 0
-        elif each == "(" and not depth:
-            return pattern[:at], "(", pattern[at + 1 :]
-    raise NotCertifiedError(f"the pattern {pattern!r}")
-
-
-def _extracted(texts: pa.Array, pattern: str) -> pa.Array:
-    """Empty where nothing is found."""
-    found = pc.struct_field(pc.extract_regex(texts, pattern), 0).fill_null("")
     return pc.if_else(texts.is_valid(), found, pa.scalar(None, pa.string()))
