@@ -44,7 +44,7 @@ def _program(tmp_path, *terminals):
         topology="t",
         root=tmp_path / "root",
         local=tmp_path / "local",
-        places=RootFolders(tmp_path / "root"),
+        folders=RootFolders(tmp_path / "root"),
         jobs=(JobProgram(0, (), terminals),),
     )
 

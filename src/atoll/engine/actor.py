@@ -142,7 +142,7 @@ class _Actor:
             self._lap("write")
             opened, logs_applied = sessions.opened, sessions.logs_applied
             migrated = sessions.migrated
-            shared = self.program.places.identity is not None
+            shared = self.program.folders.identity is not None
             vnode_bytes = sessions.vnode_bytes() if shared else {}
         logs = {name: self._log(name, parts) for name, parts in changed.items() if parts}
         self.received.update({tag: sum(map(len, each)) for tag, each in tables.items()})
@@ -164,7 +164,7 @@ class _Actor:
             opened=opened,
             logs_applied=logs_applied,
             migrated=migrated,
-            worker=self.program.places.worker,
+            worker=self.program.folders.worker,
             vnode_bytes=vnode_bytes,
             timings_ms=self.timings,
             watermarks=observing.watermarks(),

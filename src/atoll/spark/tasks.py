@@ -1,4 +1,4 @@
-"""The functions that Spark calls in its Python workers: thin shells around ``atoll.tasks``.
+"""The functions that Spark calls in its Python workers: thin shells around ``atoll.engine``.
 
 What goes wrong in a task is reported as data, so that the driver gets the error itself and Spark
 does not repeat what would fail again. Only a lost process is left to Spark's own retries.

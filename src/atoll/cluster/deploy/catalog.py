@@ -55,7 +55,7 @@ class BoundTopology:
 def bind_topologies(
     engine: Engine,
     module: Module,
-    places: RootFolders,
+    folders: RootFolders,
     settings: Settings,
     mirrors: Mapping[str, PStateSpec],
     known: Known,
@@ -65,7 +65,7 @@ def bind_topologies(
     Args:
         engine: What will run them.
         module: As declared.
-        places: Where everything lies.
+        folders: Where everything lies.
         settings: The options set while the module ran before.
         mirrors: The PStates of other modules that the module mirrors, by ``module.name``.
         known: What the root has of the module.
@@ -78,7 +78,7 @@ def bind_topologies(
     readable = dict(mirrors)
     for each in checked:  # all of them first: a topology may ask a query over another's state
         readable.update(each.pstates.specs)
-    return [each.bound(places, readable) for each in checked]
+    return [each.bound(folders, readable) for each in checked]
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ class _Checked:
     hidden: list[Match]
     columns: list[StepWay]
 
-    def bound(self, places: RootFolders, readable: Mapping[str, PStateSpec]) -> BoundTopology:
+    def bound(self, folders: RootFolders, readable: Mapping[str, PStateSpec]) -> BoundTopology:
         """Bound to types, with all PStates that it may read."""
-        program = bind(self.pstates, self.cut, self.schemas, places, readable)
+        program = bind(self.pstates, self.cut, self.schemas, folders, readable)
         return BoundTopology(
             self.declared,
             self.options,

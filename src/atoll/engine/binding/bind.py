@@ -78,7 +78,7 @@ def bind(
     bound: BoundPStates,
     cut: Fragments,
     schemas: Schemas,
-    places: RootFolders,
+    folders: RootFolders,
     readable: Mapping[str, PStateSpec] | None = None,
 ) -> Program:
     """The program of a topology.
@@ -87,7 +87,7 @@ def bind(
         bound: The topology's PStates.
         cut: Its jobs.
         schemas: The columns after every operator.
-        places: Where its tasks find things.
+        folders: Where its tasks find things.
         readable: The PStates of the module's other topologies by name, and those of other
             modules by ``module.name``.
 
@@ -108,7 +108,7 @@ def bind(
     return Program(
         graph.module,
         graph.topology,
-        places,
+        folders,
         bound.specs,
         jobs,
         depots,
