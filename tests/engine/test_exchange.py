@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from atoll.engine.exchange.blobs import clear, fetch, park, unwrap, wrap
 from atoll.errors import StorageError
-from atoll.storage.places import LOCAL_VARIABLE, Places
+from atoll.storage.folders import LOCAL_VARIABLE, RootFolders
 
 
 @given(st.integers(-1, 2**31 - 1), st.integers(0, 2**63 - 1), st.binary(max_size=99))
@@ -30,7 +30,7 @@ def test_a_parked_blob_is_there_until_its_microbatch_is_cleared(tmp_path, monkey
     Where several hosts share the root, all of them reach it.
     """
     monkeypatch.setenv(LOCAL_VARIABLE, str(tmp_path / "of this host"))
-    places = Places(tmp_path / "root", identity)
+    places = RootFolders(tmp_path / "root", identity)
     program = SimpleNamespace(
         root=places.root, local=places.local, places=places, module="m", topology="t"
     )

@@ -14,8 +14,8 @@ from atoll.engine.exchange.blobs import park
 from atoll.engine.program import AppendTerminal, JobProgram, JobSpec
 from atoll.errors import DepotError, RecordsRefusedError, UserCodeError
 from atoll.steps.append_to.run import AppendPacker, AppendWriter
+from atoll.storage.folders import RootFolders
 from atoll.storage.local import LocalStore
-from atoll.storage.places import Places
 
 SCHEMA = parse_ddl("k string NOT NULL, v long, note string")
 
@@ -44,7 +44,7 @@ def _program(tmp_path, *terminals):
         topology="t",
         root=tmp_path / "root",
         local=tmp_path / "local",
-        places=Places(tmp_path / "root"),
+        places=RootFolders(tmp_path / "root"),
         jobs=(JobProgram(0, (), terminals),),
     )
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from atoll.cluster.scaling.scaling import Scaling
     from atoll.microbatch.stepping import Observer
     from atoll.module import Module
-    from atoll.storage.places import Places
+    from atoll.storage.folders import RootFolders
     from atoll.views.deployment import Deployment
 
 
@@ -60,12 +60,11 @@ class Cluster(ABC):
 
     def __init__(
         self,
-        places: Places,
+        places: RootFolders,
         engine: Engine,
         observer: Observer | None,
         drive: Drive | None = None,
     ) -> None:
-        """Nothing runs yet."""
         self.places = places
         self.root = places.root
         self._deploying = Deploying(self._lives)

@@ -2,7 +2,7 @@
 
 Every host that runs executors is a worker; its parallel units are their cores. Workers may join
 and leave while modules run. Each keeps the vnode stores that its actors opened in a folder of its
-own (see :mod:`atoll.storage.places`); actors run where theirs are, and what a store lacks comes
+own (see :mod:`atoll.storage.folders`); actors run where theirs are, and what a store lacks comes
 from checkpoints and logs on the root.
 """
 
@@ -19,8 +19,8 @@ from atoll.cluster.engines import SparkEngine
 from atoll.errors import AtollError, UsageError
 from atoll.logs import get_logger
 from atoll.placement.deploying import WorkerReport
+from atoll.storage.folders import share
 from atoll.storage.local import LocalStore
-from atoll.storage.places import share
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

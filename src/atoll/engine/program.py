@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from atoll.errors import AtollError
 from atoll.placement.mapping import Mapping
 from atoll.placement.placement import NOWHERE, Placement
-from atoll.storage.places import Places
+from atoll.storage.folders import RootFolders
 from atoll.topology.times import Clock, Times
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ class Program:
 
     module: str
     topology: str
-    places: Places
+    places: RootFolders
     pstates: dict[str, PStateSpec]
     jobs: tuple[JobProgram, ...]
     depots: dict[int, tuple[str, pa.Schema]]

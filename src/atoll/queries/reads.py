@@ -20,9 +20,8 @@ from atoll.topology.usercode import Step, calling
 
 if TYPE_CHECKING:
     from atoll.engine.program import AskTerminal, FoldTerminal, LookupTerminal
-    from atoll.pstate.migration import MigratedVnode
     from atoll.pstate.spec import PStateSpec
-    from atoll.pstate.view import VnodeView
+    from atoll.pstate.view import MigratedVnode, VnodeView
     from atoll.queries.ask import Ask
     from atoll.queries.run import Reading, Run
     from atoll.queries.select_from import SelectFrom

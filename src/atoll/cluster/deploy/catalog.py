@@ -14,7 +14,7 @@ from atoll.errors import DeclarationError
 from atoll.microbatch.control.options import Options
 from atoll.microbatch.control.tuning import Settings, effective
 from atoll.steps.append_to.declare import AppendTo
-from atoll.storage.places import Places
+from atoll.storage.folders import RootFolders
 from atoll.topology.graph import HOW_TO_NAME
 from atoll.topology.jobs import Fragments, fragments
 from atoll.topology.usercode import placed
@@ -55,7 +55,7 @@ class BoundTopology:
 def bind_topologies(
     engine: Engine,
     module: Module,
-    places: Places,
+    places: RootFolders,
     settings: Settings,
     mirrors: Mapping[str, PStateSpec],
     known: Known,
@@ -93,7 +93,7 @@ class _Checked:
     hidden: list[Match]
     columns: list[StepWay]
 
-    def bound(self, places: Places, readable: Mapping[str, PStateSpec]) -> BoundTopology:
+    def bound(self, places: RootFolders, readable: Mapping[str, PStateSpec]) -> BoundTopology:
         """Bound to types, with all PStates that it may read."""
         program = bind(self.pstates, self.cut, self.schemas, places, readable)
         return BoundTopology(

@@ -48,7 +48,6 @@ class Deploying:
     """
 
     def __init__(self, lives: Callable[[], Lives]) -> None:
-        """Nothing runs yet."""
         self.apps: dict[str, App] = {}
         self.stopped: dict[str, StoppedModule] = {}
         self.lock = threading.RLock()

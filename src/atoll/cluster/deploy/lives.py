@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from atoll.microbatch.stepping import Observer
     from atoll.module import Module
     from atoll.placement.deploying import WorkerReport
-    from atoll.storage.places import Places
+    from atoll.storage.folders import RootFolders
 
 
 _log = get_logger("atoll.cluster")
@@ -69,7 +69,7 @@ class Lives:
         present: The workers that there are.
     """
 
-    places: Places
+    places: RootFolders
     engine: Engine
     observer: Observer | None
     drive: Drive

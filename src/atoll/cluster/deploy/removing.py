@@ -14,10 +14,10 @@ from pathlib import Path
 from atoll.engine.exchange.reading import depot_folder
 from atoll.engine.sessions import state_folder
 from atoll.names import RESERVED
-from atoll.storage.places import Places
+from atoll.storage.folders import RootFolders
 
 
-def delete_removed(places: Places, module: str, removed: Iterable[str]) -> None:
+def delete_removed(places: RootFolders, module: str, removed: Iterable[str]) -> None:
     """Delete the data of removed parts, as far as it is there.
 
     A PState's logs go with the commits that name them, as its topology tidies.
@@ -33,7 +33,7 @@ def delete_removed(places: Places, module: str, removed: Iterable[str]) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def delete_module(places: Places, module: str) -> None:
+def delete_module(places: RootFolders, module: str) -> None:
     """Delete all data of a module that does not run, as far as it is there.
 
     Args:
@@ -44,7 +44,7 @@ def delete_module(places: Places, module: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _folders(places: Places, module: str, kind: str, name: str) -> list[Path]:
+def _folders(places: RootFolders, module: str, kind: str, name: str) -> list[Path]:
     match kind:
         case "depot":
             return [depot_folder(places.root, module, name)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from atoll.cluster.deploy.catalog import BoundTopology, bind_topologies
-from atoll.cluster.deploy.changes import Change, DeployPlan, plan_changes
+from atoll.cluster.deploy.changes import DeployChange, DeployPlan, plan_changes
 from atoll.cluster.depots import depot_spec
 from atoll.cluster.hidden.state import Known
 from atoll.cluster.updates.depot_migrations import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from atoll.module import Module
     from atoll.placement.info import ClusterInfo
     from atoll.queries.run import BoundQuery
-    from atoll.storage.places import Places
+    from atoll.storage.folders import RootFolders
     from atoll.views.deployment import Deployment, MirrorDeployment
 
 
@@ -76,7 +76,7 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
     remove: Collection[str],
     *,
     engine: Engine,
-    places: Places,
+    places: RootFolders,
     before: Deployment | None,
     info: ClusterInfo,
     present: Sequence[WorkerReport],
@@ -138,7 +138,7 @@ def placed(
 
 def _misplaced(
     bound: list[BoundTopology], info: ClusterInfo, present: Sequence[WorkerReport]
-) -> Iterator[Change]:
+) -> Iterator[DeployChange]:
     """The topologies that find no unit to run on."""
     for upto in range(len(bound)):
         try:
@@ -150,7 +150,7 @@ def _misplaced(
 
 def _unopened(
     module: Module, migrations: Migrations, before: Deployment | None, root: Path
-) -> Iterator[Change]:
+) -> Iterator[DeployChange]:
     """The depots that could not be opened, or not be read from where a topology begins."""
     for name, declared in module.depots.items():
         folder = depot_folder(root, module.name, name)
@@ -177,9 +177,9 @@ def _starts(module: Module, before: Deployment | None, depot: str) -> Iterator[S
                 yield source.start_from or end()
 
 
-def _refused(kind: Any, name: str, error: AtollError) -> Change:
+def _refused(kind: Any, name: str, error: AtollError) -> DeployChange:
     where = "".join(f", {key} {value}" for key, value in error.context.items())
-    return Change("refused", kind, name, error.message + where, hint=error.hint or "")
+    return DeployChange("refused", kind, name, error.message + where, hint=error.hint or "")
 
 
 def _ship(function: Callable[..., Any]) -> bytes:

@@ -22,7 +22,7 @@ from atoll.pstate.view import PStateView
 from atoll.schema import Map, Node, Set, Struct, to_json, to_text
 
 if TYPE_CHECKING:
-    from atoll.storage.places import Places
+    from atoll.storage.folders import RootFolders
     from atoll.topology.declared import DeclaredMigration, PStateDeclaration
     from atoll.views.deployment import Deployment
 
@@ -92,7 +92,7 @@ def differences(
     return found
 
 
-def try_migrations(before: Deployment, bound: list[BoundTopology], places: Places) -> None:
+def try_migrations(before: Deployment, bound: list[BoundTopology], places: RootFolders) -> None:
     """Convert some entries with each new migration, before anything is changed.
 
     Raises:
@@ -111,7 +111,7 @@ def try_migrations(before: Deployment, bound: list[BoundTopology], places: Place
                 _try(store, places, spec)
 
 
-def _try(store: Any, places: Places, spec: PStateSpec) -> None:
+def _try(store: Any, places: RootFolders, spec: PStateSpec) -> None:
     last = latest_commit(store, spec.module, spec.topology)
     history = CommitHistory(store, spec.module, spec.topology, last)
     stores = module_stores(str(places.local), spec.module)

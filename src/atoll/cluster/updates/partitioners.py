@@ -8,8 +8,8 @@ from atoll.codec.keys.elements import decode_element
 from atoll.errors import DeployError
 from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.pstate.spec import PStateSpec
+from atoll.storage.folders import RootFolders
 from atoll.storage.local import LocalStore
-from atoll.storage.places import Places
 from atoll.views.deployment import Deployment
 from atoll.views.readable import ReadablePState
 
@@ -17,7 +17,7 @@ _VNODES_LOOKED_AT = 64
 
 
 def check_key_partitioners(
-    places: Places, before: Deployment, specs: Mapping[str, PStateSpec]
+    places: RootFolders, before: Deployment, specs: Mapping[str, PStateSpec]
 ) -> None:
     """Hold that functions which say the vnodes of keys say of stored keys where they are.
 

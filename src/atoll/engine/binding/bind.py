@@ -56,7 +56,7 @@ from atoll.steps.sources.tick import Tick
 from atoll.steps.windows.bind import window_schema, window_terminal
 from atoll.steps.windows.declare import WindowAgg
 from atoll.steps.windows.terminals import LiveSessionsTerminal, ObserveTerminal
-from atoll.storage.places import Places
+from atoll.storage.folders import RootFolders
 from atoll.topology.declared import PStateDeclaration
 from atoll.topology.graph import Graph
 from atoll.topology.jobs import Chain, Fragments, Job, Step
@@ -72,7 +72,7 @@ def bind(
     bound: BoundPStates,
     cut: Fragments,
     schemas: Schemas,
-    places: Places,
+    places: RootFolders,
     readable: Mapping[str, PStateSpec] | None = None,
 ) -> Program:
     """The program of a topology.

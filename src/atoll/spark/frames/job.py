@@ -79,7 +79,6 @@ class JobFrames:
         operators: Mapping[int, Operator],
         columns: Tracking,
     ) -> None:
-        """Nothing is built yet."""
         self.seats = seats
         self.placement = placement
         self.shipped = shipped

@@ -15,13 +15,13 @@ from atoll.engine.program import AggregateTerminal
 from atoll.steps.aggregate.taking import takeable
 
 if TYPE_CHECKING:
-    from atoll.pstate.store.session import VnodeSession
+    from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.steps.windows.terminals import WindowTerminal
     from atoll.topology.usercode import Rejects
 
 __all__ = ["Merged", "SessionOf", "fold", "merged"]
 
-SessionOf = Callable[[int], "VnodeSession"]
+SessionOf = Callable[[int], "VnodeWriter"]
 
 
 @dataclass(frozen=True)

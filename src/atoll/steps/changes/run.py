@@ -14,15 +14,15 @@ from atoll.codec.keys.decode import decode_columns
 
 if TYPE_CHECKING:
     from atoll.engine.program import ChangesTerminal
-    from atoll.pstate.migration import Converter
-    from atoll.pstate.store.session import VnodeSession
+    from atoll.pstate.converter import Converter
+    from atoll.pstate.store.vnode_writer import VnodeWriter
 
 __all__ = ["changes"]
 
 
 def changes(
     terminal: ChangesTerminal,
-    sessions: dict[int, VnodeSession],
+    sessions: dict[int, VnodeWriter],
     converter: Callable[[int], Converter | None],
 ) -> pa.Table:
     """One row per entry whose value differs from before the microbatch, by vnode and key.

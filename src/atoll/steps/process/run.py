@@ -39,7 +39,7 @@ from atoll.topology.usercode import blame, is_rejectable
 
 if TYPE_CHECKING:
     from atoll.engine.program import ProcessTerminal, Program
-    from atoll.pstate.store.session import VnodeSession
+    from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.topology.usercode import Rejects
 
 __all__ = ["process"]
@@ -49,7 +49,7 @@ def process(  # noqa: PLR0913  # what an actor knows of a step's surroundings
     terminal: ProcessTerminal,
     tables: list[pa.Table],
     program: Program,
-    session_of: Callable[[str, int], VnodeSession],
+    session_of: Callable[[str, int], VnodeWriter],
     rejects: Rejects | None = None,
     flush_entries_max: Mapping[str, int] | None = None,
     firing: Firing | None = None,

@@ -22,12 +22,12 @@ from atoll.steps.windows.terminals import TIMES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from atoll.pstate.store.session import VnodeSession
+    from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.steps.windows.terminals import WindowTerminal
 
 __all__ = ["merge", "state_key"]
 
-SessionOf = Callable[[str, int], "VnodeSession"]
+SessionOf = Callable[[str, int], "VnodeWriter"]
 
 
 @dataclass
@@ -114,7 +114,7 @@ def _by_key(terminal: WindowTerminal, table: pa.Table) -> dict[tuple[int, bytes]
     return found
 
 
-def _stored(states: VnodeSession, keys: bytes) -> list[_Session]:
+def _stored(states: VnodeWriter, keys: bytes) -> list[_Session]:
     """The sessions of a key that are kept."""
     assert keys != EMPTY_KEY
     found = []

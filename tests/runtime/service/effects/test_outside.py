@@ -7,7 +7,7 @@ import json
 import pytest
 
 from atoll.errors import UsageError
-from atoll.runtime.service.outside import read_outside
+from atoll.runtime.service.effects.outside import read_outside
 
 
 def written(tmp_path, http):

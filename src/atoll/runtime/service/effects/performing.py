@@ -18,7 +18,7 @@ import anyio
 import httpx
 
 from atoll.runtime.actors.sql import rewritten
-from atoll.runtime.service.outside import Database, Outside
+from atoll.runtime.service.effects.outside import Database, Outside
 from atoll.runtime.urls import Redirect, Refused, Target, redirected, target_of
 
 __all__ = ["BYTES_MAX", "Transient", "perform_http", "perform_sql"]

@@ -31,8 +31,9 @@ from atoll.logs import get_logger
 from atoll.runtime.actors.interface import Effect
 from atoll.runtime.engine.compile import EFFECTS
 from atoll.runtime.limits import check_size
-from atoll.runtime.service.outside import Outside
-from atoll.runtime.service.performing import Transient, perform_http, perform_sql
+from atoll.runtime.service.beside import Beside
+from atoll.runtime.service.effects.outside import Outside
+from atoll.runtime.service.effects.performing import Transient, perform_http, perform_sql
 from atoll.runtime.service.running import RunningRuntime
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError
@@ -46,6 +47,8 @@ _LOOK_SECONDS = 0.5
 _PAUSE_SECONDS_MAX = 60.0
 _TRIES = 5
 _WAIT_SECONDS = 0.2
+_CLOSE_SECONDS = 15.0
+"""An effect that is on its way may end."""
 
 
 class Progress(msgspec.Struct):
@@ -66,7 +69,7 @@ class Progress(msgspec.Struct):
     error: str | None = None
 
 
-class EffectWorker:
+class EffectWorker(Beside):
     """Performs the effects of one runtime.
 
     Args:
@@ -76,6 +79,7 @@ class EffectWorker:
 
     def __init__(self, running: RunningRuntime, outside: Outside) -> None:
         """Nothing runs; see :meth:`start`."""
+        super().__init__(f"atoll-effects-{running.registered.name}", _CLOSE_SECONDS)
         self._running = running
         self._outside = outside
         store = running.app.store
@@ -87,21 +91,7 @@ class EffectWorker:
         self.progress = Progress() if data is None else msgspec.json.decode(data, type=Progress)
         self._depot = running.app.depot(EFFECTS)
         self._changed = threading.Event()
-        self._ended = threading.Event()
         self._depot.on_append(self._changed.set)
-        name = f"atoll-effects-{running.registered.name}"
-        self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
-
-    def start(self) -> None:
-        """Begin to perform."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Perform no more, once the effect that is on its way has ended."""
-        self._ended.set()
-        self._changed.set()
-        if self._thread.is_alive():
-            self._thread.join(15)
 
     def shown(self) -> dict[str, Any]:
         """How far it is."""
@@ -137,6 +127,9 @@ class EffectWorker:
         return True
 
     # Inside ---------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        self._changed.set()
 
     def _loop(self) -> None:
         failures = 0

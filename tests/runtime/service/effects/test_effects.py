@@ -13,7 +13,7 @@ import pytest
 from waiting import until
 
 from atoll.cluster.local import LocalCluster
-from atoll.runtime.service.outside import read_outside
+from atoll.runtime.service.effects.outside import read_outside
 from atoll.runtime.service.runtimes import Runtimes
 from atoll.runtime.service.showing import actor_stats
 
@@ -67,6 +67,17 @@ def test_case_27_a_generator_writes_exactly_ten_identical_objects(tmp_path, copi
         states = actor_stats(runtimes.running(runtime), "gen")["instances"]
         assert [each["state"]["count"] for each in states] == [10] * copies
         assert set(lines(tmp_path, runtime)) == {'{"field1":"abc"}'}
+
+
+def test_case_27_several_such_runtimes_at_once_write_ten_each(tmp_path):
+    """Each has a file and a generator of its own."""
+    timer = {"rate": 50, "times": 10}
+    generator = {"name": "gen", "type": "generator", "params": {"format": {"a": 1}, "timer": timer}}
+    with running(tmp_path) as runtimes:
+        several = [started(runtimes, pipeline(generator, LOG)) for _ in range(3)]
+        for runtime in several:
+            until(lambda runtime=runtime: len(lines(tmp_path, runtime)) == 10)
+        assert [lines(tmp_path, each) for each in several] == [['{"a":1}'] * 10] * 3
 
 
 def test_a_file_has_each_line_once_whatever_was_written_before_the_end(tmp_path):
@@ -229,7 +240,7 @@ def test_a_file_that_cannot_be_written_does_not_repeat_requests_beside_it(tmp_pa
         runtime = started(runtimes, pipeline(ENTRY, put, log, links=links))
         runtimes.running(runtime).send("in", [{"id": "a"}, {"id": "b"}])
         until(lambda: "taken" in (runtimes.effects(runtime)["error"] or ""))
-        worker = runtimes._here[runtime.id].effects
+        worker = runtimes._lives.here[runtime.id].effects
         for _ in range(3):
             with pytest.raises(OSError, match="taken"):
                 worker.perform()

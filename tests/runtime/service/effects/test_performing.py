@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from atoll.runtime.service import performing
-from atoll.runtime.service.effects import EffectWorker
-from atoll.runtime.service.outside import Database, Outside
-from atoll.runtime.service.performing import Transient, perform_http, perform_sql
+from atoll.runtime.service.effects import performing
+from atoll.runtime.service.effects.outside import Database, Outside
+from atoll.runtime.service.effects.performing import Transient, perform_http, perform_sql
+from atoll.runtime.service.effects.worker import EffectWorker
 from atoll.runtime.urls import UrlRules
 
 
