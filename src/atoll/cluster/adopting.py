@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from atoll.topology.hidden import STEMS, Hidden
+from atoll.topology.kept.hidden import STEMS, Hidden
 from atoll.views.deployment import HiddenDeployment
 
 KEPT_AS = "kept as"

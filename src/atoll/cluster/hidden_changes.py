@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from atoll.cluster.adopting import Match
-from atoll.topology.hidden import STEMS, Hidden
+from atoll.topology.kept.hidden import STEMS, Hidden
 from atoll.views.deployment import HiddenDeployment
 
 __all__ = ["HiddenChange", "hidden_changes"]

@@ -11,8 +11,8 @@ from atoll.cluster.adopting import KEPT_AS, Match, Remembered, adopt, at_positio
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import Map, Node, Struct, to_text
 from atoll.topology.fragments import fragment_specs
-from atoll.topology.hidden import STEMS, Hidden
-from atoll.topology.renaming import renamed
+from atoll.topology.kept.hidden import STEMS, Hidden
+from atoll.topology.kept.renaming import renamed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

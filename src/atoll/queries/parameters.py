@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from atoll.topology.operator import RootOperator
 
@@ -16,6 +16,8 @@ __all__ = ["Arguments"]
 @dataclass(frozen=True, eq=False)
 class Arguments(RootOperator):
     """One column per parameter."""
+
+    in_queries: ClassVar[bool] = True
 
     schema: pa.Schema
 

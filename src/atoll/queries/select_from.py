@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from atoll.topology.operator import StateOperator
 
@@ -26,6 +26,8 @@ class SelectFrom(StateOperator):
     value must be a tuple, or a dict with their names.
     """
 
+    in_queries: ClassVar[bool] = True
+
     pstate: PStateDeclaration
     function: Callable[[Row], Path]
     added: pa.Schema
@@ -44,3 +46,8 @@ class SelectFrom(StateOperator):
     def emits(self) -> bool:
         """Any number of rows per row."""
         return True
+
+    @property
+    def reads(self) -> tuple[PStateDeclaration, ...]:
+        """The PState."""
+        return (self.pstate,)

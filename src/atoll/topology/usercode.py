@@ -23,6 +23,8 @@ from atoll.errors import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from atoll.topology.rows import Row
 
 
@@ -49,6 +51,7 @@ __all__ = [
     "check_columns",
     "check_function",
     "declared_at",
+    "emitted_columns",
     "is_rejectable",
     "placed",
     "row_words",
@@ -218,3 +221,17 @@ def declared_at(depth: int) -> str:
     if frame is None:
         return "unknown"
     return f"{frame.f_code.co_filename.rsplit('/', 1)[-1]}:{frame.f_lineno}"
+
+
+def emitted_columns(ddl: str, place: str) -> pa.Schema:
+    """The columns that a step declares in ``emits=``.
+
+    Raises:
+        DeclarationError: When the text is no schema, or names a column that Atoll keeps.
+    """
+    from atoll.ddl import parse_ddl
+
+    with placed(place):
+        schema = parse_ddl(ddl)
+        check_columns(schema.names)
+        return schema

@@ -15,12 +15,12 @@ from atoll.topology.operator import BatchOperator, Operator, RootOperator, State
 
 if TYPE_CHECKING:
     from atoll.engine.program import JobProgram
-    from atoll.topology.jobs import Chain, Fragments
+    from atoll.topology.jobs import Chain, Cut
 
 __all__ = ["reported_once"]
 
 
-def reported_once(jobs: tuple[JobProgram, ...], cut: Fragments) -> tuple[JobProgram, ...]:
+def reported_once(jobs: tuple[JobProgram, ...], cut: Cut) -> tuple[JobProgram, ...]:
     """The jobs, each saying which of its runs report."""
     done: set[int] = set()
     marked = []

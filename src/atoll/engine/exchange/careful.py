@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from atoll.errors import AtollError, DataError, StateError
-from atoll.steps.columns.projection import is_computed
+from atoll.topology.expressions import is_computed
 from atoll.topology.rows import ORIGIN, Row, row_type, rows_of
 from atoll.topology.usercode import row_words
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from atoll.ddl import parse_ddl
+from atoll.engine.exchange.appended import append_file, write_durably
 from atoll.engine.exchange.blobs import Blob, fetch, park
 from atoll.engine.exchange.provenance import Records
 from atoll.engine.exchange.tally import PackCounts
 from atoll.microbatch.accounts import REJECTS
 from atoll.microbatch.objects import AppendedRows
-from atoll.steps.append_to.run import append_file, write_durably
 from atoll.topology.declared import REJECTED_DDL
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.topology.operator import ColumnOperator
 
@@ -20,6 +20,9 @@ class Distinct(ColumnOperator):
     Only what is compared comes out. To keep one whole row of several would be to keep any, and
     two steps that read the same stream could get different ones.
     """
+
+    makes_rows: ClassVar[bool] = True
+    in_queries: ClassVar[bool] = True
 
     expressions: tuple[str, ...]
 

@@ -46,6 +46,9 @@ class Join(ColumnOperator):
     one SQL text, because a condition over both sides needs no Spark to be declared that way.
     """
 
+    makes_rows: ClassVar[bool] = True
+    in_queries: ClassVar[bool] = True
+
     SIDES: ClassVar = ("left", "right")
     """What conditions call the two inputs."""
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from atoll.topology.operator import BatchOperator
 
 __all__ = ["Where"]
 
@@ -17,7 +21,20 @@ __all__ = ["Where"]
 class Where(ColumnOperator):
     """A condition that is NULL drops the row, as in SQL."""
 
+    in_queries: ClassVar[bool] = True
+
     condition: str
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What the user wrote."""
+        return (self.condition,)
+
+    def in_task(self, inputs: Sequence[pa.Schema], made: pa.Schema) -> BatchOperator:
+        """Its expressions, computed."""
+        from atoll.steps.columns.computing import computing
+
+        return computing(self, inputs[0], made)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """One narrow filter."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.topology.operator import ColumnOperator
 
@@ -22,6 +22,8 @@ class PlaceBy(ColumnOperator):
     is a column that was made for it.
     """
 
+    instead: ClassVar[str] = "a query runs in one process: leave the step out"
+
     expression: str
     word: str
     drops: bool = False
@@ -30,6 +32,11 @@ class PlaceBy(ColumnOperator):
     def title(self) -> str:
         """As users write it."""
         return self.word
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What the user wrote."""
+        return (self.expression,)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """Placed by identity, so that no two engines differ in it."""

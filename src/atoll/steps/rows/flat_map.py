@@ -29,6 +29,11 @@ class FlatMap(BatchOperator):
         """As users write it."""
         return "flat_map"
 
+    @property
+    def sees_records(self) -> bool:
+        """Its function may raise."""
+        return True
+
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """What ``emits=`` declared."""
         return self.emitted

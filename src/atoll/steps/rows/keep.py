@@ -33,6 +33,11 @@ class Keep(BatchOperator):
         """As users write it."""
         return self.word
 
+    @property
+    def sees_records(self) -> bool:
+        """Its function may raise."""
+        return True
+
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """The input's."""
         return inputs[0]

@@ -27,6 +27,11 @@ class Map(BatchOperator):
     function: Callable[[Row], Any]
     emitted: pa.Schema
 
+    @property
+    def sees_records(self) -> bool:
+        """Its function may raise."""
+        return True
+
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """What ``emits=`` declared."""
         return self.emitted

@@ -33,6 +33,11 @@ class MapBatches(BatchOperator):
         """As users write it."""
         return "map_batches"
 
+    @property
+    def sees_records(self) -> bool:
+        """Its function may raise."""
+        return True
+
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """What ``emits=`` declared."""
         return self.emitted

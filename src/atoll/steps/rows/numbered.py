@@ -40,6 +40,11 @@ class Numbered(BatchOperator):
         """As users write it."""
         return self.word
 
+    @property
+    def sees_records(self) -> bool:
+        """Its function may raise."""
+        return True
+
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """The input's columns and the number."""
         import pyarrow as pa

@@ -11,11 +11,9 @@ import copy
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from atoll.steps.observe.declare import Observe
-from atoll.steps.windows.watermark import Watermark
 from atoll.topology.declared import PStateDeclaration
 from atoll.topology.graph import Graph
-from atoll.topology.hidden import STEMS, Hidden
+from atoll.topology.kept.hidden import STEMS, Hidden
 from atoll.topology.operator import Operator
 
 if TYPE_CHECKING:
@@ -69,7 +67,7 @@ class _Renaming:
         for field in dataclasses.fields(operator):
             value = getattr(operator, field.name)
             new = self._value(value)
-            if isinstance(operator, Watermark | Observe) and field.name == "name":
+            if operator.known_by_name and field.name == "name":
                 new = self._clocks[value]
             elif field.name == "clock" and value is not None:
                 new = tuple(sorted(self._clocks[name] for name in value))

@@ -10,14 +10,13 @@ from atoll.schema import Map
 from atoll.steps.columns.joins import columns_of
 from atoll.steps.incremental_join.declare import IncrementalJoin, JoinSide
 from atoll.topology.clocks import origins_of
-from atoll.topology.hidden import Hidden
+from atoll.topology.flow import Flow, after
+from atoll.topology.kept.hidden import Hidden
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from atoll.steps.incremental_join.declare import Side
-    from atoll.stream.stream import Stream
-
 __all__ = ["join"]
 
 _COLUMN = r"(left|right)\s*\.\s*(`[^`]+`|[A-Za-z_][A-Za-z_0-9]*)"
@@ -26,18 +25,16 @@ _EQUALITY = re.compile(rf"\s*{_COLUMN}\s*==?\s*{_COLUMN}\s*\Z", re.IGNORECASE)
 
 
 def join(  # noqa: PLR0913  # what the user said, and where
-    stream: Stream,
+    stream: Flow,
     other: object,
     on: str | Sequence[str],
     how: str,
     unique: str | None,
     name: str | None,
     place: str,
-) -> Stream:
+) -> Flow:
     """Add an :class:`~atoll.steps.incremental_join.declare.IncrementalJoin`."""
-    from atoll.stream.stream import Stream
-
-    if not isinstance(other, Stream):
+    if not isinstance(other, Flow):
         raise DeclarationError(
             f"incremental_join takes a stream, not {other!r}",
             hint="to put a PState's value beside each row, use join(pstate[key]) or lookup; "
@@ -74,13 +71,12 @@ def join(  # noqa: PLR0913  # what the user said, and where
         side,
         state,
     )
-    stream.graph.add(step)
-    return Stream(stream.graph, step)
+    return after(stream.graph, step)
 
 
 def _hidden(
-    stream: Stream,
-    other: Stream,
+    stream: Flow,
+    other: Flow,
     joined: tuple[tuple[str, ...], tuple[tuple[str, str], ...], Side | None],
     name: str | None,
     place: str,

@@ -11,13 +11,13 @@ from atoll.aggregates.count_distinct import FLAGS_MAX, Flags
 from atoll.schema import Map
 from atoll.steps.aggregate.declare import Aggregate, AggregateField
 from atoll.steps.distinct_count.declare import FirstSeen
-from atoll.topology.hidden import Hidden
+from atoll.topology.kept.hidden import Hidden
 from atoll.topology.operator import Operator
 
 if TYPE_CHECKING:
     from atoll.steps.aggregate.writes import Write
     from atoll.steps.columns.projection import Projection
-    from atoll.stream.stream import Stream
+    from atoll.topology.flow import Flow
 
 __all__ = ["count_distinct", "expressions"]
 
@@ -34,7 +34,7 @@ def expressions(write: Write) -> Iterator[str]:
 
 
 def count_distinct(
-    stream: Stream, write: Write, projection: Projection, before: Operator, place: str
+    stream: Flow, write: Write, projection: Projection, before: Operator, place: str
 ) -> None:
     """Add the steps of a write's distinct counts; those of one expression share what they keep.
 
@@ -78,7 +78,7 @@ def _shared(write: Write) -> Iterator[tuple[str, str | None, _Counts]]:
 
 
 def _hidden(
-    stream: Stream, write: Write, value: str, name: str | None, counts: _Counts, place: str
+    stream: Flow, write: Write, value: str, name: str | None, counts: _Counts, place: str
 ) -> Hidden:
     """What is kept: a bit for each count, in this order, for each value and key."""
     target = write.target
