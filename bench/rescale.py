@@ -300,7 +300,7 @@ class Rescaled:
         return first
 
     def _actors(self, microbatch: int) -> int:
-        from atoll.microbatch.history import read_commit
+        from atoll.microbatch.commits.history import read_commit
 
         return len(read_commit(self.app.store, MODULE, "mb", microbatch).tokens)
 

@@ -21,7 +21,7 @@ from atoll.cluster.app import App
 from atoll.cluster.options import ModuleOptions
 from atoll.cluster.topologies import RunningTopology
 from atoll.depot.depot import Depot
-from atoll.microbatch.tuning import levels_of
+from atoll.microbatch.control.tuning import levels_of
 from atoll.module import Microbatch, Module
 from atoll.path import Path as StatePath
 from atoll.pstate import handles

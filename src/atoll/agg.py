@@ -4,9 +4,6 @@ Arguments are Spark SQL expressions over the rows, most often a column's name.
 """
 
 from atoll.aggregates.accumulate import accumulate
-from atoll.aggregates.approx import approx_count_distinct, approx_percentile
-from atoll.aggregates.bools import bool_and, bool_or
-from atoll.aggregates.collect import collect_list, collect_set, remove_from_set
 from atoll.aggregates.combine import combine
 from atoll.aggregates.compound import (
     count_values,
@@ -15,13 +12,16 @@ from atoll.aggregates.compound import (
     merge_map,
     struct,
 )
-from atoll.aggregates.count import count, count_if
-from atoll.aggregates.count_distinct import count_distinct
-from atoll.aggregates.extremes import max, min  # noqa: A004 - used as agg.max
-from atoll.aggregates.limit import limit
-from atoll.aggregates.positions import first, last, max_by, min_by
-from atoll.aggregates.sums import avg, sum  # noqa: A004 - used as agg.sum
-from atoll.aggregates.top import top_n
+from atoll.aggregates.rows.collect import collect_list, collect_set, remove_from_set
+from atoll.aggregates.rows.limit import limit
+from atoll.aggregates.rows.positions import first, last, max_by, min_by
+from atoll.aggregates.rows.top import top_n
+from atoll.aggregates.totals.approx import approx_count_distinct, approx_percentile
+from atoll.aggregates.totals.bools import bool_and, bool_or
+from atoll.aggregates.totals.count import count, count_if
+from atoll.aggregates.totals.count_distinct import count_distinct
+from atoll.aggregates.totals.extremes import max, min  # noqa: A004 - used as agg.max
+from atoll.aggregates.totals.sums import avg, sum  # noqa: A004 - used as agg.sum
 from atoll.aggregates.voided import voided
 
 __all__ = [

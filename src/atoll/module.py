@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from atoll.durations import parse_millis
 from atoll.errors import DeclarationError, UsageError
 from atoll.names import check_name
-from atoll.placement.policies import POLICY_DEFAULT, parse_policy
+from atoll.placement.policies.policy import POLICY_DEFAULT, parse_policy
 from atoll.queries.declare import QueryGraph, arguments_of
 from atoll.queries.parameters import Arguments
 from atoll.schema import Map, Set, as_node

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from atoll.codec.opaque import PACKING
-from atoll.codec.values import leaf_codec
+from atoll.codec.values.leaf import leaf_codec
+from atoll.codec.values.opaque import PACKING
 from atoll.engine.exchange.grouping import group
 from atoll.schema import as_node
 

@@ -16,7 +16,7 @@ from laws import KINDS, NUMBERS, PACKING, check, check_all, held, of_kind
 
 from atoll import agg
 from atoll.aggregates.kernels.histograms import BUCKETS_MAX
-from atoll.codec.values import LeafCodec, leaf_codec
+from atoll.codec.values.leaf import LeafCodec, leaf_codec
 from atoll.errors import DeclarationError, StateError
 from atoll.schema import List, as_node
 

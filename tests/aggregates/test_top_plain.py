@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from laws import KINDS, PACKING
 
 from atoll import List, Struct, agg
-from atoll.codec.opaque import plain_forms_sort
+from atoll.codec.values.opaque import plain_forms_sort
 from atoll.errors import StateError
 from atoll.schema import as_node
 

@@ -17,8 +17,8 @@ from atoll import List, Map, Struct, agg, path
 from atoll.testing import TopologyTestDriver
 
 HERE = "tests/cases/test_printed_examples.py"
-BLOCKS = "tests/cluster/test_batch_blocks.py::test_rama_batch_blocks"
-QUERIES = "tests/cluster/test_queries.py::test_rama_s_examples"
+BLOCKS = "tests/cluster/topologies/test_batch_blocks.py::test_rama_batch_blocks"
+QUERIES = "tests/cluster/queries/test_queries.py::test_rama_s_examples"
 FOLLOWED = "tests/views/test_subscription.py::test_differences_of_plain_values"
 
 WHERE = {
@@ -44,18 +44,18 @@ WHERE = {
     "paths/*": "tests/test_path.py",
     "depots/CustomPartitioning": "tests/depot/test_partitioner.py",
     "pstates/CustomKeyPartitioner": "tests/cases/test_custom_key_partitioner.py",
-    "depots/DepotPartitionAppend": "tests/cluster/test_append_to.py",
+    "depots/DepotPartitionAppend": "tests/cluster/topologies/test_append_to.py",
     "QueryAggValue": QUERIES,
     "Colocated": QUERIES,
     "Fibonacci": QUERIES,
     "GroupByModule": QUERIES,
-    "ReachModule": "tests/cluster/test_queries.py::test_reach_is_what_plain_python_finds",
+    "ReachModule": "tests/cluster/queries/test_queries.py::test_reach_is_what_plain_python_finds",
     "SimpleQuery": f"{HERE}::test_simple_queries",
     "TemporaryQueryState": f"{HERE}::test_simple_queries",
     "RamaSpace, resolvePosts": f"{HERE}::test_ramaspace_posts",
     "MirrorPStateExample": f"{HERE}::test_mirror_pstate",
     "UsingMirrors": f"{HERE}::test_using_mirrors",
-    "Circular deps": "tests/cluster/test_mirrors.py::test_modules_can_mirror_each_other",
+    "Circular deps": "tests/cluster/updates/test_mirrors.py::test_modules_can_mirror_each_other",
     "TickDepot": "tests/time/test_ticks.py::test_a_tick_of_three_seconds_comes_three_times_in_ten",
     "DiffProcessing, MultiSubscriber": FOLLOWED,
     "BasicReactive": "tests/views/test_subscription.py::test_what_rama_s_proxy_receives",

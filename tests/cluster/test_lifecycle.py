@@ -14,7 +14,7 @@ import atoll
 from atoll import Map, agg, start
 from atoll.cluster.local import LocalCluster
 from atoll.errors import FencedError, TopologyFailedError, WaitTimeoutError
-from atoll.pstate.environment import shared_environments
+from atoll.pstate.store.environment import shared_environments
 
 
 def _module(name="life", *, start_from=None, options=None, **depot):

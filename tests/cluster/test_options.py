@@ -11,9 +11,9 @@ import atoll
 from atoll import LocalCluster, Map, agg, start
 from atoll.engine.exchange.packing import KeyedPacker
 from atoll.errors import DeclarationError, FencedError, NotFoundError, UsageError
-from atoll.microbatch.options import Options, bounds_of, levels_of
-from atoll.microbatch.tuning import Settings, SettingsLog
-from atoll.pstate.writes import Writes
+from atoll.microbatch.control.options import Options, bounds_of, levels_of
+from atoll.microbatch.control.tuning import Settings, SettingsLog
+from atoll.pstate.handles.writes import Writes
 from atoll.steps.aggregate.bind import BoundAggregate
 from atoll.storage.local import LocalStore
 from atoll.testing import TopologyTestDriver

@@ -16,11 +16,11 @@ import atoll
 from atoll import LocalCluster, agg, start
 from atoll.errors import DamageError, FencedError, StorageError
 from atoll.fsck.root import check_root
-from atoll.microbatch import pausing
+from atoll.microbatch.commits.objects import Branch
+from atoll.microbatch.commits.timelines import timeline_objects
+from atoll.microbatch.control import pausing
+from atoll.microbatch.control.pausing import let_go_on, pause_objects, paused, rest
 from atoll.microbatch.epochs import claim_epoch
-from atoll.microbatch.objects import Branch
-from atoll.microbatch.pausing import let_go_on, pause_objects, paused, rest
-from atoll.microbatch.timelines import timeline_objects
 from atoll.storage.local import LocalStore
 from atoll.storage.memory import MemoryStore
 from atoll.testing import TopologyTestDriver

@@ -18,10 +18,10 @@ from atoll import Map, agg, connect, start
 from atoll.cluster.depots import depot_spec
 from atoll.cluster.local import LocalCluster
 from atoll.errors import TopologyFailedError, UsageError
-from atoll.microbatch.history import commit_objects, read_commit
-from atoll.microbatch.objects import encode
-from atoll.microbatch.tidy import files_of
-from atoll.microbatch.timelines import Branch, create_timeline, read_timelines
+from atoll.microbatch.commits.history import commit_objects, read_commit
+from atoll.microbatch.commits.objects import Branch, encode
+from atoll.microbatch.commits.tidy import files_of
+from atoll.microbatch.commits.timelines import create_timeline, read_timelines
 from atoll.path import Path as StatePath
 
 HISTORY = 5
@@ -343,9 +343,9 @@ def test_a_rollback_by_somebody_else_is_followed(running):
 
 def test_retention_keeps_what_a_rollback_reads_again(tmp_path, monkeypatch):
     """A depot that keeps as little as it may still has the records after the horizon."""
-    monkeypatch.setattr("atoll.cluster.trimming._INTERVAL_MS", 0)
+    monkeypatch.setattr("atoll.cluster.upkeep.trimming._INTERVAL_MS", 0)
     monkeypatch.setattr(
-        "atoll.cluster.lives.depot_spec",
+        "atoll.cluster.deploy.lives.depot_spec",
         lambda *declared: replace(depot_spec(*declared), segment_bytes_max=1 << 16),
     )
     module = atoll.Module("back")

@@ -24,8 +24,8 @@ from chaos import Gate, fragment, move, move_all, random_changes, workers
 
 import atoll
 from atoll import LocalCluster, Map, Module, agg, path
-from atoll.codec.keys import encode_element
-from atoll.pstate.environment import EnvironmentCache
+from atoll.codec.keys.elements import encode_element
+from atoll.pstate.store.environment import EnvironmentCache
 from atoll.pstate.view import PStateView
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -231,7 +231,7 @@ def test_several_known_keys_touch_their_vnodes(served, monkeypatch):
 def test_a_process_that_reads_one_key_opens_one_store(served):
     """In a fresh process nothing but the key's vnode is opened."""
     script = (
-        "import sys, atoll; from atoll.pstate.environment import shared_environments\n"
+        "import sys, atoll; from atoll.pstate.store.environment import shared_environments\n"
         "pstate = atoll.connect(sys.argv[1], sys.argv[2]).pstate('pairs')\n"
         "found = pstate.get(sys.argv[3], 1)\n"
         "import json; print(json.dumps([found, list(shared_environments()._open)]))"

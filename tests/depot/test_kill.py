@@ -19,7 +19,7 @@ _APPENDER = """
 import os, sys, threading
 from atoll.ddl import parse_ddl
 from atoll.depot import Depot, DepotSpec, HashBy
-from atoll.depot import stream_append
+from atoll.depot.append import stream as stream_append
 stream_append.MEMORY_BYTES_MAX = 8 * 1024
 stream_append._CHUNK_BYTES = 4 * 1024
 folder, life = sys.argv[1], int(sys.argv[2])

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from atoll.codec.records import RecordCodec
+from atoll.codec.records.codec import RecordCodec
 from atoll.ddl import parse_ddl, to_ddl
 from atoll.depot import DepotReader
 from atoll.depot.depot import Depot

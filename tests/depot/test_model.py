@@ -12,7 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from atoll.depot import Depot, DepotReader, Retention, segment_file
+from atoll.depot import Depot, DepotReader, Retention
+from atoll.depot.segments import segment_file
 from atoll.errors import RecordsRefusedError, StorageError
 
 records = st.fixed_dictionaries(

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atoll.codec.keys import encode_element
-from atoll.codec.records import RecordCodec
+from atoll.codec.keys.elements import encode_element
+from atoll.codec.records.codec import RecordCodec
 from atoll.ddl import parse_ddl
 from atoll.depot import Custom, DepotSpec, HashBy, Partitioner, Random
 from atoll.depot.partitioner import Placer

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from depot_samples import Clock, all_values, numbers, spec_of, table
 
-from atoll.depot import Custom, Depot, DepotReader, StartFrom, start, stream_append
+from atoll.depot import Custom, Depot, DepotReader, StartFrom, start
+from atoll.depot.append import stream as stream_append
 from atoll.errors import DeclarationError
 
 Open = Callable[..., Depot]

@@ -15,9 +15,9 @@ import pytest
 from depot_samples import all_rows, all_values, numbers, segments, table
 
 import atoll
-from atoll.codec.records import Checked
-from atoll.codec.refusals import Refusal
-from atoll.depot import Depot, DepotReader, stream_append
+from atoll.codec.records.refusals import Checked, Refusal
+from atoll.depot import Depot, DepotReader
+from atoll.depot.append import stream as stream_append
 from atoll.errors import RecordsRefusedError, StorageError
 
 Open = Callable[..., Depot]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from atoll.depot.blocks import BlockRef
+from atoll.depot.segments.blocks import BlockRef
 from atoll.engine.attempt import row_bytes_of, rows_of
 from atoll.engine.program import JobSpec, Split
-from atoll.pstate.history import FileRef
+from atoll.pstate.store.history import FileRef
 
 
 def block(length, rows, take):

@@ -346,7 +346,7 @@ def test_rows_to_vnodes(tmp_path, partitions, vnodes, units, records):
         app.depot("signals").append([{"v": 5}, {"v": vnodes + 2}])
         app.topology("mb").wait_processed(42)
         found = {name: app.pstate(name).get() for name in ("stock", "named", "owned")}
-    from atoll.codec.keys import encode_key
+    from atoll.codec.keys.elements import encode_key
     from atoll.placement.vnodes import vnode_of
     from atoll.schema import Scalar
 

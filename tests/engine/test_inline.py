@@ -13,8 +13,8 @@ import pytest
 import atoll
 from atoll import LocalCluster, Map, agg, path, start
 from atoll.errors import DeclarationError, TopologyFailedError, UsageError
+from atoll.microbatch.commits.objects import Plan
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.objects import Plan
 
 SOURCE = Path(__file__).parents[2] / "src"
 

@@ -11,7 +11,7 @@ import pytest
 from atoll.engine.program import JobSpec
 from atoll.engine.sessions import Sessions
 from atoll.errors import StorageError
-from atoll.pstate.history import Rebuild
+from atoll.pstate.store.history import Rebuild
 
 
 class _Program:

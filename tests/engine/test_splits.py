@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atoll.depot.blocks import BlockRef
+from atoll.depot.segments.blocks import BlockRef
 from atoll.engine.splits import cut_blocks, divide, join_splits
-from atoll.pstate.history import FileRef
+from atoll.pstate.store.history import FileRef
 
 blocks = st.dictionaries(st.integers(0, 3), st.lists(st.integers(1, 50), max_size=8), max_size=4)
 

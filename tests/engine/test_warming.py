@@ -11,7 +11,7 @@ from atoll import Map, agg, path
 from atoll.engine.warming import warm_up
 from atoll.errors import NotFoundError
 from atoll.placement.placement import placement_of
-from atoll.pstate.stores import module_stores
+from atoll.pstate.store.stores import module_stores
 
 KEYS = 50
 

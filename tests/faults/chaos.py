@@ -20,11 +20,11 @@ from scenario import say
 
 from atoll import LocalCluster, Map, Module, agg, path, start
 from atoll.microbatch.events import Step
-from atoll.placement.change import Change
 from atoll.placement.info import Fragment
-from atoll.placement.plan_text import parse_plan
-from atoll.placement.rebalance import moves_least
-from atoll.placement.reschedule import Plan
+from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.plan import Plan
+from atoll.placement.reschedule.rebalance import moves_least
+from atoll.placement.reschedule.text import parse_plan
 
 __all__ = [
     "Gate",

@@ -13,7 +13,7 @@ from chaos import workers
 from harness import Zygote, zygote
 from trial import MADE, MODULES, expected_after, scratch
 
-from atoll.depot import stream_append
+from atoll.depot.append import stream as stream_append
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -23,10 +23,10 @@ import atoll.engine.actor
 import atoll.engine.inline
 import atoll.microbatch.loop
 from atoll.depot.depot import Depot
-from atoll.depot.segment_file import SegmentFile
+from atoll.depot.segments.segment_file import SegmentFile
 from atoll.engine.attempt import JobSpecs
 from atoll.microbatch.actions import Actions
-from atoll.pstate.session import VnodeSession
+from atoll.pstate.store.session import VnodeSession
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 

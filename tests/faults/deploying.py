@@ -20,16 +20,16 @@ import atoll
 from atoll import Map, agg, start
 from atoll.cluster import app as app_module
 from atoll.cluster import cluster as cluster_module
-from atoll.cluster import lives, standing, versions
 from atoll.cluster.app import App
+from atoll.cluster.deploy import lives, standing, versions
 from atoll.cluster.engines import InlineEngine
-from atoll.cluster.load_watch import LoadWatch
 from atoll.cluster.local import LocalCluster
-from atoll.cluster.revisions import Revisions
-from atoll.cluster.scaling import Scaling
+from atoll.cluster.scaling.load_watch import LoadWatch
+from atoll.cluster.scaling.revisions import Revisions
+from atoll.cluster.scaling.scaling import Scaling
 from atoll.depot.depot import Depot
+from atoll.microbatch.control.tuning import SettingsLog
 from atoll.microbatch.loop import TopologyLoop
-from atoll.microbatch.tuning import SettingsLog
 from atoll.storage.local import LocalStore
 from atoll.views.deployment import latest_deployment
 

@@ -19,7 +19,7 @@ from scenario import build, drive, say, state_of, tuned
 from atoll import LocalCluster
 from atoll.errors import RescheduleError, UsageError
 from atoll.microbatch.events import Step
-from atoll.placement.change import Change
+from atoll.placement.reschedule.change import Change
 
 __all__ = ["live_moving"]
 

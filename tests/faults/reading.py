@@ -22,8 +22,8 @@ import atoll
 from atoll import path
 from atoll.engine.inline import InlineExecutor
 from atoll.errors import DamageError, NotFoundError
+from atoll.microbatch.commits.history import commit_objects
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.history import commit_objects
 from atoll.microbatch.outcome import ActorFailure
 from atoll.pstate import view as views
 from atoll.pstate.select import select

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import atoll.cluster.deploy.lives
 import atoll.cluster.depots
-import atoll.cluster.lives
-import atoll.cluster.trimming
+import atoll.cluster.upkeep.trimming
 import atoll.depot.spec
 from atoll import List, LocalCluster, Map, Struct, agg, path, start
 
@@ -188,10 +188,10 @@ def tuned(segment_bytes: int = _SEGMENT_BYTES) -> Iterator[None]:
     Both bounds are larger in the product because smaller ones make no sense there.
     """
     known = atoll.cluster.depots.depot_spec
-    places = (atoll.cluster.lives,)
-    before = (atoll.depot.spec._SEGMENT_BYTES_LEAST, atoll.cluster.trimming._INTERVAL_MS)
+    places = (atoll.cluster.deploy.lives,)
+    before = (atoll.depot.spec._SEGMENT_BYTES_LEAST, atoll.cluster.upkeep.trimming._INTERVAL_MS)
     atoll.depot.spec._SEGMENT_BYTES_LEAST = 1
-    atoll.cluster.trimming._INTERVAL_MS = 0
+    atoll.cluster.upkeep.trimming._INTERVAL_MS = 0
 
     def small(*declared: Any) -> Any:
         return dataclasses.replace(known(*declared), segment_bytes_max=segment_bytes)
@@ -204,7 +204,7 @@ def tuned(segment_bytes: int = _SEGMENT_BYTES) -> Iterator[None]:
         for place in places:
             place.depot_spec = known
         atoll.depot.spec._SEGMENT_BYTES_LEAST = before[0]
-        atoll.cluster.trimming._INTERVAL_MS = before[1]
+        atoll.cluster.upkeep.trimming._INTERVAL_MS = before[1]
 
 
 @contextlib.contextmanager

@@ -18,14 +18,14 @@ from sim_world import (
 )
 
 from atoll.errors import AtollError
+from atoll.microbatch.commits.history import CommitHistory
+from atoll.microbatch.commits.objects import AppendedRows, CheckpointFile, LogFile
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.history import CommitHistory
-from atoll.microbatch.objects import AppendedRows, CheckpointFile, LogFile
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome
 from atoll.placement.mapping import Mapping
-from atoll.pstate.attempt import Attempt
-from atoll.pstate.changefile import write_change_file
-from atoll.pstate.history import FileRef, Prior
+from atoll.pstate.store.attempt import Attempt
+from atoll.pstate.store.changefile import write_change_file
+from atoll.pstate.store.history import FileRef, Prior
 
 
 class SimExecutor:

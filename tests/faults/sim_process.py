@@ -25,18 +25,18 @@ from sim_world import (
 from atoll.errors import AtollError
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
-from atoll.microbatch.coordinator import decide
-from atoll.microbatch.epochs import claim_epoch
-from atoll.microbatch.options import Options
-from atoll.microbatch.progress import (
+from atoll.microbatch.commits.history import latest_commit
+from atoll.microbatch.commits.progress import (
     known_checkpoints,
-    latest_commit,
     pending_plan,
     settle_commit,
     with_starts,
 )
-from atoll.microbatch.rollback import complete_rollback
-from atoll.microbatch.tidy import drop_orphans
+from atoll.microbatch.commits.rollback import complete_rollback
+from atoll.microbatch.commits.tidy import drop_orphans
+from atoll.microbatch.control.options import Options
+from atoll.microbatch.coordinator import decide
+from atoll.microbatch.epochs import claim_epoch
 from atoll.placement.mapping import Mapping
 from atoll.placement.placement import Placement
 from atoll.storage.local import LocalStore

@@ -22,11 +22,11 @@ import struct
 from pathlib import Path
 
 from atoll.errors import AtollError, StorageError
-from atoll.microbatch.history import CommitHistory, latest_commit, read_commit
-from atoll.microbatch.progress import standing_commits
-from atoll.microbatch.tidy import files_of
-from atoll.pstate.environment import EnvironmentCache
-from atoll.pstate.stores import VnodeStores
+from atoll.microbatch.commits.history import CommitHistory, latest_commit, read_commit
+from atoll.microbatch.commits.progress import standing_commits
+from atoll.microbatch.commits.tidy import files_of
+from atoll.pstate.store.environment import EnvironmentCache
+from atoll.pstate.store.stores import VnodeStores
 from atoll.pstate.view import PStateView
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import number_name

@@ -18,13 +18,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from atoll.codec.records import RecordCodec
+from atoll.codec.records.codec import RecordCodec
 from atoll.ddl import parse_ddl
 from atoll.depot import Depot, DepotSpec, HashBy, Retention
 from atoll.depot.partitioner import Placer
-from atoll.microbatch.epochs import claim_epoch
-from atoll.microbatch.history import CommitHistory, commit_objects, plan_objects, read_commit
-from atoll.microbatch.objects import (
+from atoll.microbatch.commits.history import (
+    CommitHistory,
+    commit_objects,
+    plan_objects,
+    read_commit,
+)
+from atoll.microbatch.commits.objects import (
     GENESIS,
     CheckpointFile,
     Commit,
@@ -35,9 +39,10 @@ from atoll.microbatch.objects import (
     encode,
     pack_ids,
 )
-from atoll.microbatch.planning import lost_records
-from atoll.microbatch.tidy import drop_below
-from atoll.pstate.changefile import read_vnode, write_change_file
+from atoll.microbatch.commits.tidy import drop_below
+from atoll.microbatch.epochs import claim_epoch
+from atoll.microbatch.plans.planning import lost_records
+from atoll.pstate.store.changefile import read_vnode, write_change_file
 from atoll.storage import LocalStore, ObjectExistsError
 
 __all__ = ["Ledger", "Life", "rows_of", "spec"]

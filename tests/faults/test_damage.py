@@ -24,22 +24,22 @@ from harness import report
 from storage_life import MODULE, PSTATE, TOPOLOGY, Life, rows_of, spec
 
 from atoll.cluster.delivery import Delivery
-from atoll.cluster.revisions import Revision, Revisions
+from atoll.cluster.scaling.revisions import Revision, Revisions
 from atoll.depot import Depot, DepotReader
-from atoll.depot.blocks import read_blocks
-from atoll.depot.format import SegmentHeader
-from atoll.depot.index import SegmentIndex
-from atoll.depot.scan import read_header, scan
+from atoll.depot.segments.blocks import read_blocks
+from atoll.depot.segments.format import SegmentHeader
+from atoll.depot.segments.index import SegmentIndex
+from atoll.depot.segments.scan import read_header, scan
 from atoll.engine.exchange.appended import append_folder, write_durably
 from atoll.engine.exchange.staging import read_staged, stage
 from atoll.errors import AtollError, DamageError
-from atoll.microbatch.history import commit_objects, plan_objects, read_commit
-from atoll.microbatch.objects import AppendedRows, decode_plan
-from atoll.microbatch.timelines import Branch, create_timeline, read_timelines, timeline_objects
+from atoll.microbatch.commits.history import commit_objects, plan_objects, read_commit
+from atoll.microbatch.commits.objects import AppendedRows, Branch, decode_plan
+from atoll.microbatch.commits.timelines import create_timeline, read_timelines, timeline_objects
 from atoll.placement.info import ClusterInfo
 from atoll.placement.workers import join
-from atoll.pstate.changefile import ChangeFile
-from atoll.pstate.history import FileRef
+from atoll.pstate.store.changefile import ChangeFile
+from atoll.pstate.store.history import FileRef
 from atoll.storage import LocalStore, NumberedObjects
 from atoll.views.deployment import Deployment, latest_deployment, save_deployment
 

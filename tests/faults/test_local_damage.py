@@ -22,12 +22,12 @@ from harness import report, seed
 from storage_life import MODULE, PSTATE, TOPOLOGY, Life
 
 from atoll.errors import AtollError, StorageError
-from atoll.microbatch.history import CommitHistory
-from atoll.microbatch.objects import Commit, LogFile, PStateCommit, encode, pack_ids
-from atoll.pstate.attempt import Attempt
-from atoll.pstate.environment import EnvironmentCache
-from atoll.pstate.store_file import is_cut_short
-from atoll.pstate.stores import VnodeStores
+from atoll.microbatch.commits.history import CommitHistory
+from atoll.microbatch.commits.objects import Commit, LogFile, PStateCommit, encode, pack_ids
+from atoll.pstate.store.attempt import Attempt
+from atoll.pstate.store.environment import EnvironmentCache
+from atoll.pstate.store.store_file import is_cut_short
+from atoll.pstate.store.stores import VnodeStores
 from atoll.pstate.view import PStateView
 
 _PAGE = 4096

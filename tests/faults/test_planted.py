@@ -21,23 +21,24 @@ from sim_process import simulate
 from sim_world import Violation
 from storage_life import spec
 
-from atoll.depot import blocks, segment_file
-from atoll.depot.claim import WriterClaim
+from atoll.depot.append.claim import WriterClaim
 from atoll.depot.depot import Depot
-from atoll.depot.producers import Admission, Append, Producer
+from atoll.depot.producers.table import Admission, Append, Producer
 from atoll.depot.reader import DepotReader
+from atoll.depot.segments import blocks, segment_file
 from atoll.errors import AtollError, FencedError
-from atoll.microbatch import commit, coordinator, history
+from atoll.microbatch import coordinator
 from atoll.microbatch.actions import Actions
-from atoll.microbatch.checkpoints import Checkpoints
+from atoll.microbatch.commits import commit, history
+from atoll.microbatch.commits.checkpoints import Checkpoints
+from atoll.microbatch.commits.horizon import Heads
+from atoll.microbatch.commits.objects import GENESIS, encode
+from atoll.microbatch.commits.rollback import Follower
+from atoll.microbatch.commits.timelines import create_timeline
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.events import PlanReady
-from atoll.microbatch.horizon import Heads
-from atoll.microbatch.objects import GENESIS, encode
-from atoll.microbatch.rollback import Follower
-from atoll.microbatch.timelines import create_timeline
-from atoll.pstate import changefile, opening
-from atoll.pstate.transaction import StoreTransaction
+from atoll.pstate.store import changefile, opening
+from atoll.pstate.store.transaction import StoreTransaction
 from atoll.storage import local, numbered
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects

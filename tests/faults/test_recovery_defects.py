@@ -15,16 +15,16 @@ import pytest
 
 import atoll
 from atoll import Map, agg, path, start
-from atoll.codec.keys import encode_element
+from atoll.codec.keys.elements import encode_element
 from atoll.engine import actor
 from atoll.engine.inline import InlineExecutor
 from atoll.errors import FencedError, StorageError
 from atoll.microbatch import events as ev
-from atoll.microbatch.checkpoints import Checkpoints
+from atoll.microbatch.commits.checkpoints import Checkpoints
+from atoll.microbatch.commits.objects import GENESIS
+from atoll.microbatch.control.options import Options
 from atoll.microbatch.coordinator import decide
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.objects import GENESIS
-from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure
 from atoll.placement.vnodes import vnode_of
 from atoll.schema import as_node

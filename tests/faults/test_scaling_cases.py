@@ -17,7 +17,7 @@ from harness import seed
 
 from atoll import LocalCluster, Map, Module, Set, agg, start
 from atoll.errors import RescheduleError, UsageError
-from atoll.placement.change import Change
+from atoll.placement.reschedule.change import Change
 
 # Plans --------------------------------------------------------------------------------------------
 

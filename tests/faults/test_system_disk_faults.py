@@ -29,8 +29,8 @@ from trial import expected_after, scratch
 from atoll import LocalCluster
 from atoll.errors import StorageError
 from atoll.microbatch.events import Step
-from atoll.pstate.environment import shared_environments
-from atoll.pstate.session import VnodeSession
+from atoll.pstate.store.environment import shared_environments
+from atoll.pstate.store.session import VnodeSession
 
 ROUNDS = 4
 GOES_ON_SECONDS_MAX = 60.0

@@ -9,10 +9,10 @@ import msgspec
 from atoll.errors import StorageError
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
-from atoll.microbatch.checkpoints import Checkpoints
+from atoll.microbatch.commits.checkpoints import Checkpoints
+from atoll.microbatch.commits.objects import GENESIS
+from atoll.microbatch.control.options import Options
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.objects import GENESIS
-from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome
 from atoll.storage.memory import MemoryStore
 

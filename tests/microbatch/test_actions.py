@@ -8,16 +8,20 @@ from protocol_fakes import FakeExecutor, FaultyStore, fresh_state, make_actions
 
 from atoll.errors import FencedError, StorageError
 from atoll.microbatch import events as ev
+from atoll.microbatch.commits.history import (
+    commit_objects,
+    latest_commit,
+    plan_objects,
+    read_commit,
+)
+from atoll.microbatch.commits.objects import GENESIS, AppendedRows, decode_plan, encode
+from atoll.microbatch.commits.rollback import complete_rollback
+from atoll.microbatch.commits.timelines import timeline_objects
 from atoll.microbatch.coordinator import decide
 from atoll.microbatch.epochs import claim_epoch
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.history import commit_objects, plan_objects, read_commit
-from atoll.microbatch.objects import GENESIS, AppendedRows, decode_plan, encode
 from atoll.microbatch.outcome import ActorFailure
-from atoll.microbatch.progress import latest_commit
-from atoll.microbatch.rollback import complete_rollback
-from atoll.microbatch.timelines import timeline_objects
-from atoll.pstate.history import FileRef
+from atoll.pstate.store.history import FileRef
 
 ROWS = [AppendedRows("out", FileRef("rows", 1, 2, 3))]
 

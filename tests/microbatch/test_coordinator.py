@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll.microbatch import events as ev
-from atoll.microbatch.checkpoints import Checkpoints
+from atoll.microbatch.commits.checkpoints import Checkpoints
+from atoll.microbatch.commits.objects import GENESIS, AppendedRows, CheckpointFile, Plan, unpack_ids
+from atoll.microbatch.control.options import Options
 from atoll.microbatch.coordinator import decide
-from atoll.microbatch.objects import GENESIS, AppendedRows, CheckpointFile, Plan, unpack_ids
-from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, LogFile, Manifest, Outcome
-from atoll.pstate.history import FileRef
+from atoll.pstate.store.history import FileRef
 
 FAILURE = ActorFailure("E-TEST", "it broke")
 

@@ -18,11 +18,11 @@ from atoll.errors import (
     WaitTimeoutError,
 )
 from atoll.microbatch import events as ev
+from atoll.microbatch.commits.objects import GENESIS, AppendedRows
 from atoll.microbatch.epochs import claim_epoch
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.objects import GENESIS, AppendedRows
 from atoll.microbatch.outcome import ActorFailure
-from atoll.pstate.history import FileRef
+from atoll.pstate.store.history import FileRef
 
 ROWS = [AppendedRows("out", FileRef("rows", 1, 2, 3))]
 FENCED_SECONDS_MAX = 30.0

@@ -11,15 +11,15 @@ from protocol_fakes import FakeExecutor, fresh_state, make_actions, options
 
 from atoll.errors import FencedError, StateError, StorageError, WaitTimeoutError
 from atoll.microbatch import events as ev
+from atoll.microbatch.commits.objects import GENESIS, AppendedRows
 from atoll.microbatch.coordinator import decide
 from atoll.microbatch.epochs import claim_epoch
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.loop import TopologyLoop
-from atoll.microbatch.objects import GENESIS, AppendedRows
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome
 from atoll.placement.mapping import Mapping
 from atoll.placement.placement import Placement
-from atoll.pstate.history import FileRef
+from atoll.pstate.store.history import FileRef
 
 FAILURE = ActorFailure("E-TEST", "it broke")
 ROWS = [AppendedRows("out", FileRef("rows", 1, 2, 3))]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from atoll.placement.change import Change, Request
 from atoll.placement.deploying import WorkerReport, deployed, policy_plan, with_workers
 from atoll.placement.fragments import FragmentSpec
 from atoll.placement.info import ClusterInfo
 from atoll.placement.reschedule import plan
+from atoll.placement.reschedule.change import Change, Request
 
 TOPOLOGIES = {"t": [FragmentSpec("source"), FragmentSpec("aggregate p", ("p",), 8)]}
 

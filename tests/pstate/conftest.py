@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from atoll.pstate.attempt import Attempt
-from atoll.pstate.changefile import write_change_file
-from atoll.pstate.environment import EnvironmentCache
-from atoll.pstate.history import FileRef, Prior, Rebuild
-from atoll.pstate.stores import VnodeStores
+from atoll.pstate.store.attempt import Attempt
+from atoll.pstate.store.changefile import write_change_file
+from atoll.pstate.store.environment import EnvironmentCache
+from atoll.pstate.store.history import FileRef, Prior, Rebuild
+from atoll.pstate.store.stores import VnodeStores
 from atoll.pstate.view import PStateView
 from atoll.storage.local import LocalStore
 
@@ -180,7 +180,7 @@ class World:
         self.commits.append({"id": commit_id, "tokens": [r.token for r in runs], "logs": logs})
         model = {vnode: dict(content) for vnode, content in self.models[commit_id - 1].items()}
         history = self.history()
-        from atoll.pstate.changefile import read_vnode
+        from atoll.pstate.store.changefile import read_vnode
 
         for log in logs:
             for vnode in log[2]:

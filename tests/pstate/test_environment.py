@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from atoll.pstate import environment as module
-from atoll.pstate.environment import EnvironmentCache
+from atoll.pstate.store import environment as module
+from atoll.pstate.store.environment import EnvironmentCache
 
 CONFTEST = Path(__file__).parent / "conftest.py"
 VICTIM = f"""

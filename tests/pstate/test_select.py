@@ -12,7 +12,8 @@ from atoll import path
 from atoll.errors import PathError
 from atoll.path import Path, from_json
 from atoll.pstate.handles import handle_for
-from atoll.pstate.select import SortedSet, select, select_one
+from atoll.pstate.navigate.ordered import SortedSet
+from atoll.pstate.select import select, select_one
 from atoll.pstate.spec import pstate_spec
 from atoll.schema import List, Map, Set, Struct, as_node
 
@@ -67,7 +68,7 @@ class _Session:
 
 def stored(node, content, vnode_count=1):
     """(reader, spec) of a map PState with this content, each key in its vnode."""
-    from atoll.codec.keys import encode_element
+    from atoll.codec.keys.elements import encode_element
 
     spec = pstate_spec(Declared(node, vnode_count))
     reader = Memory(vnode_count)
@@ -253,7 +254,7 @@ def test_sorted_sets():
 
 def test_through_the_external_view(new_world):
     """The same over real stores, with work pending."""
-    from atoll.codec.keys import encode_key
+    from atoll.codec.keys.elements import encode_key
     from atoll.pstate.view import PStateView
 
     spec = pstate_spec(Declared(Map(str, Map(int, int)), 4))

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from atoll.pstate import writing
-from atoll.pstate.stores import VnodeStores
-from atoll.pstate.writing import Patience, WriterLock
+from atoll.pstate.store import writer_lock as writing
+from atoll.pstate.store.stores import VnodeStores
+from atoll.pstate.store.writer_lock import Patience, WriterLock
 
 CONFTEST = Path(__file__).parent / "conftest.py"
 VNODES = tuple(range(6))

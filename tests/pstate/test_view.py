@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import atoll.pstate.view
-from atoll.pstate.attempt import Header, Pending
-from atoll.pstate.opening import VnodeHistory
-from atoll.pstate.reverse_log import ReverseLog
+from atoll.pstate.store.attempt import Header, Pending
+from atoll.pstate.store.opening import VnodeHistory
+from atoll.pstate.store.reverse_log import ReverseLog
 from atoll.pstate.view import how_to_read
 
 CONFTEST = Path(__file__).parent / "conftest.py"

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from atoll.cluster.options import ModuleOptions
-from atoll.codec.records import RecordCodec
-from atoll.codec.refusals import Refusals
+from atoll.codec.records.codec import RecordCodec
+from atoll.codec.records.refusals import Refusals
 from atoll.ddl import parse_ddl
 from atoll.errors import NotFoundError, PathError, RecordsRefusedError, UsageError, WaitTimeoutError
-from atoll.microbatch.tuning import SettingsLog
+from atoll.microbatch.control.tuning import SettingsLog
 from atoll.placement.info import ClusterInfo
 from atoll.schema import Map, as_node
 from atoll.storage.memory import MemoryStore

@@ -6,8 +6,8 @@ Shared by the tests of the routes and of the command line.
 from contextlib import contextmanager
 
 from atoll import LocalCluster, Map, Module, agg
-from atoll.placement.change import Change
-from atoll.placement.plan_text import format_plan
+from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.text import format_plan
 
 MODULE = "key-pairs"
 PAIRS = 2

@@ -8,8 +8,8 @@ from scaled import FOLLOWER, MODULE, PAIRS, REFUSED, SUM, body, in_python, runni
 from starlette.testclient import TestClient
 
 from atoll.errors import RescheduleError
-from atoll.placement.change import Change
-from atoll.placement.plan_text import format_plan
+from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.text import format_plan
 from atoll.server import create_app
 
 CLUSTER = f"/v1/modules/{MODULE}/cluster"

@@ -16,7 +16,7 @@ from pyspark.sql import types as ty
 import atoll
 from atoll import LocalCluster, Map, agg
 from atoll.errors import SparkLostError
-from atoll.spark.lives import lives
+from atoll.spark.jvm.lives import lives
 
 plus_one = fn.udf(lambda v: v + 1, ty.LongType())
 

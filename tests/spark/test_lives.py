@@ -12,9 +12,9 @@ import pytest
 
 from atoll.cluster.engines import engine_named
 from atoll.errors import SparkLostError
-from atoll.spark import lives as lives_of
-from atoll.spark.failures import is_broken, job_failure
-from atoll.spark.lives import Lives
+from atoll.spark.jobs.failures import is_broken, job_failure
+from atoll.spark.jvm import lives as lives_of
+from atoll.spark.jvm.lives import Lives
 
 CHILD = Path(__file__).with_name("lives_child.py")
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from atoll.codec.records import RecordCodec
+from atoll.codec.records.codec import RecordCodec
 from atoll.ddl import parse_ddl
 from atoll.errors import DeclarationError
 from atoll.steps.append_to.fitting import check_columns, widens

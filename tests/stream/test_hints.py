@@ -13,7 +13,7 @@ import pytest
 from mistakes import Mistake, World
 
 from atoll import List, Map, Set, Struct, agg, path
-from atoll.aggregates.kernels.types import node_of
+from atoll.arrow_types import node_of
 from atoll.errors import AtollError
 
 

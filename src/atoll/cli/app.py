@@ -23,27 +23,10 @@ import sys
 
 import typer
 
-from atoll.cli.commands import (
-    append,
-    ask,
-    checkpoint,
-    cluster,
-    demo,
-    deploy,
-    fsck,
-    options,
-    pause,
-    query,
-    resume,
-    rollback,
-    run,
-    runtime,
-    scale,
-    status,
-    version,
-    watch,
-    worker,
-)
+from atoll.cli.commands import demo, deploy, fsck, run, runtime, status, version
+from atoll.cli.commands.data import append, ask, query, watch
+from atoll.cli.commands.topology import checkpoint, options, pause, resume, rollback
+from atoll.cli.commands.workers import cluster, scale, worker
 from atoll.cli.output import OutputClosedError, OutputError, guarded_output, print_error
 from atoll.errors import AtollError
 

@@ -10,21 +10,21 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from atoll.cluster.catalog import BoundTopology
+from atoll.cluster.clockwork import Drive
 from atoll.cluster.commit_watch import LoopWatch
 from atoll.cluster.delivery import Delivery
-from atoll.cluster.drive import Drive
-from atoll.cluster.load_watch import LoadWatch
+from atoll.cluster.deploy.catalog import BoundTopology
+from atoll.cluster.deploy.preparing import prepare_update
 from atoll.cluster.options import ModuleOptions
-from atoll.cluster.preparing import prepare_update
 from atoll.cluster.queries import ASK_SECONDS, Queries
-from atoll.cluster.revisions import Revisions
-from atoll.cluster.scaling import Scaling
-from atoll.cluster.sizes import vnode_bytes
+from atoll.cluster.scaling.load_watch import LoadWatch
+from atoll.cluster.scaling.revisions import Revisions
+from atoll.cluster.scaling.scaling import Scaling
+from atoll.cluster.scaling.sizes import vnode_bytes
 from atoll.cluster.topologies import RunningTopology, status_table
-from atoll.cluster.trimming import DepotTrimmer
+from atoll.cluster.upkeep.trimming import DepotTrimmer
+from atoll.cluster.upkeep.warnings import ModuleWarnings
 from atoll.cluster.waiting import wait_committed, wait_fresh
-from atoll.cluster.warnings import ModuleWarnings
 from atoll.depot.depot import Depot
 from atoll.engine.charts import job_charts
 from atoll.engine.sessions import state_folder
@@ -32,22 +32,21 @@ from atoll.errors import AtollError, FencedError
 from atoll.markup import table
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
-from atoll.microbatch.epochs import Epoch
-from atoll.microbatch.history import CommitHistory
-from atoll.microbatch.migrating import Migrating
-from atoll.microbatch.mirrored import MirroredTopologies
-from atoll.microbatch.pausing import paused
-from atoll.microbatch.progress import (
+from atoll.microbatch.commits.history import CommitHistory, latest_commit
+from atoll.microbatch.commits.progress import (
     known_checkpoints,
-    latest_commit,
     pending_plan,
     settle_commit,
     with_starts,
 )
-from atoll.microbatch.rollback import complete_rollback
+from atoll.microbatch.commits.rollback import complete_rollback
+from atoll.microbatch.commits.tidy import drop_orphans
+from atoll.microbatch.control.pausing import paused
+from atoll.microbatch.control.tuning import SettingsLog
+from atoll.microbatch.epochs import Epoch
+from atoll.microbatch.plans.migrating import Migrating
+from atoll.microbatch.plans.mirrored import MirroredTopologies
 from atoll.microbatch.stepping import Observer, Stepper
-from atoll.microbatch.tidy import drop_orphans
-from atoll.microbatch.tuning import SettingsLog
 from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of

@@ -4,9 +4,10 @@ What kinds of clusters there are differs in two things only: the engine that run
 and how it is known which workers there are.
 
 A deployment has four phases. *Prepare* checks everything that can refuse, while the version before
-runs (:mod:`atoll.cluster.versions`). *Stop*, *switch* and *start* let the new one take its place
-(:mod:`atoll.cluster.deploying`). When one of the last three fails, the version before is started
-again: in the end a module runs, or says why it does not and is started as soon as it can be.
+runs (:mod:`atoll.cluster.deploy.versions`). *Stop*, *switch* and *start* let the new one take its
+place (:mod:`atoll.cluster.deploy.deploying`). When one of the last three fails, the version before
+is started again: in the end a module runs, or says why it does not and is started as soon as it
+can be.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from atoll.cluster.app import App
-from atoll.cluster.changes import DeployPlan
-from atoll.cluster.deploying import Deploying
-from atoll.cluster.drive import Drive
-from atoll.cluster.lives import Lives
-from atoll.cluster.removing import delete_module
-from atoll.cluster.resting import RestingCluster
-from atoll.cluster.revisions import Revisions
-from atoll.cluster.stopped import StoppedModule
-from atoll.cluster.versions import Version, checked_version
+from atoll.cluster.clockwork import Drive
+from atoll.cluster.deploy.changes import DeployPlan
+from atoll.cluster.deploy.deploying import Deploying
+from atoll.cluster.deploy.lives import Lives
+from atoll.cluster.deploy.removing import delete_module
+from atoll.cluster.deploy.stopped import StoppedModule
+from atoll.cluster.deploy.versions import Version, checked_version
+from atoll.cluster.scaling.resting import RestingCluster
+from atoll.cluster.scaling.revisions import Revisions
 from atoll.errors import NotFoundError
 from atoll.placement.deploying import WorkerReport
 from atoll.placement.info import ClusterInfo
@@ -36,13 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from atoll.cluster.engines import Engine
-    from atoll.cluster.scaling import Scaling
+    from atoll.cluster.scaling.scaling import Scaling
     from atoll.microbatch.stepping import Observer
     from atoll.module import Module
     from atoll.storage.places import Places
     from atoll.views.deployment import Deployment
-
-__all__ = ["Cluster"]
 
 
 class Cluster(ABC):

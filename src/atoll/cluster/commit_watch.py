@@ -6,10 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from atoll.microbatch.history import CommitHistory
-    from atoll.microbatch.requests import Requests
-
-__all__ = ["LoopWatch"]
+    from atoll.microbatch.commits.history import CommitHistory
+    from atoll.microbatch.control.requests import Requests
 
 
 class LoopWatch:

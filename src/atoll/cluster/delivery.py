@@ -13,20 +13,19 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.codec.refusals import Checked
+from atoll.codec.records.refusals import Checked
 from atoll.ddl import to_ddl
 from atoll.depot.migration import NotMigratedError, blamed, generation_of_rows, migrate
-from atoll.depot.producers import Producer
+from atoll.depot.producers.table import Producer
 from atoll.errors import DamageError, ProducerError
 from atoll.storage.local import storage_errors
 
 if TYPE_CHECKING:
     from atoll.depot.depot import Depot
-    from atoll.microbatch.objects import AppendedRows, Commit
-    from atoll.pstate.history import FileRef
+    from atoll.microbatch.commits.objects import AppendedRows, Commit
+    from atoll.pstate.store.history import FileRef
     from atoll.storage.local import LocalStore
 
-__all__ = ["Delivery"]
 
 _CHUNK_BYTES = 1024 * 1024
 

@@ -7,8 +7,6 @@ from atoll.depot.spec import DepotSpec, Retention
 from atoll.steps.append_to.bind import partitioner_of
 from atoll.topology.declared import DepotDeclaration
 
-__all__ = ["depot_spec", "described_partitioner"]
-
 
 def depot_spec(
     declared: DepotDeclaration, migrations: tuple[DepotMigration, ...] = ()

@@ -6,12 +6,10 @@ from typing import Any
 
 import msgspec
 
-from atoll.cluster.sizes import Sizes
+from atoll.cluster.scaling.sizes import Sizes
 from atoll.placement.info import ClusterInfo, Fragment
-from atoll.placement.reschedule import Plan
-from atoll.placement.shortage import Shortage
-
-__all__ = ["described_cluster", "described_plan"]
+from atoll.placement.policies.shortage import Shortage
+from atoll.placement.reschedule.plan import Plan
 
 
 def described_cluster(info: ClusterInfo, sizes: Sizes) -> dict[str, Any]:

@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from atoll.cluster.catalog import BoundTopology
+    from atoll.cluster.deploy.catalog import BoundTopology
     from atoll.engine.attempt import BlockSource
     from atoll.microbatch.executor import Executor
     from atoll.topology.graph import Graph
     from atoll.topology.operator import ColumnOperator, Operator
 
-__all__ = ["AutoEngine", "Engine", "EngineName", "InlineEngine", "SparkEngine", "engine_named"]
 
 EngineName = Literal["spark", "inline", "auto"]
 
@@ -89,7 +88,7 @@ class SparkEngine:
             SparkLostError: When that one was not Atoll's own, or Spark died too often lately.
             UsageError: When Spark does not start.
         """
-        from atoll.spark.lives import lives, not_ours
+        from atoll.spark.jvm.lives import lives, not_ours
 
         with lives.lock:
             if self._session is not None and lives.is_dead(self._session):

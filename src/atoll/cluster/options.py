@@ -14,12 +14,10 @@ import msgspec
 from atoll.errors import NotFoundError, UsageError
 from atoll.logs import get_logger
 from atoll.markup import table
+from atoll.microbatch.control.options import Level, Options
+from atoll.microbatch.control.requests import Requests
+from atoll.microbatch.control.tuning import SettingsLog, effective
 from atoll.microbatch.epochs import Epoch
-from atoll.microbatch.options import Level, Options
-from atoll.microbatch.requests import Requests
-from atoll.microbatch.tuning import SettingsLog, effective
-
-__all__ = ["ModuleOptions"]
 
 _log = get_logger("atoll.cluster")
 

@@ -28,8 +28,6 @@ from atoll.topology.usercode import MEND_HINT
 from atoll.views.mirrored import Commits, MirroredPStates
 from atoll.views.readable import ReadablePState
 
-__all__ = ["ASK_SECONDS", "Queries"]
-
 ASK_SECONDS = 10.0
 _THREADS_MAX = 16
 _MEND_HINT = "ask with other arguments, or mend the function and deploy the module with it"

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from atoll.cluster.warnings import ModuleWarnings
+from atoll.cluster.upkeep.warnings import ModuleWarnings
 from atoll.markup import Rows, table
-from atoll.microbatch.objects import Commit
+from atoll.microbatch.commits.objects import Commit
 from atoll.microbatch.stepping import Stepper
-
-__all__ = ["RunningTopology", "status_table"]
 
 _COLUMNS = ("topology", "state", "id", "committed", "version", "step", "processed")
 

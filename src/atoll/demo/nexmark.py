@@ -29,8 +29,6 @@ from atoll.demo import words
 from atoll.demo.randomness import Draws
 from atoll.errors import UsageError
 
-__all__ = ["AUCTION_DDL", "BID_DDL", "PERSON_DDL", "Events", "Nexmark", "NexmarkSettings"]
-
 Numbers = NDArray[np.int64]
 
 _EPOCH_EVENTS = 50

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from atoll.demo.nexmark import Events
 
-__all__ = ["Recount"]
-
 Numbers = NDArray[np.int64]
 
 

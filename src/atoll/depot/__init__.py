@@ -10,12 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from atoll.depot.blocks import BlockRef, read_block, read_blocks
     from atoll.depot.depot import Appended, Depot
     from atoll.depot.files import FileSource, file_format
     from atoll.depot.partitioner import Custom, HashBy, Partitioner, Random
-    from atoll.depot.producers import Producer
+    from atoll.depot.producers.table import Producer
     from atoll.depot.reader import DepotReader
+    from atoll.depot.segments.blocks import BlockRef, read_block, read_blocks
     from atoll.depot.spec import DepotSpec, Retention
     from atoll.depot.start import StartFrom
 
@@ -39,11 +39,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "blocks": ("BlockRef", "read_block", "read_blocks"),
+    "segments.blocks": ("BlockRef", "read_block", "read_blocks"),
     "depot": ("Appended", "Depot"),
     "files": ("FileSource", "file_format"),
     "partitioner": ("Custom", "HashBy", "Partitioner", "Random"),
-    "producers": ("Producer",),
+    "producers.table": ("Producer",),
     "reader": ("DepotReader",),
     "spec": ("DepotSpec", "Retention"),
     "start": ("StartFrom",),

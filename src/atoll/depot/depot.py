@@ -16,28 +16,28 @@ from typing import Any, Literal, Self
 import msgspec
 import pyarrow as pa
 
-from atoll.codec.records import RecordCodec
-from atoll.codec.refusals import Checked, Refusal, Refusals
+from atoll.codec.records.codec import RecordCodec
+from atoll.codec.records.refusals import Checked, Refusal, Refusals
 from atoll.ddl import to_ddl
-from atoll.depot.append_call import AppendCall
-from atoll.depot.blocks import BlockRef
-from atoll.depot.chain import SegmentChain
-from atoll.depot.checking import checked_parts
-from atoll.depot.claim import WriterClaim
+from atoll.depot.append.call import AppendCall
+from atoll.depot.append.checking import checked_parts
+from atoll.depot.append.claim import WriterClaim
+from atoll.depot.append.group_writer import GroupWriter
+from atoll.depot.append.stream import StreamAppend
 from atoll.depot.files import FileSource
-from atoll.depot.fingerprint import RecordsCrc
-from atoll.depot.group_writer import GroupWriter
 from atoll.depot.migration import DepotMigration
 from atoll.depot.partitioner import Placer
-from atoll.depot.presence import lost_segments
-from atoll.depot.producers import Producer
+from atoll.depot.producers.fingerprint import RecordsCrc
+from atoll.depot.producers.resent import Resent, TwoCodecs, stored_before
+from atoll.depot.producers.table import Producer
 from atoll.depot.reader import read_range, resolve_start
-from atoll.depot.resent import Resent, TwoCodecs, stored_before
-from atoll.depot.retention import removable
-from atoll.depot.segment_file import clean_staging, sync_file
+from atoll.depot.segments.blocks import BlockRef
+from atoll.depot.segments.chain import SegmentChain
+from atoll.depot.segments.presence import lost_segments
+from atoll.depot.segments.retention import removable
+from atoll.depot.segments.segment_file import clean_staging, sync_file
 from atoll.depot.spec import DepotSpec
 from atoll.depot.start import StartFrom
-from atoll.depot.stream_append import StreamAppend
 from atoll.errors import ProducerError, RecordsRefusedError, UsageError
 from atoll.logs import get_logger
 from atoll.storage.local import storage_errors
@@ -219,8 +219,8 @@ class Depot:
         """Append a file's records as one call, all or nothing, in bounded memory.
 
         Args:
-            path: JSON lines, CSV (both also gzipped) or Parquet.
-            format: ``jsonl``, ``csv`` or ``parquet``; by default the name's ending tells.
+            path: JSON lines, CSV (both also gzipped), Parquet or Arrow.
+            format: ``jsonl``, ``csv``, ``parquet``, ``arrow``; by default the name's ending tells.
             on_invalid: As for :meth:`append`; refusals name the file's lines.
             progress: Called with the number of records seen so far.
             producer: As for :meth:`append_stream`.

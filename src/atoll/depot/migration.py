@@ -20,20 +20,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from atoll.codec.records import RecordCodec
+from atoll.codec.records.codec import RecordCodec
 from atoll.ddl import parse_ddl
-from atoll.depot.evolving import extends, with_columns
+from atoll.depot.evolution import extends, with_columns
 from atoll.errors import AtollError, UserCodeError
-
-__all__ = [
-    "DepotMigration",
-    "NotMigratedError",
-    "blamed",
-    "generation_of_rows",
-    "generation_of_segment",
-    "migrate",
-    "schema_at",
-]
 
 
 class DepotMigration(msgspec.Struct, frozen=True):

@@ -14,14 +14,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from atoll.ddl import to_ddl
-from atoll.depot.blocks import BlockRef
-from atoll.depot.chain import SegmentChain
 from atoll.depot.migration import DepotMigration
 from atoll.depot.reader import resolve_start
-from atoll.depot.segment_file import sync_file
+from atoll.depot.segments.blocks import BlockRef
+from atoll.depot.segments.chain import SegmentChain
+from atoll.depot.segments.segment_file import sync_file
 from atoll.depot.start import StartFrom
-
-__all__ = ["MirrorDepot"]
 
 
 class MirrorDepot:

@@ -9,12 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from atoll.ddl import to_ddl
-from atoll.depot.blocks import BlockRef, read_blocks
-from atoll.depot.chain import SegmentChain
 from atoll.depot.migration import DepotMigration
+from atoll.depot.segments.blocks import BlockRef, read_blocks
+from atoll.depot.segments.chain import SegmentChain
 from atoll.depot.start import StartFrom
-
-__all__ = ["DepotReader", "read_range", "resolve_start"]
 
 
 class DepotReader:

@@ -8,10 +8,8 @@ import pyarrow as pa
 
 from atoll.depot.migration import DepotMigration
 from atoll.depot.partitioner import HashBy, Partitioner, Random, check_partitioner
-from atoll.depot.producers import PRODUCER_SECONDS_MAX
+from atoll.depot.producers.table import PRODUCER_SECONDS_MAX
 from atoll.errors import DeclarationError
-
-__all__ = ["SEGMENT_BYTES_MAX", "DepotSpec", "Retention"]
 
 SEGMENT_BYTES_MAX = 64 * 1024 * 1024
 _SEGMENT_BYTES_LEAST = 64 * 1024

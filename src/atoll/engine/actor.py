@@ -31,13 +31,13 @@ from atoll.engine.exchange.staging import stage, staging_folder
 from atoll.engine.mirrors import MirrorViews
 from atoll.engine.sessions import Sessions
 from atoll.engine.step import Phase
-from atoll.microbatch.accounts import REJECTS, ActorAccounts
-from atoll.microbatch.faults import Fault, refuse
-from atoll.microbatch.history import CommitHistory
-from atoll.microbatch.objects import AppendedRows, CheckpointFile, LogFile
+from atoll.microbatch.accounts.entries import REJECTS, ActorAccounts
+from atoll.microbatch.accounts.faults import Fault, refuse
+from atoll.microbatch.commits.history import CommitHistory
+from atoll.microbatch.commits.objects import AppendedRows, CheckpointFile, LogFile
 from atoll.microbatch.outcome import Manifest, StagedFile
-from atoll.pstate.changefile import Part, write_change_file
-from atoll.pstate.stores import module_stores
+from atoll.pstate.store.changefile import Part, write_change_file
+from atoll.pstate.store.stores import module_stores
 from atoll.pstate.view import PStateView
 from atoll.storage.local import LocalStore
 
@@ -45,11 +45,9 @@ if TYPE_CHECKING:
     from atoll.engine.program import JobProgram, JobSpec, Program
     from atoll.engine.step import BoundStep
     from atoll.pstate.migration import Converter
-    from atoll.pstate.session import VnodeSession
     from atoll.pstate.spec import PStateSpec
+    from atoll.pstate.store.session import VnodeSession
     from atoll.topology.usercode import Rejects
-
-__all__ = ["run_actor"]
 
 
 def run_actor(program: Program, spec: JobSpec, unit: int, blobs: Iterable[Blob]) -> Manifest:

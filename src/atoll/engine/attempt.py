@@ -20,30 +20,19 @@ from atoll.engine.exchange.provenance import first_numbers
 from atoll.engine.exchange.staging import staging_folder
 from atoll.engine.program import JobProgram, JobSpec, Program, Split
 from atoll.engine.splits import cut_blocks, divide, join_splits
-from atoll.microbatch.accounts import RowsRead
-from atoll.microbatch.faults import expected_reads, read_faults, refuse
-from atoll.microbatch.options import Options
+from atoll.microbatch.accounts.entries import RowsRead
+from atoll.microbatch.accounts.faults import expected_reads, read_faults, refuse
+from atoll.microbatch.control.options import Options
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, failure_of
-from atoll.pstate.history import Prior
+from atoll.pstate.store.history import Prior
 from atoll.topology.operator import StateOperator
 from atoll.topology.sources import Source, Tick
 
 if TYPE_CHECKING:
-    from atoll.depot.blocks import BlockRef
-    from atoll.microbatch.objects import Plan
-    from atoll.pstate.history import FileRef
+    from atoll.depot.segments.blocks import BlockRef
+    from atoll.microbatch.commits.objects import Plan
+    from atoll.pstate.store.history import FileRef
     from atoll.topology.jobs import Cut
-
-__all__ = [
-    "BlockSource",
-    "JobSpecs",
-    "bytes_of",
-    "check_reads",
-    "described",
-    "has_work",
-    "row_bytes_of",
-    "rows_of",
-]
 
 _ROWS_PER_READER_LEAST = 5_000
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from atoll.engine.program import JobProgram, Program, TaskChain
-from atoll.microbatch.accounts import ChainChart, JobChart, StepChart
+from atoll.microbatch.accounts.entries import ChainChart, JobChart, StepChart
 from atoll.topology.operator import Operator, RootOperator, StateOperator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from atoll.topology.jobs import Cut
-
-__all__ = ["job_charts", "origins_of", "step_charts"]
 
 
 def job_charts(program: Program, cut: Cut) -> tuple[JobChart, ...]:

@@ -21,12 +21,10 @@ from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome, Way
 
 if TYPE_CHECKING:
-    from atoll.microbatch.objects import Commit, Plan
-    from atoll.microbatch.options import Options
+    from atoll.microbatch.commits.objects import Commit, Plan
+    from atoll.microbatch.control.options import Options
     from atoll.placement.placement import Placement
     from atoll.topology.jobs import Cut
-
-__all__ = ["InlineExecutor"]
 
 
 class InlineExecutor:

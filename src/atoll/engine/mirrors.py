@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from atoll.microbatch.history import CommitHistory
-from atoll.microbatch.progress import latest_commit
+from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.pstate.spec import PStateSpec
-from atoll.pstate.stores import module_stores
+from atoll.pstate.store.stores import module_stores
 from atoll.pstate.view import PStateView
 from atoll.storage.numbered import NumberedObjects
 
 if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program
     from atoll.storage.local import LocalStore
-
-__all__ = ["MirrorViews"]
 
 
 class MirrorViews:

@@ -21,15 +21,13 @@ from atoll.topology.times import Clock, Times
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from atoll.depot.blocks import BlockRef
     from atoll.depot.migration import DepotMigration
+    from atoll.depot.segments.blocks import BlockRef
     from atoll.engine.step import BoundStep
-    from atoll.microbatch.objects import Ranges
-    from atoll.pstate.history import FileRef, Prior
+    from atoll.microbatch.commits.objects import Ranges
     from atoll.pstate.spec import PStateSpec
+    from atoll.pstate.store.history import FileRef, Prior
     from atoll.topology.operator import BatchOperator
-
-__all__ = ["JobProgram", "JobSpec", "Program", "Split", "TaskChain"]
 
 
 @dataclass(frozen=True)

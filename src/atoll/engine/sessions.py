@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Self
 
 import lmdb
 
-from atoll.pstate.attempt import Attempt
 from atoll.pstate.migration import Converter, rewrite
-from atoll.pstate.session import VnodeSession
-from atoll.pstate.store_file import store_bytes, store_error
-from atoll.pstate.stores import VnodeStores
+from atoll.pstate.store.attempt import Attempt
+from atoll.pstate.store.session import VnodeSession
+from atoll.pstate.store.store_file import store_bytes, store_error
+from atoll.pstate.store.stores import VnodeStores
 
 if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program
-    from atoll.microbatch.history import CommitHistory
-
-__all__ = ["Sessions", "state_folder"]
+    from atoll.microbatch.commits.history import CommitHistory
 
 
 def state_folder(local: Path, module: str) -> Path:

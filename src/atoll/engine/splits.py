@@ -11,11 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from atoll.depot.blocks import BlockRef
+from atoll.depot.segments.blocks import BlockRef
 from atoll.engine.program import Split
-from atoll.pstate.history import FileRef
-
-__all__ = ["cut_blocks", "divide", "join_splits"]
+from atoll.pstate.store.history import FileRef
 
 
 def divide(rows: int, parallelism: int, rows_per_task_least: int) -> int:

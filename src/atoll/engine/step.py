@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from atoll.errors import AtollError
-from atoll.microbatch.accounts import TerminalChart
+from atoll.microbatch.accounts.entries import TerminalChart
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.engine.exchange.tally import PackCounts
-    from atoll.microbatch.objects import Ranges
+    from atoll.microbatch.commits.objects import Ranges
     from atoll.placement.mapping import Mapping as OwnerMapping
     from atoll.pstate.migration import Converter
-    from atoll.pstate.session import VnodeSession
     from atoll.pstate.spec import PStateSpec
+    from atoll.pstate.store.session import VnodeSession
     from atoll.pstate.view import PStateView
     from atoll.topology.operator import Makes
     from atoll.topology.times import Clock, Times

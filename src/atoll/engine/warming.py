@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING
 
 from atoll.engine.sessions import state_folder
 from atoll.errors import AtollError, DamageError, NotFoundError
-from atoll.microbatch.history import CommitHistory
-from atoll.microbatch.progress import latest_commit
-from atoll.pstate.stores import VnodeStores
+from atoll.microbatch.commits.history import CommitHistory, latest_commit
+from atoll.pstate.store.stores import VnodeStores
 from atoll.pstate.view import PStateView
 from atoll.storage.local import LocalStore
 
 if TYPE_CHECKING:
     from atoll.engine.program import Program
-
-__all__ = ["warm_up"]
 
 
 def warm_up(

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from atoll.errors import AtollError
-from atoll.pstate.changefile import ChangeFile
+from atoll.pstate.store.changefile import ChangeFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from atoll.pstate.history import FileRef
+    from atoll.pstate.store.history import FileRef
     from atoll.storage.local import LocalStore
-
-__all__ = ["check_change_file", "check_rows_file"]
 
 
 def check_change_file(store: LocalStore, ref: FileRef, vnodes: Sequence[int] | None) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from atoll.depot.verify import verify_depot
+from atoll.depot.segments.verify import verify_depot
 from atoll.errors import AtollError, NotFoundError
 from atoll.fsck.depot_ends import check_depot_ends
 from atoll.fsck.findings import Report
@@ -17,8 +17,6 @@ from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.places import Places, check_identity
 from atoll.views.deployment import Deployment, latest_deployment
-
-__all__ = ["check_root"]
 
 _TEMPORARY = ".tmp-*"
 

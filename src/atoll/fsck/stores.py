@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from atoll.errors import AtollError
-from atoll.microbatch.history import CommitHistory
-from atoll.microbatch.objects import unpack_ids
-from atoll.microbatch.progress import latest_commit
-from atoll.pstate.changefile import rebuilt
-from atoll.pstate.sizes import EVERYTHING_END
-from atoll.pstate.stores import module_stores
+from atoll.microbatch.commits.history import CommitHistory, latest_commit
+from atoll.microbatch.commits.objects import unpack_ids
+from atoll.pstate.store.changefile import rebuilt
+from atoll.pstate.store.sizes import EVERYTHING_END
+from atoll.pstate.store.stores import module_stores
 from atoll.pstate.view import PStateView
 
 if TYPE_CHECKING:
     from atoll.fsck.findings import Report
     from atoll.storage.local import LocalStore
-
-__all__ = ["check_stores"]
 
 
 def check_stores(

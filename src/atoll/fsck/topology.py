@@ -13,21 +13,30 @@ import msgspec
 
 from atoll.errors import AtollError, DamageError, NotFoundError
 from atoll.fsck.files import check_change_file, check_rows_file
-from atoll.microbatch.history import CommitHistory, commit_objects, plan_objects, read_commit
-from atoll.microbatch.objects import Commit, Ranges, decode_plan
-from atoll.microbatch.progress import latest_commit
-from atoll.microbatch.recovery import vnodes_needing
-from atoll.microbatch.revisions import committed_plan, newest_revision, plan_of, revision_objects
-from atoll.microbatch.tidy import files_of
-from atoll.microbatch.timelines import Timelines, read_timelines
+from atoll.microbatch.commits.history import (
+    CommitHistory,
+    commit_objects,
+    latest_commit,
+    plan_objects,
+    read_commit,
+)
+from atoll.microbatch.commits.objects import Commit, Ranges, decode_plan
+from atoll.microbatch.commits.recovery import vnodes_needing
+from atoll.microbatch.commits.tidy import files_of
+from atoll.microbatch.commits.timelines import Timelines, read_timelines
+from atoll.microbatch.plans.revisions import (
+    committed_plan,
+    newest_revision,
+    plan_of,
+    revision_objects,
+)
 
 if TYPE_CHECKING:
     from atoll.fsck.findings import Report
-    from atoll.pstate.history import FileRef
+    from atoll.pstate.store.history import FileRef
     from atoll.storage.local import LocalStore
     from atoll.storage.numbered import NumberedObjects
 
-__all__ = ["check_topology"]
 
 _STOPS = "the topology cannot go on, nor can its PStates be rebuilt: restore it from a backup"
 _COST_OF_PLAN = {

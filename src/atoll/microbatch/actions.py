@@ -16,21 +16,19 @@ import msgspec
 from atoll.errors import AtollError, FencedError
 from atoll.logs import get_logger
 from atoll.microbatch import events as ev
-from atoll.microbatch.accounts import JobChart
-from atoll.microbatch.audit import audit, rows_by_step
+from atoll.microbatch.accounts.audit import audit, rows_by_step
+from atoll.microbatch.accounts.entries import JobChart
+from atoll.microbatch.commits.history import commit_objects, plan_objects
+from atoll.microbatch.commits.objects import Commit, Ranges, decode_commit, decode_plan, encode
+from atoll.microbatch.commits.rollback import Follower, complete_rollback
+from atoll.microbatch.commits.tidy import NamedCheckpoints, drop_below, drop_orphans
+from atoll.microbatch.control.options import Options
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.executor import AttemptError, Executor
-from atoll.microbatch.history import commit_objects, plan_objects
-from atoll.microbatch.mirrored import MirroredTopologies, lowest_pin, readers_above
-from atoll.microbatch.objects import Commit, Ranges, decode_commit, decode_plan, encode
-from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, failure_of
-from atoll.microbatch.revisions import create_revision, newest_revision
-from atoll.microbatch.rollback import Follower, complete_rollback
-from atoll.microbatch.tidy import NamedCheckpoints, drop_below, drop_orphans
+from atoll.microbatch.plans.mirrored import MirroredTopologies, lowest_pin, readers_above
+from atoll.microbatch.plans.revisions import create_revision, newest_revision
 from atoll.storage.objects import ObjectStore
-
-__all__ = ["Actions", "DepotOffsets"]
 
 _log = get_logger("atoll.microbatch")
 

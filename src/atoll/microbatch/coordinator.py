@@ -34,10 +34,10 @@ from dataclasses import replace
 
 import msgspec
 
-from atoll.microbatch import migrating, planning
 from atoll.microbatch.backoff import delay_ms, is_environmental
-from atoll.microbatch.commit import build_commit
-from atoll.microbatch.cutting import WEIGHED, Cutting, bytes_max, grown, room_left, smaller
+from atoll.microbatch.commits.commit import build_commit
+from atoll.microbatch.commits.objects import Commit, Plan
+from atoll.microbatch.commits.rollback import refusal, rolled_back
 from atoll.microbatch.events import (
     Answer,
     AskCheckpoint,
@@ -81,13 +81,11 @@ from atoll.microbatch.events import (
     Weigh,
     Weighed,
 )
-from atoll.microbatch.fitting import Sizes, fit
-from atoll.microbatch.objects import Commit, Plan
 from atoll.microbatch.outcome import ActorFailure, failure_of
-from atoll.microbatch.rollback import refusal, rolled_back
-from atoll.microbatch.timekeeping import tick_ranges, timed
-
-__all__ = ["decide"]
+from atoll.microbatch.plans import migrating, planning
+from atoll.microbatch.plans.cutting import WEIGHED, Cutting, bytes_max, grown, room_left, smaller
+from atoll.microbatch.plans.fitting import Sizes, fit
+from atoll.microbatch.plans.timekeeping import tick_ranges, timed
 
 _LOOK_AGAIN_MS = 1_000
 """How often a paused topology looks whether it was fenced."""

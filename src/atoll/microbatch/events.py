@@ -6,63 +6,17 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from atoll.microbatch.checkpoints import Checkpoints
-from atoll.microbatch.cutting import WEIGHED, Cutting
-from atoll.microbatch.fitting import Sizes
-from atoll.microbatch.horizon import NO_HEADS, Heads
-from atoll.microbatch.migrating import Migrating
-from atoll.microbatch.objects import Commit, Plan
-from atoll.microbatch.options import Options
+from atoll.microbatch.commits.checkpoints import Checkpoints
+from atoll.microbatch.commits.horizon import NO_HEADS, Heads
+from atoll.microbatch.commits.objects import Commit, Plan
+from atoll.microbatch.control.options import Options
+from atoll.microbatch.control.pausing import Paused
 from atoll.microbatch.outcome import ActorFailure, Outcome
-from atoll.microbatch.pausing import Paused
+from atoll.microbatch.plans.cutting import WEIGHED, Cutting
+from atoll.microbatch.plans.fitting import Sizes
+from atoll.microbatch.plans.migrating import Migrating
 from atoll.placement.placement import NOWHERE, Placement
 from atoll.topology.times import Clock
-
-__all__ = [
-    "Answer",
-    "AskCheckpoint",
-    "Asked",
-    "AttemptFailed",
-    "AttemptSucceeded",
-    "Begin",
-    "Command",
-    "CommitCreated",
-    "CommitRefused",
-    "Condition",
-    "CreateCommit",
-    "CreatePlan",
-    "CutPlan",
-    "Deliver",
-    "Delivered",
-    "DeliveryFailed",
-    "Event",
-    "GoBack",
-    "Halt",
-    "Pause",
-    "Place",
-    "Placing",
-    "PlanCut",
-    "PlanReady",
-    "Publish",
-    "Published",
-    "Resume",
-    "Retry",
-    "RollBack",
-    "RollBackRefused",
-    "RolledBack",
-    "RunAttempt",
-    "Said",
-    "SetOptions",
-    "State",
-    "Step",
-    "Tidied",
-    "Tidy",
-    "Wait",
-    "Wake",
-    "Weigh",
-    "Weighed",
-    "Work",
-]
 
 
 class Step(enum.IntEnum):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from atoll.microbatch.objects import Commit, Plan
-from atoll.microbatch.options import Options
+from atoll.microbatch.commits.objects import Commit, Plan
+from atoll.microbatch.control.options import Options
 from atoll.microbatch.outcome import ActorFailure, Outcome
 from atoll.placement.placement import Placement
-
-__all__ = ["AttemptError", "Executor"]
 
 
 class AttemptError(Exception):

@@ -17,12 +17,10 @@ from atoll.errors import FencedError
 from atoll.logs import get_logger
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
+from atoll.microbatch.fence_watch import FenceWatch
 from atoll.microbatch.outcome import ActorFailure, failure_of
 from atoll.microbatch.stepping import Observer, Stepper
-from atoll.microbatch.watch import FenceWatch
 from atoll.placement.placement import Placement
-
-__all__ = ["Observer", "TopologyLoop"]
 
 _log = get_logger("atoll.microbatch")
 

@@ -14,22 +14,9 @@ import msgspec
 import pyarrow as pa
 
 from atoll.errors import AccountsError, AtollError, StorageError, TooLargeError
-from atoll.microbatch.accounts import ActorAccounts, StepRows
-from atoll.microbatch.objects import AppendedRows, CheckpointFile, LogFile
-from atoll.pstate.history import FileRef
-
-__all__ = [
-    "ActorFailure",
-    "JobOutcome",
-    "Manifest",
-    "Outcome",
-    "StagedFile",
-    "Way",
-    "failure_of",
-    "first_failure",
-    "too_large",
-]
-
+from atoll.microbatch.accounts.entries import ActorAccounts, StepRows
+from atoll.microbatch.commits.objects import AppendedRows, CheckpointFile, LogFile
+from atoll.pstate.store.history import FileRef
 
 _ENVIRONMENT = frozenset(
     {

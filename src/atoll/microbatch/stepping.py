@@ -15,14 +15,12 @@ from atoll.errors import FencedError
 from atoll.logs import get_logger
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
+from atoll.microbatch.commits.objects import Commit
+from atoll.microbatch.control.pausing import Paused, let_go_on, rest
+from atoll.microbatch.control.requests import Requests
+from atoll.microbatch.control.status import Status
 from atoll.microbatch.coordinator import decide
-from atoll.microbatch.objects import Commit
 from atoll.microbatch.outcome import ActorFailure
-from atoll.microbatch.pausing import Paused, let_go_on, rest
-from atoll.microbatch.requests import Requests
-from atoll.microbatch.status import Status
-
-__all__ = ["Observer", "Stepper"]
 
 _log = get_logger("atoll.microbatch")
 

@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from atoll.placement.change import Request
 from atoll.placement.fragments import FragmentSpec, with_topology, without_topologies
 from atoll.placement.info import ClusterInfo
-from atoll.placement.policies import POLICY_DEFAULT
-from atoll.placement.replan import replan
-from atoll.placement.reschedule import Plan, plan
+from atoll.placement.policies.policy import POLICY_DEFAULT
+from atoll.placement.reschedule.change import Request
+from atoll.placement.reschedule.plan import Plan, plan
+from atoll.placement.reschedule.replan import replan
 from atoll.placement.workers import join, lose
-
-__all__ = ["WorkerReport", "deployed", "policy_plan", "with_workers"]
 
 
 class WorkerReport(msgspec.Struct, frozen=True):

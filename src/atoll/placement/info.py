@@ -1,7 +1,7 @@
 """What a module's cluster is made of: workers, their parallel units, fragments and who owns what.
 
 All of it is one immutable value with a revision. Every change makes the next revision
-(:mod:`atoll.placement.workers`, :mod:`atoll.placement.reschedule`); nothing here is a decision.
+(:mod:`atoll.placement.workers`, :mod:`atoll.placement.reschedule.plan`); nothing here decides.
 
 * A *worker* holds parallel units; each unit belongs to one worker for ever, and ids are never
   used again.
@@ -20,8 +20,6 @@ import msgspec
 
 from atoll.errors import NotFoundError
 from atoll.placement.mapping import Mapping
-
-__all__ = ["ClusterInfo", "Fragment", "FragmentKind", "Worker"]
 
 FragmentKind = Literal["source", "hash", "singleton"]
 

@@ -1,6 +1,6 @@
 """Vnodes: the smallest unit of data placement.
 
-A vnode is the CRC-32 of a key's first element (as :func:`atoll.codec.keys.encode_element`
+A vnode is the CRC-32 of a key's first element (as :func:`atoll.codec.keys.elements.encode_element`
 writes it, alone) modulo the vnode count. A key's vnode never changes, whoever owns the vnode:
 placement moves vnodes, never keys. PStates without a key (globals, plain values) have a vnode
 count of 1, and everything in vnode 0. A PState may have a function of its own in place of the
@@ -16,23 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atoll.codec.keys import decode_element
+from atoll.codec.keys.elements import decode_element
 from atoll.errors import DeclarationError, UserCodeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from atoll.codec.key_columns import KeyColumn
+    from atoll.codec.keys.columns import KeyColumn
 
-__all__ = [
-    "VNODE_COUNT_DEFAULT",
-    "VNODE_COUNT_MAX",
-    "check_vnode_count",
-    "vnode_by",
-    "vnode_of",
-    "vnodes_by",
-    "vnodes_of",
-]
 
 VNODE_COUNT_DEFAULT = 256
 VNODE_COUNT_MAX = 32_768

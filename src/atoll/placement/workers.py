@@ -3,7 +3,7 @@
 Each function takes the cluster's value and gives the next one, a revision higher; when nothing
 is new it gives the very same object, so a caller may repeat itself without making revisions.
 Nothing here moves work: what a lost worker owned it still owns, until a policy or a person
-re-plans it (:mod:`atoll.placement.reschedule`).
+re-plans it (:mod:`atoll.placement.reschedule.plan`).
 
 A worker's name is its identity. One that comes back under its name finds its id, its units and
 its cordon again, and so the state that lies in its folder. Ids of workers and units that were
@@ -18,8 +18,6 @@ import msgspec
 
 from atoll.errors import NotFoundError, RescheduleError, UsageError
 from atoll.placement.info import ClusterInfo, Worker
-
-__all__ = ["cordon", "join", "lose", "remove", "uncordon"]
 
 
 def join(info: ClusterInfo, name: str, host: str, units: int) -> ClusterInfo:

@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from atoll.codec.keys import decode_element
+from atoll.codec.keys.elements import decode_element
 from atoll.pstate.differences import Difference, between
 from atoll.pstate.navigate.places import Builder, Place
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import Map, Set, Struct
-
-__all__ = ["EntryChange", "Exists", "differences_of", "value_of"]
 
 
 class EntryChange(NamedTuple):

@@ -18,16 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from atoll.codec.keys import DATA_END, decode_key
-from atoll.codec.values import LeafCodec
+from atoll.codec.keys.elements import DATA_END, decode_key
+from atoll.codec.values.leaf import LeafCodec
 from atoll.errors import AtollError, UserCodeError
 
 if TYPE_CHECKING:
-    from atoll.pstate.session import VnodeSession
     from atoll.pstate.spec import PStateSpec
+    from atoll.pstate.store.session import VnodeSession
     from atoll.pstate.view import VnodeView
-
-__all__ = ["Converter", "MigratedVnode", "Migration", "rewrite"]
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from atoll.codec.keys import encode_element
+from atoll.codec.keys.elements import encode_element
 from atoll.schema import List, Map, Node, Scalar, Struct
 
 if TYPE_CHECKING:
-    from atoll.codec.values import LeafCodec
+    from atoll.codec.values.leaf import LeafCodec
 
-__all__ = ["Shape"]
 
 _FIELD_NAME = Scalar("str")
 

@@ -14,22 +14,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
-from atoll.codec.values import LeafCodec, leaf_codec
+from atoll.codec.values.leaf import LeafCodec, leaf_codec
 from atoll.errors import DeclarationError, StateError
 from atoll.placement.vnodes import check_vnode_count, vnode_by, vnode_of
 from atoll.pstate.migration import Migration
 from atoll.pstate.shapes import Shape
 from atoll.schema import Map, Node, Set, Struct, from_json, to_json
-
-__all__ = [
-    "DeclaredPState",
-    "PStateSpec",
-    "PartitionBy",
-    "Position",
-    "child_of",
-    "leaves",
-    "pstate_spec",
-]
 
 Position = tuple[str, ...]
 """The names of the struct fields on the way to a leaf."""

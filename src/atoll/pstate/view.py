@@ -21,23 +21,21 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import lmdb
 
-from atoll.codec.keys import DATA_END
+from atoll.codec.keys.elements import DATA_END
 from atoll.errors import DamageError, StateError
-from atoll.pstate.attempt import Header
-from atoll.pstate.changefile import rebuilt
-from atoll.pstate.entries import Bounds, Entries, Page
-from atoll.pstate.environment import Environment
-from atoll.pstate.history import History
 from atoll.pstate.migration import Converter, MigratedVnode
-from atoll.pstate.opening import VnodeHistory, settle
-from atoll.pstate.overlay import UNTOUCHED, Overlay, _Untouched
-from atoll.pstate.reverse_log import ReverseLog
-from atoll.pstate.session import DAMAGE
 from atoll.pstate.spec import PStateSpec
-from atoll.pstate.stores import VnodeStores
-from atoll.pstate.transaction import HEADER_KEY, StoreTransaction
-
-__all__ = ["PStateView", "VnodeView", "how_to_read"]
+from atoll.pstate.store.attempt import Header
+from atoll.pstate.store.changefile import rebuilt
+from atoll.pstate.store.entries import Bounds, Entries, Page
+from atoll.pstate.store.environment import Environment
+from atoll.pstate.store.history import History
+from atoll.pstate.store.opening import VnodeHistory, settle
+from atoll.pstate.store.overlay import UNTOUCHED, Overlay, _Untouched
+from atoll.pstate.store.reverse_log import ReverseLog
+from atoll.pstate.store.session import DAMAGE
+from atoll.pstate.store.stores import VnodeStores
+from atoll.pstate.store.transaction import HEADER_KEY, StoreTransaction
 
 _T = TypeVar("_T")
 _PAGE_ENTRIES = 1024

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from atoll.errors import AtollError, UsageError
-from atoll.pstate.fit_value import fit_value
+from atoll.pstate.navigate.fit_value import fit_value
 from atoll.schema import List, Node, Scalar, Struct
-
-__all__ = ["fit_arguments"]
 
 _INT_BITS = 63
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from atoll.topology.binding import Binding
     from atoll.topology.declared import PStateDeclaration
 
-__all__ = ["Ask"]
-
 
 @dataclass(frozen=True, eq=False)
 class Ask(StateOperator):

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from atoll.queries.declare import QueryGraph
     from atoll.topology.binding import Binding
 
-__all__ = ["asked_schema", "bind_queries", "bound_ask"]
-
 Schemas = Mapping[Operator, pa.Schema]
 
 

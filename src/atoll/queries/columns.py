@@ -30,17 +30,6 @@ from atoll.topology.expressions import bare_column, named
 from atoll.topology.operator import ColumnOperator, Operator
 from atoll.topology.usercode import NO_COLUMN
 
-__all__ = [
-    "computed_step",
-    "distinct",
-    "explode",
-    "exploded_schema",
-    "join",
-    "joined_schema",
-    "project",
-]
-__all__ += ["projected_schema", "projections", "taken", "union"]
-
 Projections = list[tuple[str, str | pa.Scalar]]
 """For each column its name, and the column or the value that it is."""
 

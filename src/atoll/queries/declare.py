@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from atoll.path import Path
     from atoll.topology.rows import Row
 
-__all__ = [
-    "QueryGraph",
-    "Returned",
-    "arguments_of",
-    "ask",
-    "mirrors_read",
-    "returns",
-    "select_from",
-]
-
 Many = Literal["one", "all"]
 
 
@@ -140,7 +130,7 @@ def arguments_of(parameters: Mapping[str, Any], place: str) -> tuple[dict[str, N
     """The types of a query's parameters, and the columns of its first row."""
     import pyarrow as pa
 
-    from atoll.codec.arrow_types import value_type
+    from atoll.arrow_types import value_type
 
     with placed(place):
         nodes = {name: as_node(each) for name, each in parameters.items()}

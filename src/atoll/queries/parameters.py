@@ -10,8 +10,6 @@ from atoll.topology.operator import RootOperator
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Arguments"]
-
 
 @dataclass(frozen=True, eq=False)
 class Arguments(RootOperator):

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from atoll.steps.fold.bind import BoundFold
     from atoll.steps.lookup.bind import BoundLookup
 
-__all__ = ["answered", "asking", "folding", "looking_up", "selecting"]
-
 _UNIT = 0
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from atoll.topology.declared import PStateDeclaration
     from atoll.topology.rows import Row
 
-__all__ = ["SelectFrom"]
-
 
 @dataclass(frozen=True, eq=False)
 class SelectFrom(StateOperator):

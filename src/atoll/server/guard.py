@@ -29,8 +29,6 @@ from atoll.logs import get_logger
 from atoll.server.problems import problem_of, problem_response, smaller
 from atoll.server.settings import ServerSettings
 
-__all__ = ["ARROW_STREAM", "CSV", "JSON", "NDJSON", "Guard", "media_type"]
-
 _log = get_logger(__name__)
 
 JSON = "application/json"

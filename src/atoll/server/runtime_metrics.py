@@ -23,8 +23,6 @@ from atoll.runtime.service.following import FollowedRuntimes
 from atoll.runtime.service.registry import Registered
 from atoll.runtime.service.runtimes import Runtimes
 
-__all__ = ["RuntimeCollector"]
-
 _log = get_logger(__name__)
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from atoll.topology.graph import Graph
 
-__all__ = ["arrow_schema", "empty_frame", "resolve", "spark_schema"]
 
 _MESSAGE_LINES_MAX = 3
 

@@ -12,22 +12,22 @@ from atoll.engine.attempt import BlockSource, JobSpecs, bytes_of, has_work, row_
 from atoll.engine.exchange.receipts import column_origins
 from atoll.engine.program import JobProgram, JobSpec, Program
 from atoll.errors import SparkLostError
+from atoll.microbatch.commits.objects import Commit, Plan
+from atoll.microbatch.control.options import Options
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.objects import Commit, Plan
-from atoll.microbatch.options import Options
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome, Way
-from atoll.spark.careful_frames import CarefulFrames, Looking
-from atoll.spark.failures import is_broken
-from atoll.spark.frames import JobFrames
-from atoll.spark.handing import handing
-from atoll.spark.limit import JobLimit
-from atoll.spark.lives import lives
-from atoll.spark.seats import Seats
+from atoll.spark.frames.careful import CarefulFrames, Looking
+from atoll.spark.frames.job import JobFrames
+from atoll.spark.frames.seats import Seats
+from atoll.spark.frames.tracking import Tracking
+from atoll.spark.jobs.failures import is_broken
+from atoll.spark.jobs.handing import handing
+from atoll.spark.jobs.limit import JobLimit
+from atoll.spark.jvm.lives import lives
 from atoll.spark.shipping import ship
 from atoll.spark.standing.jobs import NotReadyError, StandingJob, TaskLostError, warm
 from atoll.spark.standing.tasks import standing_tasks
 from atoll.spark.tasks import WarmTask
-from atoll.spark.tracking import Tracking
 from atoll.topology.operator import Operator, RootOperator, StateOperator
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from atoll.topology.graph import Graph
     from atoll.topology.jobs import Cut
 
-__all__ = ["SparkExecutor"]
 
 _PREPARE_SECONDS_MAX = 30.0
 _MANNED_SECONDS_MAX = 5.0

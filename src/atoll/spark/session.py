@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from atoll.errors import UsageError
-from atoll.spark.java import find_java
-from atoll.spark.lives import LIFE_VARIABLE, lives
+from atoll.spark.jvm.java import find_java
+from atoll.spark.jvm.lives import LIFE_VARIABLE, lives
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from atoll.engine.program import Program
     from atoll.topology.graph import Graph
 
-__all__ = ["Shipped", "is_loaded", "ship", "ship_function"]
 
 _PROGRAMS_KEPT = 32
 

@@ -8,8 +8,6 @@ from typing import Any
 from atoll.errors import NotFoundError
 from atoll.storage.objects import ObjectExistsError, check_name
 
-__all__ = ["MemoryStore"]
-
 
 class MemoryStore:
     """An :class:`~atoll.storage.objects.ObjectStore` in memory.

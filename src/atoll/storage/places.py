@@ -23,8 +23,6 @@ from atoll.errors import DamageError, NotFoundError
 from atoll.storage.local import LocalStore
 from atoll.storage.objects import ObjectExistsError
 
-__all__ = ["LOCAL_VARIABLE", "Places", "check_identity", "share"]
-
 LOCAL_VARIABLE = "ATOLL_LOCAL"
 """The environment variable for the folder below which a host keeps its caches of shared roots."""
 

@@ -23,8 +23,6 @@ from atoll.topology.usercode import check_function
 if TYPE_CHECKING:
     from atoll.topology.rows import Row
 
-__all__ = ["LOOP_ROUNDS_MAX", "Condition", "branch", "loop", "where"]
-
 Condition = str | Callable[["Row"], Any]
 """A Spark SQL expression over a row, or a Python function of it."""
 

@@ -17,8 +17,6 @@ from atoll.topology.sources import Source
 if TYPE_CHECKING:
     from atoll.topology.graph import Graph
 
-__all__ = ["Drawing", "draw"]
-
 _CHARACTER_WIDTH = 7.2
 _BOX_HEIGHT = 26
 _GAP_X, _GAP_Y = 46, 14

@@ -18,8 +18,6 @@ from atoll.topology.usercode import check_columns, placed
 if TYPE_CHECKING:
     from atoll.module import Module
 
-__all__ = ["mirror_depot", "mirror_pstate"]
-
 
 def mirror_depot(
     reader: Module, module: str, name: str, schema: str, place: str

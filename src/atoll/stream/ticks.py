@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from atoll.topology.declared import TickDeclaration
     from atoll.topology.graph import Graph
 
-__all__ = ["ticking"]
-
 
 def ticking(
     graph: Graph,

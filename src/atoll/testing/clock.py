@@ -6,8 +6,6 @@ import datetime as dt
 
 from atoll.errors import UsageError
 
-__all__ = ["START", "VirtualClock"]
-
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 """Where the clock begins unless a test says otherwise."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from atoll.cluster.drive import Drive
+from atoll.cluster.clockwork import Drive
 from atoll.cluster.local import LocalCluster
 from atoll.errors import UsageError
 from atoll.microbatch.outcome import failure_of

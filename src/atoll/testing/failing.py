@@ -10,12 +10,11 @@ from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure, Outcome
 
 if TYPE_CHECKING:
+    from atoll.microbatch.commits.objects import Commit, Plan
+    from atoll.microbatch.control.options import Options
     from atoll.microbatch.executor import Executor
-    from atoll.microbatch.objects import Commit, Plan
-    from atoll.microbatch.options import Options
     from atoll.placement.placement import Placement
 
-__all__ = ["INJECTED", "FailingExecutor"]
 
 INJECTED = ActorFailure("E-INJECTED", "the attempt was made to fail by the test")
 

@@ -18,10 +18,9 @@ from atoll.testing.failing import FailingExecutor
 
 if TYPE_CHECKING:
     from atoll.microbatch.actions import Actions
-    from atoll.microbatch.objects import Commit
+    from atoll.microbatch.commits.objects import Commit
     from atoll.testing.clock import VirtualClock
 
-__all__ = ["HandLoop"]
 
 _RECORDS_MAX = "depot.microbatch.max.records"
 _PATIENCE_SECONDS = 3_600.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atoll.codec.detached import detached
-from atoll.codec.keys import encode_element
+from atoll.codec.keys.elements import encode_element
 from atoll.ddl import parse_ddl
 from atoll.errors import UsageError
 from atoll.pstate.handles import handle_for
@@ -19,8 +19,6 @@ from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.schema import Map, Node, Set, as_node
 from atoll.topology.rows import batch_from_rows, row_type, rows_of, taken
 from atoll.topology.usercode import declared_at
-
-__all__ = ["State", "call", "state"]
 
 _VNODES = 16
 _HANDED: set[int] = set()

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from atoll.microbatch.objects import Commit
-
-__all__ = ["Ran", "ran"]
+    from atoll.microbatch.commits.objects import Commit
 
 
 @dataclass(frozen=True, slots=True)

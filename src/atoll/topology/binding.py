@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from atoll.topology.declared import Target
     from atoll.topology.operator import Operator
 
-__all__ = ["Binding", "Kept", "Schemas", "StepName"]
-
 Schemas = Mapping["Operator", "pa.Schema"]
 """The columns after every operator."""
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from atoll.topology.operator import Operator
     from atoll.topology.times import Clock
 
-__all__ = ["clock_of", "origins_of", "sources_of", "upstream", "watermarks_of"]
-
 
 def clock_of(operator: Operator) -> Clock:
     """The watermarks that rows have after an operator: on each way the nearest; () if none."""

@@ -21,16 +21,6 @@ if TYPE_CHECKING:
 
     from atoll.topology.kept.hidden import Hidden
 
-__all__ = [
-    "REJECTED_DDL",
-    "DeclaredMigration",
-    "DepotDeclaration",
-    "PStateDeclaration",
-    "Part",
-    "Target",
-    "TickDeclaration",
-]
-
 REJECTED_DDL = (
     "topology string, operator string, microbatch long, depot string, depot_partition int, "
     "record_offset long, error string, line string, row string"

@@ -10,8 +10,6 @@ from atoll.placement.fragments import FragmentSpec
 if TYPE_CHECKING:
     from atoll.topology.graph import Graph
 
-__all__ = ["SOURCE", "fragment_specs"]
-
 SOURCE = "source"
 """The name of the fragment that reads depots."""
 

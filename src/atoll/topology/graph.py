@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from atoll.topology.kept.hidden import Hidden
     from atoll.topology.kept.meanings import Written
 
-__all__ = [
-    "COLUMNS_WAYS",
-    "HOW_TO_NAME",
-    "ColumnsWay",
-    "Graph",
-    "asked_by",
-    "declared_pstate",
-]
-
 ColumnsWay = Literal["auto", "spark", "tasks"]
 """``auto``: the tasks where they can, else Spark; the others demand one of the two."""
 COLUMNS_WAYS: tuple[ColumnsWay, ...] = get_args(ColumnsWay)

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from atoll.topology.graph import Graph
 
-__all__ = ["Chain", "Cut", "Job", "Step", "cut_into_jobs"]
-
-
 Step = BatchOperator | ColumnOperator
 """What tasks do with rows on their way to a state step."""
 

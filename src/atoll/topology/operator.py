@@ -34,15 +34,6 @@ if TYPE_CHECKING:
     from atoll.topology.times import Times
     from atoll.topology.usercode import Rejects
 
-__all__ = [
-    "BatchOperator",
-    "ColumnOperator",
-    "Makes",
-    "Operator",
-    "RootOperator",
-    "StateOperator",
-]
-
 Makes = Literal["one", "at most one", "any", "free"]
 """How many rows a step makes of each that it does not reject: as many as it likes (``any``); with
 ``free`` it may even leave rows that it was offered."""
@@ -191,7 +182,7 @@ class BatchOperator(Operator):
     """Whether it is Atoll's alone and cheap, so that nobody can tell how often a row passes it."""
 
     makes: ClassVar[Makes] = "any"
-    """What every attempt is held to: see :mod:`atoll.microbatch.audit`."""
+    """What every attempt is held to: see :mod:`atoll.microbatch.accounts.audit`."""
 
     @abstractmethod
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from atoll.depot.start import StartFrom
     from atoll.topology.declared import DepotDeclaration, TickDeclaration
 
-__all__ = ["Source", "Tick"]
-
 
 @dataclass(frozen=True, eq=False)
 class Source(RootOperator):

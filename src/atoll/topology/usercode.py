@@ -40,24 +40,6 @@ class Step(Protocol):
         """Where it was declared."""
 
 
-__all__ = [
-    "HIDDEN_COLUMN",
-    "MEND_HINT",
-    "NO_COLUMN",
-    "Rejects",
-    "Step",
-    "blame",
-    "calling",
-    "check_columns",
-    "check_function",
-    "declared_at",
-    "emitted_columns",
-    "is_rejectable",
-    "placed",
-    "row_words",
-]
-
-
 class Rejects(Protocol):
     """Takes the rows on which a user's function raised, where the topology sets them aside."""
 

@@ -17,8 +17,6 @@ from atoll.topology.operator import (
     StateOperator,
 )
 
-__all__ = ["in_tasks"]
-
 
 def in_tasks(
     operators: Collection[Operator],

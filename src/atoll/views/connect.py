@@ -14,10 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from atoll.errors import NotFoundError
-from atoll.microbatch.history import CommitHistory, commit_objects
-from atoll.microbatch.objects import Commit
-from atoll.microbatch.progress import latest_commit
-from atoll.microbatch.timelines import timeline_objects
+from atoll.microbatch.commits.history import CommitHistory, commit_objects, latest_commit
+from atoll.microbatch.commits.objects import Commit
+from atoll.microbatch.commits.timelines import timeline_objects
 from atoll.path import Path as StatePath
 from atoll.storage.local import LocalStore
 from atoll.storage.places import Places

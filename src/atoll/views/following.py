@@ -14,25 +14,24 @@ from collections.abc import Callable, Iterator
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from atoll.codec.keys import DATA_END, EMPTY_KEY, successor
+from atoll.codec.keys.elements import DATA_END, EMPTY_KEY, successor
 from atoll.errors import PathError
 from atoll.path import Path
-from atoll.pstate.changefile import read_vnode
 from atoll.pstate.differences import Difference, between
 from atoll.pstate.entry_changes import EntryChange, differences_of, value_of
-from atoll.pstate.fit_path import fit_path
 from atoll.pstate.migration import Converter
+from atoll.pstate.navigate.fit_path import fit_path
 from atoll.pstate.navigate.places import Place, Places
 from atoll.pstate.select import select
+from atoll.pstate.store.changefile import read_vnode
 from atoll.schema import Map, Struct
 from atoll.views.value_change import Position, ValueChange
 
 if TYPE_CHECKING:
-    from atoll.microbatch.history import CommitHistory
+    from atoll.microbatch.commits.history import CommitHistory
     from atoll.pstate.view import PStateView
     from atoll.views.readable import ReadablePState
 
-__all__ = ["Following"]
 
 _THROUGH = ("key", "must", "field")
 

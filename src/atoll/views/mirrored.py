@@ -11,13 +11,11 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from atoll.microbatch.history import CommitHistory
+from atoll.microbatch.commits.history import CommitHistory
 from atoll.storage.local import LocalStore
 from atoll.views.connect import Connected, connect
 from atoll.views.deployment import MirrorDeployment, deployment_number
 from atoll.views.readable import ReadablePState
-
-__all__ = ["Commits", "MirroredPStates"]
 
 Commits = dict[tuple[str, str], CommitHistory]
 """For each module and topology the log as of its last commit."""

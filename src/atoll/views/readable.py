@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from atoll.codec.keys import EMPTY_KEY, encode_element
-from atoll.codec.values import LeafCodec
+from atoll.codec.keys.elements import EMPTY_KEY, encode_element
+from atoll.codec.values.leaf import LeafCodec
 from atoll.errors import AtollError, DamageError, NotFoundError, PathError, UsageError
 from atoll.markup import Rows, table
-from atoll.microbatch.history import CommitHistory
+from atoll.microbatch.commits.history import CommitHistory
 from atoll.path import Path as StatePath
 from atoll.pstate.select import iterate, select
-from atoll.pstate.stores import module_stores
+from atoll.pstate.store.stores import module_stores
 from atoll.pstate.view import PStateView
 from atoll.schema import Map, Node, Scalar, to_json
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from atoll.pstate.spec import PStateSpec
     from atoll.storage.local import LocalStore
 
-__all__ = ["ReadablePState", "check_public"]
 
 _GONE = (DamageError, NotFoundError)
 """What a reader meets whose commit was dropped, or abandoned by a rollback, while it read."""

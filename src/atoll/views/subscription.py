@@ -14,10 +14,9 @@ from atoll.views.following import Following
 from atoll.views.value_change import Position, ValueChange
 
 if TYPE_CHECKING:
-    from atoll.microbatch.history import CommitHistory
+    from atoll.microbatch.commits.history import CommitHistory
     from atoll.views.readable import ReadablePState
 
-__all__ = ["PAGE_ENTRIES", "CommitWatch", "Subscription"]
 
 PAGE_ENTRIES = 1000
 _GONE = (DamageError, NotFoundError, UsageError)

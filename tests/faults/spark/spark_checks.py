@@ -6,8 +6,8 @@ from collections import Counter
 
 import spark_scenario as scenario
 
-from atoll.microbatch.history import commit_objects, plan_objects
-from atoll.microbatch.objects import decode_commit, decode_plan
+from atoll.microbatch.commits.history import commit_objects, plan_objects
+from atoll.microbatch.commits.objects import decode_commit, decode_plan
 from atoll.storage.local import LocalStore
 
 

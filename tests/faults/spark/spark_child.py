@@ -33,7 +33,7 @@ from pathlib import Path
 from spark_scenario import DEPOT, PARTITIONS, RECORDS_MAX, TOPOLOGY, build, record_of
 
 from atoll.cluster.local import LocalCluster
-from atoll.depot import segment_file
+from atoll.depot.segments import segment_file
 from atoll.errors import AtollError
 
 BATCH = 7

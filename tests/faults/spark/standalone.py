@@ -18,7 +18,7 @@ from pathlib import Path
 import pyspark
 from spark_processes import children, is_alive, wait_until
 
-from atoll.spark.java import find_java
+from atoll.spark.jvm.java import find_java
 from atoll.storage.places import LOCAL_VARIABLE
 
 START_SECONDS_MAX = 90.0

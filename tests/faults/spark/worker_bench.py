@@ -10,7 +10,7 @@ from spark_processes import is_alive, wait_until, worker_pids
 
 from atoll import path
 from atoll.cluster.local import LocalCluster
-from atoll.microbatch.history import read_commit
+from atoll.microbatch.commits.history import read_commit
 from atoll.spark.standing.tasks import StandingTasks, standing_tasks
 from atoll.storage.local import LocalStore
 

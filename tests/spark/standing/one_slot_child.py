@@ -9,7 +9,7 @@ import time
 import atoll
 from atoll import Map, agg, path
 from atoll.spark.datasource import AtollDataSource
-from atoll.spark.java import find_java
+from atoll.spark.jvm.java import find_java
 from atoll.spark.standing.tasks import standing_tasks
 
 ROWS = [{"k": n % 5, "v": n} for n in range(100)]

@@ -18,7 +18,7 @@ import msgspec
 from atoll.engine.exchange.receipts import attempt_of
 from atoll.engine.program import JobSpec
 from atoll.microbatch.outcome import Manifest
-from atoll.spark.limit import JobLimit
+from atoll.spark.jobs.limit import JobLimit
 from atoll.spark.shipping import Shipped
 from atoll.spark.standing.jobs import StandingJob
 from atoll.spark.standing.messages import Hello, Reply, Request, Result, Work

@@ -18,10 +18,10 @@ from standing_fakes import (
     until,
 )
 
+from atoll.microbatch.commits.objects import GENESIS
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.objects import GENESIS
 from atoll.microbatch.outcome import ActorFailure, Manifest
-from atoll.spark.limit import JobLimit
+from atoll.spark.jobs.limit import JobLimit
 from atoll.spark.shipping import Shipped
 from atoll.spark.standing import jobs
 from atoll.spark.standing.jobs import NotReadyError, warm

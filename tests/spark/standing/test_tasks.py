@@ -22,7 +22,7 @@ from atoll import Map, agg, path
 from atoll.cluster.local import LocalCluster
 from atoll.engine.exchange.receipts import column_origins
 from atoll.spark import executor as executors
-from atoll.spark.frames import JobFrames
+from atoll.spark.frames.job import JobFrames
 from atoll.spark.standing import tasks as modules
 from atoll.spark.standing.slots import HERE, Slots
 from atoll.spark.standing.tasks import standing_tasks

@@ -1,5 +1,4 @@
-"""The subcommands, one per file; each file's function has the command's name."""
+"""The subcommands, one per file; each file's function has the command's name.
 
-from atoll.cli.commands import append, demo, pause, query, resume, run, status, version
-
-__all__ = ["append", "demo", "pause", "query", "resume", "run", "status", "version"]
+Those of one subject stand together in a folder; ``atoll.cli.app`` lists them all.
+"""

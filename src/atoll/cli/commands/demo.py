@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["demo"]
-
 
 def demo(
     seconds: Annotated[float, typer.Option(help="How long to run.", min=1.0)] = 60.0,
@@ -23,7 +21,7 @@ def demo(
     from atoll.cli.logs import configure_logs
     from atoll.cli.signals import stopping
     from atoll.demo.run import DemoSettings, run_demo
-    from atoll.spark.shutdown import ending_spark
+    from atoll.spark.jvm.shutdown import ending_spark
 
     configure_logs()
     settings = DemoSettings(seconds=seconds, rate=rate, seed=seed, parallelism=parallelism)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 
     from atoll.cluster.app import App
     from atoll.cluster.cluster import Cluster
-    from atoll.cluster.stopped import StoppedModule
+    from atoll.cluster.deploy.redeployer import Redeployer
+    from atoll.cluster.deploy.stopped import StoppedModule
     from atoll.errors import FencedError
     from atoll.module import Module
     from atoll.runtime.service.following import FollowedRuntimes
     from atoll.runtime.service.runtimes import Runtimes
     from atoll.server.serve import ServingAddress
 
-__all__ = ["run"]
 
 _FENCED = 3
 """The exit code of a run whose module another process took over."""
@@ -116,12 +117,15 @@ def run(
     configure_logs(verbose=verbose)
     module = None if target is None else load_module(target)
     with bind(host, port) as listener, stopping() as stop:
-        cluster = _cluster(root, parallelism, master, _settings(conf or [], master), engine)
-        from atoll.cli.redeploy import Redeployer
+        settings = _settings(conf or [], master)
+        if follow and module is None:  # nothing runs here
+            _refuse_master(master)
+            engine = EngineChoice.INLINE
+        cluster = _cluster(root, parallelism, master, settings, engine)
         from atoll.runtime.service.following import announce
         from atoll.runtime.service.runtimes import Runtimes
         from atoll.server import ServerSettings, create_app, serve
-        from atoll.spark.shutdown import ending_spark
+        from atoll.spark.jvm.shutdown import ending_spark
 
         with ending_spark(), telling(stop, _running(cluster)), cluster:
             cluster.on_change(_ending(stop.event))
@@ -133,7 +137,7 @@ def run(
             service = create_app(
                 *apps,
                 settings=ServerSettings(hosts=names),
-                deployers={app.name: Redeployer(cluster, target or "", app.name) for app in apps},
+                deployers={app.name: _redeployer(cluster, app, target or "") for app in apps},
                 runtimes=runtimes,
             )
             with serve(service, listener, note) as address:
@@ -158,8 +162,8 @@ def _runtimes(
     cluster: Cluster, outside: Path | None, *, follow: bool
 ) -> Runtimes | FollowedRuntimes:
     """The runtimes of the root: run here, or by another process."""
+    from atoll.runtime.service.effects.outside import read_outside
     from atoll.runtime.service.following import FollowedRuntimes
-    from atoll.runtime.service.outside import read_outside
     from atoll.runtime.service.runtimes import Runtimes
 
     if follow:
@@ -167,6 +171,14 @@ def _runtimes(
     found = Runtimes(cluster, outside=read_outside(outside) if outside else None)
     found.open()
     return found
+
+
+def _redeployer(cluster: Cluster, app: App, target: str) -> Redeployer:
+    """Deploys it again from the target that it was started with."""
+    from atoll.cli.target import load_module
+    from atoll.cluster.deploy.redeployer import Redeployer
+
+    return Redeployer(cluster, app.name, target, partial(load_module, target, again=True))
 
 
 def _fenced(cluster: Cluster) -> FencedError | None:
@@ -206,6 +218,14 @@ def _uncordon(cluster: Cluster, module: str) -> None:
     if cordoned:
         workers.uncordon(cordoned)
         note(f"uncordoned workers {', '.join(map(str, cordoned))}")
+
+
+def _refuse_master(master: str | None) -> None:
+    if master is not None:
+        raise UsageError(
+            "a process that only follows runs nothing on a cluster",
+            hint="leave --master out, or name the module to run",
+        )
 
 
 def _cluster(

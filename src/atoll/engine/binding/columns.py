@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from atoll.codec.arrow_types import value_type as plain_type
+from atoll.arrow_types import value_type as plain_type
 from atoll.errors import DeclarationError
 from atoll.schema import List, Map, Node, Set, Struct
 from atoll.topology.operator import Operator

@@ -11,8 +11,6 @@ from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError
 from atoll.schema import Scalar
 
-__all__ = ["check_key_type"]
-
 _FITS: dict[str, Callable[[pa.DataType], bool]] = {
     "bool": pt.is_boolean,
     "int": pt.is_integer,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from atoll.codec.values import LeafCodec, leaf_codec
+from atoll.codec.values.leaf import LeafCodec, leaf_codec
 from atoll.errors import DeclarationError
 from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.topology.usercode import placed

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from atoll.engine.program import JobProgram
     from atoll.topology.jobs import Chain, Cut
 
-__all__ = ["reported_once"]
-
 
 def reported_once(jobs: tuple[JobProgram, ...], cut: Cut) -> tuple[JobProgram, ...]:
     """The jobs, each saying which of its runs report."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.pstate.history import FileRef
+from atoll.pstate.store.history import FileRef
 
 if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program

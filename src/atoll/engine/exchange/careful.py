@@ -25,8 +25,6 @@ from atoll.topology.usercode import row_words
 if TYPE_CHECKING:
     from atoll.topology.usercode import Rejects, Step
 
-__all__ = ["FIRST", "Refusing", "data_errors", "sift", "tried"]
-
 
 class _First:
     """Ends the attempt at the first row: the topology sets none aside."""

@@ -10,9 +10,10 @@ from atoll.engine.exchange.careful import FIRST
 from atoll.engine.exchange.provenance import locating
 from atoll.engine.exchange.reading import read_split
 from atoll.engine.exchange.receipts import Packers
-from atoll.engine.exchange.rejects import REJECTS, UNHEARD, RejectPacker
+from atoll.engine.exchange.rejects import UNHEARD, RejectPacker
 from atoll.engine.exchange.tally import ChainCounts
 from atoll.engine.step import Packing
+from atoll.microbatch.accounts.entries import REJECTS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.aggregates.kernels.types import exact_cast
-from atoll.codec.arrow_types import arrow_type
-from atoll.codec.key_columns import KeyColumn, empty_keys, encode_columns
+from atoll.arrow_types import arrow_type
+from atoll.codec.keys.columns import KeyColumn, empty_keys, encode_columns
 from atoll.engine.step import BoundStep
 from atoll.errors import DataError, StateError
 from atoll.placement.vnodes import vnodes_by, vnodes_of

@@ -18,17 +18,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from atoll.errors import AtollError
-from atoll.microbatch.planning import partition_name
+from atoll.microbatch.plans.planning import partition_name
 from atoll.topology.operator import Operator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from atoll.engine.program import JobSpec, Program
-    from atoll.microbatch.objects import Ranges
+    from atoll.microbatch.commits.objects import Ranges
     from atoll.topology.graph import Graph
-
-__all__ = ["Record", "Records", "first_numbers", "locating", "tracked_operators"]
 
 
 class Record(NamedTuple):

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from atoll.depot.blocks import BlockRef, read_block
+from atoll.depot.segments.blocks import BlockRef, read_block
 from atoll.engine.exchange.staging import read_staged
-from atoll.microbatch.accounts import RowsRead
+from atoll.microbatch.accounts.entries import RowsRead
 from atoll.topology.rows import with_origins
 
 if TYPE_CHECKING:
     from atoll.depot.migration import DepotMigration
     from atoll.engine.program import Program, Split
-
-__all__ = ["depot_folder", "read_split"]
 
 _ROWS_PER_BATCH_LEAST = 4_096
 _BYTES_PER_BATCH_MAX = 8 * 1024 * 1024

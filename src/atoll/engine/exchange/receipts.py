@@ -20,23 +20,20 @@ import pyarrow as pa
 from atoll.engine.exchange.blobs import Blob, fetch
 from atoll.engine.exchange.provenance import locating
 from atoll.engine.exchange.tally import ChainCounts, PackCounts
-from atoll.microbatch.accounts import REJECTS, STEP_TASKS, Parcel, Receipt, RowsRead, TaskAccounts
-from atoll.microbatch.faults import delivery_faults, refuse
+from atoll.microbatch.accounts.entries import (
+    REJECTS,
+    STEP_TASKS,
+    Parcel,
+    Receipt,
+    RowsRead,
+    TaskAccounts,
+)
+from atoll.microbatch.accounts.faults import delivery_faults, refuse
 
 if TYPE_CHECKING:
     from atoll.engine.exchange.rejects import RejectPacker
     from atoll.engine.program import JobProgram, JobSpec, Program, TaskChain
     from atoll.engine.step import Packer
-
-__all__ = [
-    "RECEIPTS",
-    "Delivery",
-    "Packers",
-    "attempt_of",
-    "column_origins",
-    "delivered",
-    "receipt_of_rejects",
-]
 
 RECEIPTS = -3
 """The tag of a blob that is a receipt."""

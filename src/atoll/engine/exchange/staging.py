@@ -12,9 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from atoll.errors import DamageError
-from atoll.pstate.history import FileRef
-
-__all__ = ["read_staged", "stage", "staging_folder"]
+from atoll.pstate.store.history import FileRef
 
 _ROWS_PER_BATCH_MAX = 65_536
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from atoll.microbatch.accounts import ChainRows, PackedRows
+from atoll.microbatch.accounts.entries import ChainRows, PackedRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from atoll.errors import AtollError
     from atoll.topology.rows import Row
     from atoll.topology.usercode import Rejects, Step
-
-__all__ = ["ChainCounts", "PackCounts"]
 
 
 @dataclass

@@ -16,8 +16,8 @@ from atoll.pstate.handles.maps import MapHandle
 from atoll.pstate.handles.sets import SetHandle
 from atoll.pstate.handles.structs import StructHandle
 from atoll.pstate.handles.values import ValueHandle
+from atoll.pstate.handles.writes import Session, Writes
 from atoll.pstate.spec import PStateSpec
-from atoll.pstate.writes import Session, Writes
 from atoll.schema import Map, Set, Struct
 
 __all__ = [
@@ -41,7 +41,7 @@ def handle_for(
         spec: What the PState is.
         session: The open session of the vnode.
         vnode: The vnode, which keys are checked against.
-        handed: Shared by the handles of a step; see :class:`~atoll.pstate.live.LiveValues`.
+        handed: Shared by the handles of a step; see :class:`~atoll.pstate.handles.live.LiveValues`.
     """
     kind = ValueHandle if spec.node.leaf else KINDS[type(spec.node)]
     return kind(Writes(spec, session, vnode, handed), spec.shape, b"")

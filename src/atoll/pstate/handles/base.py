@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from atoll.codec.detached import detached
-from atoll.codec.keys import encode_element, successor
+from atoll.codec.keys.elements import encode_element, successor
 from atoll.errors import StateError
 from atoll.path import Path
-from atoll.pstate.fit_path import fit_path, fit_transform
 from atoll.pstate.handles.driven import Driven
-from atoll.pstate.live import ABSENT
+from atoll.pstate.handles.live import ABSENT
+from atoll.pstate.handles.writes import Writes
+from atoll.pstate.navigate.fit_path import fit_path, fit_transform
 from atoll.pstate.navigate.writing import StateChange, check_vnode
 from atoll.pstate.shapes import Shape
-from atoll.pstate.writes import Writes
 from atoll.schema import Scalar
-
-__all__ = ["KINDS", "Handle"]
 
 
 class Handle(Driven):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from atoll.pstate.writes import Writes
-
-__all__ = ["Driven"]
+from atoll.pstate.handles.writes import Writes
 
 
 class Driven:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Self, overload
 
-from atoll.codec.keys import decode_element, encode_element, successor
+from atoll.codec.keys.elements import decode_element, encode_element, successor
 from atoll.pstate.handles.base import Handle
+from atoll.pstate.handles.live import ABSENT
 from atoll.pstate.handles.mappings import MappingHandle
-from atoll.pstate.live import ABSENT
-
-__all__ = ["MapHandle"]
 
 
 class MapHandle(MappingHandle):

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, MutableSet
 from typing import Any
 
-from atoll.codec.keys import decode_element, encode_element
+from atoll.codec.keys.elements import decode_element, encode_element
 from atoll.pstate.handles.base import Handle
-
-__all__ = ["SetHandle"]
 
 
 class SetHandle(Handle, MutableSet[Any]):

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from atoll.errors import StateError
+from atoll.pstate.handles.live import ABSENT
 from atoll.pstate.handles.mappings import MappingHandle
-from atoll.pstate.live import ABSENT
 from atoll.pstate.shapes import Shape
-
-__all__ = ["StructHandle"]
 
 
 class StructHandle(MappingHandle):

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from atoll.codec.detached import detached
-from atoll.codec.keys import EMPTY_KEY
+from atoll.codec.keys.elements import EMPTY_KEY
 from atoll.pstate.handles.base import Handle
-from atoll.pstate.live import ABSENT
+from atoll.pstate.handles.live import ABSENT
 from atoll.pstate.navigate.changing import checked_result
-
-__all__ = ["ValueHandle"]
 
 
 class ValueHandle(Handle):

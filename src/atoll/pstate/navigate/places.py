@@ -10,14 +10,12 @@ import operator
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from atoll.codec.keys import EMPTY_KEY, decode_element, encode_element, successor
+from atoll.codec.keys.elements import EMPTY_KEY, decode_element, encode_element, successor
 from atoll.errors import PathError
 from atoll.pstate.navigate.ordered import SortedSet
-from atoll.pstate.sizes import SIZES_COMPLETE, counter_key, size_of
 from atoll.pstate.spec import Position, PStateSpec, child_of
+from atoll.pstate.store.sizes import SIZES_COMPLETE, counter_key, size_of
 from atoll.schema import Map, Node, Scalar, Set, Struct
-
-__all__ = ["Builder", "Place", "Places", "Reader", "Span"]
 
 _Pair = tuple[bytes, bytes]
 _FIELD_NAME = Scalar("str")

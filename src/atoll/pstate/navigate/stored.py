@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from atoll.codec.keys import encode_element, successor
+from atoll.codec.keys.elements import encode_element, successor
 from atoll.path import Step
 from atoll.pstate.navigate.ordered import SortedSet
 from atoll.pstate.navigate.places import Place, Places, Span
 from atoll.pstate.navigate.walker import KINDS, Walker
 from atoll.schema import Scalar, Set
-
-__all__ = ["StoredWalker", "range_of"]
 
 
 class StoredWalker(Walker):

@@ -11,18 +11,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from atoll.codec.keys import DATA_END, EMPTY_KEY
+from atoll.codec.keys.elements import DATA_END, EMPTY_KEY
 from atoll.errors import StateError
 from atoll.path import VOID, Path, Step
+from atoll.pstate.handles.writes import Writes
 from atoll.pstate.navigate.changing import changed, giving, path_of_list
 from atoll.pstate.navigate.places import Place, Places
 from atoll.pstate.navigate.stored import StoredWalker
 from atoll.pstate.navigate.walker import Collected, collect, default_of, passes
 from atoll.pstate.spec import Position
-from atoll.pstate.writes import Writes
 from atoll.schema import Map, Node, Set, Struct
-
-__all__ = ["StateChange", "WrittenReader", "check_vnode"]
 
 _Rest = Sequence[Step]
 

@@ -11,11 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from atoll.cluster.description import described_plan
 from atoll.errors import UsageError
-from atoll.placement.change import Change
-from atoll.placement.plan_text import parse_plan
+from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.text import parse_plan
 from atoll.server.context import Context, ContextOf, Name, answer
-
-__all__ = ["router"]
 
 router = APIRouter(prefix="/v1/modules/{module}", tags=["cluster"])
 

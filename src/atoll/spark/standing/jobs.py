@@ -29,14 +29,13 @@ from atoll.spark.standing.messages import Part, Reply, Request, Result, Warming,
 
 if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program
-    from atoll.microbatch.objects import Commit
-    from atoll.spark.limit import JobLimit
+    from atoll.microbatch.commits.objects import Commit
+    from atoll.spark.jobs.limit import JobLimit
     from atoll.spark.shipping import Shipped
     from atoll.spark.standing.messages import Attempt
     from atoll.spark.standing.post import Post
     from atoll.spark.standing.wire import Wire
 
-__all__ = ["NotReadyError", "StandingJob", "TaskLostError", "warm"]
 
 _TURN_SECONDS_MAX = 1.0
 """So long a job waits for others; then it is run as an ordinary Spark job beside them."""

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from atoll.logs import get_logger
-from atoll.spark.lives import lives
-from atoll.spark.stages import stages_of
+from atoll.spark.jobs.stages import stages_of
+from atoll.spark.jvm.lives import lives
 from atoll.spark.standing.turn import Turn
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from atoll.spark.standing.task import StandingTask
     from atoll.spark.standing.wire import Wire
 
-__all__ = ["Post", "PostKey"]
 
 _log = get_logger("atoll.spark")
 

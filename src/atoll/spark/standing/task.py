@@ -28,8 +28,6 @@ from atoll.spark.shipping import Shipped, is_loaded
 from atoll.spark.standing.messages import Hello, Part, Reply, Request, Result, Warming, Work
 from atoll.spark.standing.wire import Wire, prove
 
-__all__ = ["Address", "StandingTask", "answer"]
-
 Address = str | tuple[str, int]
 """Of a Unix socket its path; else host and port."""
 

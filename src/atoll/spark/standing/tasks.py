@@ -35,9 +35,9 @@ import msgspec
 from atoll.errors import UsageError
 from atoll.logs import get_logger
 from atoll.spark.folders import claim_folder
-from atoll.spark.lives import lives
-from atoll.spark.seats import Seats
-from atoll.spark.stages import stages_of
+from atoll.spark.frames.seats import Seats
+from atoll.spark.jobs.stages import stages_of
+from atoll.spark.jvm.lives import lives
 from atoll.spark.standing.messages import Hello
 from atoll.spark.standing.post import Post, PostKey
 from atoll.spark.standing.slots import HERE, Slots, posts_told
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
     from atoll.placement.placement import Placement
 
-__all__ = ["StandingTasks", "dismiss", "standing_tasks"]
 
 _log = get_logger("atoll.spark")
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 
-__all__ = ["Turn"]
-
 
 class Turn:
     """Taken by one thread at a time, first come, first served."""

@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from atoll.aggregates.base import Aggregator
-from atoll.aggregates.count import EVERY_ROW
 from atoll.aggregates.struct_of import StructOf
+from atoll.aggregates.totals.count import EVERY_ROW
 from atoll.errors import DeclarationError
 from atoll.schema import Set
 from atoll.steps.aggregate.declare import Aggregate, AggregateField

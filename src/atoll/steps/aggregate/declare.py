@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from atoll.topology.binding import Binding, Kept
     from atoll.topology.declared import PStateDeclaration, Target
 
-__all__ = ["Aggregate", "AggregateField"]
-
 
 @dataclass(frozen=True, slots=True)
 class AggregateField:

@@ -6,8 +6,6 @@ from atoll.steps.aggregate.writes import Write
 from atoll.topology.kept.hidden import told
 from atoll.topology.kept.meanings import Written
 
-__all__ = ["written"]
-
 
 def written(write: Write, gap_ms: int | None = None) -> list[Written]:
     """What a write folds into a PState.

@@ -18,15 +18,13 @@ from atoll.aggregates import (
     StructOf,
     Voided,
 )
-from atoll.aggregates.count_distinct import Zero
-from atoll.aggregates.positions import last
+from atoll.aggregates.rows.positions import last
+from atoll.aggregates.totals.count_distinct import Zero
 from atoll.errors import DeclarationError
 from atoll.schema import Map, Node, Set, Struct
 from atoll.topology.declared import Part, Target
 from atoll.topology.expressions import bare_column, quoted
 from atoll.topology.usercode import placed
-
-__all__ = ["Exploded", "Write", "writes_of"]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from atoll.depot.partitioner import Custom, HashBy, Partitioner, Random
 from atoll.engine.step import BoundStep, Phase
-from atoll.microbatch.accounts import TerminalChart
+from atoll.microbatch.accounts.entries import TerminalChart
 from atoll.steps.append_to.fitting import check_columns
 
 if TYPE_CHECKING:

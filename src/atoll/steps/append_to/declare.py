@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from atoll.topology.declared import DepotDeclaration, PStateDeclaration
     from atoll.topology.flow import Flow
 
-__all__ = ["AppendTo", "append_to"]
-
 
 @dataclass(frozen=True, eq=False)
 class AppendTo(StateOperator):

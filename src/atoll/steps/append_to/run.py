@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.codec.records import RecordCodec
+from atoll.codec.records.codec import RecordCodec
 from atoll.depot.partitioner import Placer
 from atoll.engine.exchange.careful import Refusing, sift, tried
 from atoll.engine.exchange.packing import WholePacker

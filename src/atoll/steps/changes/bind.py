@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from atoll.codec.arrow_types import arrow_type
+from atoll.arrow_types import arrow_type
 from atoll.engine.binding.columns import distinct_columns, value_type
 from atoll.engine.step import BoundStep, Phase
 from atoll.schema import Map, Set
@@ -17,7 +17,7 @@ from atoll.steps.changes.declare import entry_keys
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from atoll.codec.values import LeafCodec
+    from atoll.codec.values.leaf import LeafCodec
     from atoll.engine.step import Opening, Work
     from atoll.schema import Node, Scalar
     from atoll.steps.changes.declare import Changes

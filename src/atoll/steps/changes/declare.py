@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from atoll.topology.declared import PStateDeclaration
     from atoll.topology.graph import Graph
 
-__all__ = ["Changes"]
-
 
 @dataclass(frozen=True, eq=False)
 class Changes(StateOperator):

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.codec.key_decode import decode_columns
+from atoll.codec.keys.decode import decode_columns
 
 if TYPE_CHECKING:
     from atoll.pstate.migration import Converter
-    from atoll.pstate.session import VnodeSession
+    from atoll.pstate.store.session import VnodeSession
     from atoll.steps.changes.bind import BoundChanges
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from atoll.topology.operator import Makes
     from atoll.topology.usercode import Rejects
 
-__all__ = ["Computing", "Projecting", "Sieving", "computing"]
-
 
 @dataclass(frozen=True, eq=False)
 class Computing(BatchOperator):

@@ -13,8 +13,6 @@ from atoll.topology.operator import ColumnOperator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Explode", "explode"]
-
 
 @dataclass(frozen=True, eq=False)
 class Explode(ColumnOperator):

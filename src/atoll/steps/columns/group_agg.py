@@ -14,8 +14,6 @@ from atoll.topology.operator import ColumnOperator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["GroupAgg"]
-
 _ANY = "__atoll_rows"
 
 

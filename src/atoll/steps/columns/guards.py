@@ -10,8 +10,6 @@ from atoll.steps.columns.with_columns import WithColumns
 from atoll.topology.expressions import is_computed
 from atoll.topology.operator import Operator
 
-__all__ = ["EXPRESSION_HINT", "Guard", "Guarded", "expression_title", "shown_as"]
-
 EXPRESSION_HINT = (
     "mend the expression or filter such rows out, deploy again and resume the topology"
 )

@@ -11,8 +11,6 @@ from atoll.topology.operator import ColumnOperator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["JOINS", "Join"]
-
 JOINS = {
     "inner": "inner",
     "left": "left",

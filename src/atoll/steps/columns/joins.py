@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-__all__ = ["columns_of", "join"]
-
-
 def join(
     stream: Flow,
     other: Flow | Target | PStateDeclaration,

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from atoll.topology.operator import Makes
     from atoll.topology.usercode import Rejects
 
-__all__ = ["Pick", "picked_schema"]
-
 
 @dataclass(frozen=True, eq=False)
 class Pick(BatchOperator):

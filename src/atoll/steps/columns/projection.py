@@ -12,8 +12,6 @@ from atoll.topology.operator import Operator
 if TYPE_CHECKING:
     from atoll.topology.flow import Flow
 
-__all__ = ["Projection"]
-
 
 class Projection:
     """Collects the expressions that steps need as columns."""

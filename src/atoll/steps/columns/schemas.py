@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
     from atoll.topology.graph import Graph
 
-__all__ = ["ColumnStep", "StepWay", "column_ways", "python_only", "python_steps"]
-__all__ += ["schemas_of"]
-
 ColumnStep = Callable[[ColumnOperator, "list[pa.Schema]"], "pa.Schema"]
 """Says what a column step makes of its inputs' columns."""
 

@@ -11,8 +11,6 @@ from atoll.topology.operator import ColumnOperator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Transform"]
-
 
 @dataclass(frozen=True, eq=False)
 class Transform(ColumnOperator):

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from atoll.topology.operator import BatchOperator
 
-__all__ = ["Union", "union"]
-
 
 @dataclass(frozen=True, eq=False)
 class Union(ColumnOperator):

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from atoll.topology.operator import BatchOperator
 
-__all__ = ["Where"]
-
 
 @dataclass(frozen=True, eq=False)
 class Where(ColumnOperator):

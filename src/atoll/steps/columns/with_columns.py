@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from atoll.topology.operator import BatchOperator
 
-__all__ = ["WithColumns"]
-
 
 @dataclass(frozen=True, eq=False)
 class WithColumns(ColumnOperator):

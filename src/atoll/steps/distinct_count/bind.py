@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from atoll.codec.arrow_types import arrow_type
-from atoll.codec.values import leaf_codec
+from atoll.arrow_types import arrow_type
+from atoll.codec.values.leaf import leaf_codec
 from atoll.engine.binding.keys import column_type, key_element
 from atoll.engine.exchange.keyed import KeyElement
 from atoll.pstate.spec import PStateSpec, pstate_spec

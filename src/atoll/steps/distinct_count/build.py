@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from atoll.aggregates.count import EVERY_ROW, Count
-from atoll.aggregates.count_distinct import FLAGS_MAX, Flags
+from atoll.aggregates.totals.count import EVERY_ROW, Count
+from atoll.aggregates.totals.count_distinct import FLAGS_MAX, Flags
 from atoll.schema import Map
 from atoll.steps.aggregate.declare import Aggregate, AggregateField
 from atoll.steps.distinct_count.declare import FirstSeen
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from atoll.steps.aggregate.writes import Write
     from atoll.steps.columns.projection import Projection
     from atoll.topology.flow import Flow
-
-__all__ = ["count_distinct", "expressions"]
 
 _Counts = tuple[tuple[str | None, str | None], ...]
 """For each count the field that it goes into, and the condition under which a row counts."""

@@ -12,13 +12,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from atoll.aggregates.count_distinct import Flags
+    from atoll.aggregates.totals.count_distinct import Flags
     from atoll.engine.step import BoundStep
     from atoll.pstate.spec import PStateSpec
     from atoll.topology.binding import Binding
     from atoll.topology.declared import Part, PStateDeclaration
-
-__all__ = ["FirstSeen"]
 
 
 @dataclass(frozen=True, eq=False)

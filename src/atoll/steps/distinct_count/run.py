@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.aggregates.kernels.flags import new_flags
-from atoll.codec.key_decode import decode_columns
+from atoll.codec.keys.decode import decode_columns
 from atoll.steps.folding.merging import merged
 
 if TYPE_CHECKING:

@@ -10,8 +10,6 @@ from atoll.topology.operator import ColumnOperator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ToGlobal"]
-
 
 @dataclass(frozen=True, eq=False)
 class ToGlobal(ColumnOperator):

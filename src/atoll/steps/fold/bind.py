@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from atoll.codec.arrow_types import value_type
-from atoll.codec.values import LeafCodec, leaf_codec
+from atoll.arrow_types import value_type
+from atoll.codec.values.leaf import LeafCodec, leaf_codec
 from atoll.engine.exchange.keyed import KeyElement
 from atoll.errors import DeclarationError
 from atoll.placement.mapping import Mapping

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from atoll.aggregates.base import Aggregator
 from atoll.aggregates.compound import MapOf, MergeMap
-from atoll.aggregates.count import EVERY_ROW
-from atoll.aggregates.count_distinct import CountDistinct
+from atoll.aggregates.totals.count import EVERY_ROW
+from atoll.aggregates.totals.count_distinct import CountDistinct
 from atoll.errors import DeclarationError
 from atoll.steps.aggregate.declare import AggregateField
 from atoll.steps.columns.group_agg import GroupAgg
@@ -23,8 +23,6 @@ from atoll.topology.flow import Flow, after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-__all__ = ["IN_WINDOWS", "aggregated", "check_aggregates", "fields_of"]
 
 
 class Instead(NamedTuple):

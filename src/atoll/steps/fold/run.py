@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from atoll.codec.values import LeafCodec
+    from atoll.codec.values.leaf import LeafCodec
     from atoll.steps.fold.bind import BoundFold
     from atoll.steps.folding.step import FoldedField
     from atoll.topology.usercode import Rejects

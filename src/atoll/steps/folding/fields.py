@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.aggregates.kernels.types import node_of
-from atoll.codec.opaque import PACKING
+from atoll.arrow_types import node_of
+from atoll.codec.values.opaque import PACKING
 from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError
 from atoll.schema import Node, Scalar

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from atoll.codec.keys import successor
+from atoll.codec.keys.elements import successor
 from atoll.engine.exchange.keyed import VNODE, encoded_keys
 from atoll.steps.folding.taking import takeable
 
 if TYPE_CHECKING:
-    from atoll.pstate.session import VnodeSession
+    from atoll.pstate.store.session import VnodeSession
     from atoll.steps.folding.step import StoringStep
     from atoll.topology.usercode import Rejects
 

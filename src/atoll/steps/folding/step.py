@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from atoll.aggregates.base import Aggregator
-    from atoll.codec.values import LeafCodec
+    from atoll.codec.values.leaf import LeafCodec
     from atoll.engine.exchange.grouping import Grouping
     from atoll.engine.step import Opening, Packing
     from atoll.placement.mapping import Mapping

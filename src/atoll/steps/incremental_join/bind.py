@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from atoll.aggregates.kernels.types import node_of
-from atoll.codec.values import leaf_codec
+from atoll.arrow_types import node_of
+from atoll.codec.values.leaf import leaf_codec
 from atoll.ddl import type_in_words
 from atoll.engine.exchange.keyed import KeyElement
 from atoll.errors import DeclarationError

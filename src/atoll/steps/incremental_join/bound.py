@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from atoll.aggregates.base import Packing as StatePacking
 from atoll.aggregates.kernels.types import fitted
-from atoll.codec import opaque
+from atoll.codec.values import opaque
 from atoll.engine.exchange.keyed import KeyedStep, KeyElement, chosen, vnodes, with_vnodes
 from atoll.schema import Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from atoll.codec.values import LeafCodec
+    from atoll.codec.values.leaf import LeafCodec
     from atoll.engine.step import Opening, Packing, Work
     from atoll.placement.mapping import Mapping
     from atoll.schema import Struct

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from atoll.steps.incremental_join.declare import Side
-__all__ = ["join"]
-
 _COLUMN = r"(left|right)\s*\.\s*(`[^`]+`|[A-Za-z_][A-Za-z_0-9]*)"
 _SIDES: dict[object, Side] = {"left": "left", "right": "right"}
 _EQUALITY = re.compile(rf"\s*{_COLUMN}\s*==?\s*{_COLUMN}\s*\Z", re.IGNORECASE)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from atoll.topology.operator import Makes
     from atoll.topology.usercode import Rejects
 
-__all__ = ["IncrementalJoin", "JoinSide", "Side"]
-
 Side = Literal["left", "right"]
 
 

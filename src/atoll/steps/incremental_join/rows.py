@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.codec.binary import BINARY, join_columns, list_from_binary
-from atoll.codec.key_columns import KeyColumn, encode_columns
-from atoll.codec.keys import encode_element
+from atoll.codec.keys.columns import KeyColumn, encode_columns
+from atoll.codec.keys.elements import encode_element
 from atoll.engine.exchange.keyed import VNODE, encoded_keys, key_arrays
 from atoll.schema import Scalar
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from atoll.pstate.session import VnodeSession
+    from atoll.pstate.store.session import VnodeSession
     from atoll.steps.incremental_join.bound import BoundSide
 
 SessionOf = Callable[[int], "VnodeSession"]

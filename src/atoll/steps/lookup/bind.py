@@ -15,7 +15,7 @@ from atoll.engine.step import Phase
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from atoll.codec.values import LeafCodec
+    from atoll.codec.values.leaf import LeafCodec
     from atoll.engine.step import Opening, Packing, Work
     from atoll.placement.mapping import Mapping
     from atoll.pstate.spec import PStateSpec

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from atoll.topology.binding import Binding
     from atoll.topology.declared import PStateDeclaration, Target
 
-__all__ = ["Lookup"]
-
 
 @dataclass(frozen=True, eq=False)
 class Lookup(StateOperator):

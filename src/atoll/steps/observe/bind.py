@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from atoll.engine.step import BoundStep
-from atoll.microbatch.accounts import TerminalChart
+from atoll.microbatch.accounts.entries import TerminalChart
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

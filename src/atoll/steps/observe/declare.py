@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from atoll.topology.declared import PStateDeclaration
     from atoll.topology.kept.hidden import Hidden
 
-__all__ = ["Observe"]
-
 
 @dataclass(frozen=True, eq=False)
 class Observe(StateOperator):

@@ -20,7 +20,7 @@ from atoll.topology.rows import ORIGIN
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from atoll.microbatch.objects import Ranges
+    from atoll.microbatch.commits.objects import Ranges
     from atoll.steps.observe.bind import BoundObserve
 
 _SCHEMA = pa.schema([("part", pa.string()), ("number", pa.int64())])

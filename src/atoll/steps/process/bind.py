@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from atoll.engine.binding.keys import key_element
 from atoll.engine.exchange.keyed import KeyedStep, KeyElement, chosen, vnodes, with_vnodes
-from atoll.microbatch.accounts import TerminalChart
+from atoll.microbatch.accounts.entries import TerminalChart
 from atoll.schema import Scalar, Set
 
 if TYPE_CHECKING:

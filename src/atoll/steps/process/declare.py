@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from atoll.topology.binding import Binding
     from atoll.topology.times import Clock
 
-__all__ = ["Process"]
-
 
 @dataclass(frozen=True, eq=False)
 class Process(StateOperator):

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from atoll.steps.process.declare import Process
     from atoll.topology.flow import Flow
 
-__all__ = ["with_timers"]
-
 
 def with_timers(
     stream: Flow, step: Process, on_timer: Callable[..., Any], by: str, name: str | None

@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from atoll.codec.keys import decode_element, encode_element
+from atoll.codec.keys.elements import decode_element, encode_element
 from atoll.codec.scalars import INT64_MAX, INT64_MIN
 from atoll.errors import StateError
 from atoll.pstate.handles.driven import Driven
-from atoll.pstate.writes import Session, Writes
+from atoll.pstate.handles.writes import Session, Writes
 from atoll.schema import Scalar
 from atoll.topology.rows import Row, row_type
 from atoll.topology.times import NEVER
 
 if TYPE_CHECKING:
     from atoll.pstate.spec import PStateSpec
-
-__all__ = ["Firing", "Timers"]
 
 _TIME = Scalar("int")
 _TIMER = row_type(("time_ms", "key", "payload"))

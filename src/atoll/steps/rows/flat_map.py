@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from atoll.topology.rows import Row
     from atoll.topology.usercode import Rejects
 
-__all__ = ["FlatMap"]
-
 
 @dataclass(frozen=True, eq=False)
 class FlatMap(BatchOperator):

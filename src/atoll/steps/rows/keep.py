@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from atoll.topology.rows import Row
     from atoll.topology.usercode import Rejects
 
-__all__ = ["Keep"]
-
 
 @dataclass(frozen=True, eq=False)
 class Keep(BatchOperator):

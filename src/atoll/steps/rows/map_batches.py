@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from atoll.topology.operator import Makes
     from atoll.topology.usercode import Rejects
 
-__all__ = ["MapBatches"]
-
 
 @dataclass(frozen=True, eq=False)
 class MapBatches(BatchOperator):

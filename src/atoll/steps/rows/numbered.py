@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from atoll.topology.rows import Row
     from atoll.topology.usercode import Rejects
 
-__all__ = ["NUMBER", "Numbered"]
-
 NUMBER = "__number"
 """The column of the number, until the rows are placed or divided."""
 

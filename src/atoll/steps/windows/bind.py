@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.codec.values import LeafCodec, leaf_codec
+from atoll.codec.values.leaf import LeafCodec, leaf_codec
 from atoll.engine.exchange.keyed import KeyElement
 from atoll.errors import DeclarationError
 from atoll.pstate.spec import Position, PStateSpec, pstate_spec

@@ -28,15 +28,6 @@ if TYPE_CHECKING:
 
     from atoll.aggregates.base import Aggregator
 
-__all__ = [
-    "aggregate_windows",
-    "count_late",
-    "session_window",
-    "window",
-    "with_processing_time",
-    "with_watermark",
-]
-
 
 def with_watermark(stream: Flow, column: str, delay: object, label: str | None, place: str) -> Flow:
     """The rows with a watermark, and beside their way what moves it."""

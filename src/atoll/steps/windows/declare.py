@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from atoll.topology.declared import PStateDeclaration
     from atoll.topology.times import Clock
 
-__all__ = ["WindowAgg"]
-
 
 @dataclass(frozen=True, eq=False)
 class WindowAgg(StateOperator):

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from atoll.codec.keys import EMPTY_KEY, decode_element, successor
+from atoll.codec.keys.elements import EMPTY_KEY, decode_element, successor
 from atoll.engine.exchange.keyed import VNODE, encoded_keys
 from atoll.steps.windows.bound import TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from atoll.pstate.session import VnodeSession
+    from atoll.pstate.store.session import VnodeSession
     from atoll.steps.windows.bound import TimedStep
 
 SessionOf = Callable[[str, int], "VnodeSession"]

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.codec.key_decode import decode_columns
-from atoll.codec.keys import SIGN_BIT, TAG_DATETIME, TAG_INT
+from atoll.codec.keys.decode import decode_columns
+from atoll.codec.keys.elements import SIGN_BIT, TAG_DATETIME, TAG_INT
 from atoll.codec.scalars import INT64_MAX
 from atoll.steps.folding.merging import fold
 from atoll.steps.windows.bound import TIMES
@@ -24,7 +24,7 @@ from atoll.steps.windows.merging import merge, state_key
 from atoll.topology.times import NEVER
 
 if TYPE_CHECKING:
-    from atoll.pstate.session import VnodeSession
+    from atoll.pstate.store.session import VnodeSession
     from atoll.steps.windows.bound import BoundWindows
     from atoll.topology.times import Times
     from atoll.topology.usercode import Rejects

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from atoll.topology.operator import Makes
     from atoll.topology.usercode import Rejects
 
-__all__ = ["Watermark"]
-
 
 @dataclass(frozen=True, eq=False)
 class Watermark(BatchOperator):

@@ -23,8 +23,6 @@ from atoll.errors import DeclarationError
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["STEMS", "Hidden", "HiddenKind", "digest", "in_words", "told"]
-
 HiddenKind = Literal["distinct", "joined", "windows", "sessions", "timers", "watermark", "late"]
 
 STEMS: dict[str, tuple[str, ...]] = {

@@ -10,8 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Meanings", "Written", "meanings_of"]
-
 Meanings = Mapping[str, Mapping[str, list[str]]]
 """By PState and place (the struct fields on the way, with dots) what is folded into it."""
 

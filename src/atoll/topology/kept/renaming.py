@@ -19,8 +19,6 @@ from atoll.topology.operator import Operator
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["renamed"]
-
 
 def renamed(graph: Graph, stored: Mapping[Hidden, Hidden]) -> Graph:
     """The graph with each piece of hidden state called as the root calls it.

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from atoll.topology.operator import Operator
 
-__all__ = ["way_after"]
-
 
 def way_after(operator: Operator, ways: Mapping[Operator, str], *, exact: bool = False) -> str:
     """The digest of the steps up to an operator; those of its inputs are known.

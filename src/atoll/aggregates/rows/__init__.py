@@ -1,0 +1,1 @@
+"""Aggregates that keep rows or their values: the first, the last, the best, all of them."""

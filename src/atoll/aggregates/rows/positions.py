@@ -1,0 +1,252 @@
+"""``agg.first`` and ``agg.last``: the value of one row, by arrival or by an order expression.
+
+``agg.min_by`` and ``agg.max_by`` are Spark's names for those by an order expression.
+
+By arrival, rows of one key from one depot partition keep their order; between partitions there
+is none. With ``by`` the row with the least (first) or greatest (last) order counts, however it
+arrived; rows whose order is null never do. Of several rows with the same order ``first`` takes
+the one that came first, ``last`` the one that came last.
+
+As in Spark, the value may be null like any other, unless ``ignore_nulls`` is set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from atoll.aggregates.base import Aggregator, Packing, expression, in_words, to_declare
+from atoll.schema import Scalar, Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from atoll.schema import Node
+
+
+@dataclass(frozen=True)
+class _Position(Aggregator):
+    """What both share.
+
+    There are three states. By arrival, ``last`` needs its value alone. So does ``first`` when
+    nulls are ignored, or else it could not tell a null that came first from nothing. Otherwise
+    the value has a companion: its order, or the mark that it was seen.
+    """
+
+    ignore_nulls: bool = False
+    packing: Packing | None = None
+    final: ClassVar[bool]
+
+    @property
+    def ordered(self) -> bool:
+        """Whether an expression orders the rows."""
+        return len(self.inputs) > 1
+
+    @property
+    def _marked(self) -> bool:
+        return not (self.ordered or self.final or self.ignore_nulls)
+
+    def _null_place(self) -> int | None:
+        """A row without an order never counts; one without a value where nulls are ignored."""
+        if self.ordered:
+            return 1
+        return 0 if self.ignore_nulls else None
+
+    def __str__(self) -> str:
+        """As written, the order named."""
+        by = f", by={self.inputs[1]}" if self.ordered else ""
+        return f"{self.word}({self.inputs[0]}{by})"
+
+    @property
+    def finish(self) -> str:
+        """A reader sees the value without its companion."""
+        return "ordered" if self.ordered or self._marked else "plain"
+
+    def finisher(self, input_types: Sequence[pa.DataType]) -> str:
+        """With the kind of the order."""
+        if self._marked:
+            return "ordered:bool"
+        return f"ordered:{self._order(input_types).kind}" if self.ordered else "plain"
+
+    def _order(self, input_types: Sequence[pa.DataType]) -> Scalar:
+        from atoll.aggregates.kernels.types import accepts
+        from atoll.arrow_types import node_of
+
+        node = node_of(input_types[1])
+        if isinstance(node, Scalar) and accepts(node, input_types[1]):
+            return node
+        raise self.refusal(
+            f"cannot order rows by {in_words(input_types[1])}", self._ordered_otherwise(input_types)
+        )
+
+    def _ordered_otherwise(self, input_types: Sequence[pa.DataType]) -> str:
+        """What does the same where the order has several members: the extreme of tuples."""
+        from atoll.arrow_types import node_of
+
+        value, by = self.inputs[:2]
+        order, shown = node_of(input_types[1]), node_of(input_types[0])
+        members = [] if not isinstance(order, Struct) else [node for _, node in order.fields]
+        kinds = [each for each in (*members, shown) if isinstance(each, Scalar)]
+        named = by.startswith("struct(") and by.endswith(")")
+        if not members or len(kinds) <= len(members) or not named:
+            return 'order by a number, a time or a text: by="event_time"'
+        shape = ", ".join(str(each).removesuffix(" | None") for each in kinds)
+        word = "max" if self.final else "min"
+        return (
+            f'put the value behind the order: agg.{word}("{by[:-1]}, {value} AS value)"), into a '
+            f"PState of tuple[{shape}]"
+        )
+
+    def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
+        """The schema of the value; null where there was none."""
+        from atoll.arrow_types import node_of
+
+        return node_of(input_types[0])
+
+    def check(self, node: Node, input_types: Sequence[pa.DataType]) -> None:
+        """Into a leaf that holds the value; a struct is written field by field."""
+        from atoll.aggregates.kernels.types import accepts
+
+        if self.ordered:
+            self._order(input_types)
+        if isinstance(node, Struct):
+            name = node.names()[0]
+            raise self.refusal(
+                "gives one value, the PState holds a struct",
+                f"give each field its own: aggregate(..., {name}=agg.{self._example(name)})",
+            )
+        self.check_field(node, input_types)
+        if not accepts(node, input_types[0]):
+            raise self.refusal(
+                f"of {in_words(input_types[0])} does not fit a PState of {node}",
+                to_declare(input_types[0]),
+            )
+
+    def _example(self, name: str) -> str:
+        """The same aggregate of one field, as it is written."""
+        return f"{self.word}({', '.join(map(repr, (name, *self.inputs[1:])))})"
+
+    def check_field(self, node: Node, input_types: Sequence[pa.DataType]) -> None:
+        """Hold what does not depend on the value."""
+        if not node.leaf:
+            raise self.refusal(f"gives one value, the PState holds {node}", "go on to its values")
+        if self.ordered:
+            self._order(input_types)
+
+    def bind(self, node: Node, input_types: Sequence[pa.DataType], packing: Packing) -> Aggregator:
+        """With the packing of lists."""
+        self.check(node, input_types)
+        return type(self)(self.inputs, self.ignore_nulls, packing)
+
+    def state_types(
+        self, node: Node, input_types: Sequence[pa.DataType]
+    ) -> tuple[pa.DataType, ...]:
+        """The value, after its order or mark where it has one."""
+        from atoll.arrow_types import column_type
+
+        if self.ordered:
+            return column_type(self._order(input_types)), column_type(node)
+        if self._marked:
+            return column_type(Scalar("bool")), column_type(node)
+        return (column_type(node),)
+
+    def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:
+        """The value, after its order or mark."""
+        from atoll.aggregates.kernels import positions
+        from atoll.aggregates.kernels.types import fitted
+        from atoll.arrow_types import node_of
+
+        value = fitted(columns[0], node, self, self.packing)
+        if self._marked:
+            return [positions.marks(len(value)), value]
+        if not self.ordered:
+            return [value]
+        order = fitted(columns[1], node_of(columns[1].type), self, None)
+        if self.ignore_nulls:
+            order = positions.null_where_null(order, value)
+        return [order, value]
+
+    def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:
+        """The state of one row of each group."""
+        from atoll.aggregates.kernels import positions
+
+        if self.ordered:
+            return positions.reduce_ordered(states, starts, greatest=self.final)
+        return positions.reduce_arrived(
+            states, starts, final=self.final, ignore_nulls=self.ignore_nulls
+        )
+
+    def merge(self, old: Sequence[pa.Array], new: Sequence[pa.Array]) -> list[pa.Array]:
+        """The state of one of both."""
+        from atoll.aggregates.kernels import positions
+
+        if self.ordered:
+            return positions.merge_ordered(old, new, greatest=self.final)
+        return positions.merge_arrived(old, new, final=self.final, ignore_nulls=self.ignore_nulls)
+
+
+@dataclass(frozen=True)
+class First(_Position):
+    """The value that came first, or of the least order."""
+
+    word: ClassVar[str] = "first"
+    final: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class Last(_Position):
+    """The value that came last, or of the greatest order."""
+
+    word: ClassVar[str] = "last"
+    final: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class MinBy(First):
+    """The value of the least order."""
+
+    word: ClassVar[str] = "min_by"
+
+    def __str__(self) -> str:
+        """Spark's way to write it: ``min_by(v, t)``."""
+        return f"{self.word}({', '.join(self.inputs)})"
+
+
+@dataclass(frozen=True)
+class MaxBy(Last):
+    """The value of the greatest order."""
+
+    word: ClassVar[str] = "max_by"
+
+    def __str__(self) -> str:
+        """Spark's way to write it: ``max_by(v, t)``."""
+        return f"{self.word}({', '.join(self.inputs)})"
+
+
+def _inputs(word: str, expr: str, by: str | None) -> tuple[str, ...]:
+    value = expression(expr, word)
+    return (value,) if by is None else (value, expression(by, word))
+
+
+def first(expr: str, by: str | None = None, *, ignore_nulls: bool = False) -> First:
+    """The value of the row that came first, or of the row with the least ``by``."""
+    return First(_inputs("first", expr, by), ignore_nulls)
+
+
+def last(expr: str, by: str | None = None, *, ignore_nulls: bool = False) -> Last:
+    """The value of the row that came last, or of the row with the greatest ``by``."""
+    return Last(_inputs("last", expr, by), ignore_nulls)
+
+
+def min_by(expr: str, by: str) -> MinBy:
+    """The value of the row with the least ``by``; of several the one that came first."""
+    return MinBy((expression(expr, "min_by"), expression(by, "min_by")))
+
+
+def max_by(expr: str, by: str) -> MaxBy:
+    """The value of the row with the greatest ``by``; of several the one that came last."""
+    return MaxBy((expression(expr, "max_by"), expression(by, "max_by")))

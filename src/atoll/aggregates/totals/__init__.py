@@ -1,0 +1,1 @@
+"""Aggregates of one value over many rows: counts, sums, extremes, conditions."""

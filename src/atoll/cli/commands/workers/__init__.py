@@ -1,0 +1,1 @@
+"""Commands about workers and what runs on them."""

@@ -1,0 +1,1 @@
+"""Deployments: a version is checked in full, then takes the place of the one before."""

@@ -1,0 +1,224 @@
+"""The modules of a cluster as they are: running, or stopped although they should run.
+
+Here a running version is replaced by another one, by the last three phases of a deployment: *stop*
+the one that runs, *switch* and *start* (:mod:`atoll.cluster.deploy.lives`). When one of them fails,
+the version before is started again; when that fails too, it is said that nothing runs, and tried
+again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+
+from atoll.cluster.app import App
+from atoll.cluster.deploy.failures import not_started, nothing_runs
+from atoll.cluster.deploy.lives import Lives
+from atoll.cluster.deploy.standing import Standing
+from atoll.cluster.deploy.stopped import StoppedModule
+from atoll.cluster.deploy.versions import Version
+from atoll.cluster.scaling.resting import RestingCluster
+from atoll.cluster.scaling.scaling import Scaling
+from atoll.cluster.scaling.sizes import vnode_bytes
+from atoll.cluster.upkeep.reviving import Reviver
+from atoll.engine.sessions import state_folder
+from atoll.errors import AtollError, FencedError
+from atoll.logs import get_logger
+from atoll.placement.info import ClusterInfo
+from atoll.pstate.store.environment import shared_environments
+from atoll.storage.local import LocalStore
+
+_log = get_logger("atoll.cluster")
+
+
+class Deploying:
+    """What stands for each module, and how that changes.
+
+    Args:
+        lives: What begins lives of modules.
+
+    Attributes:
+        apps: The modules that run, by name.
+        stopped: The modules that should run and do not, by name.
+        lock: Held while a module is replaced or started again.
+        listeners: Called with each module that begins to run, or has stopped by a failure.
+        reviver: Tries to start again what has stopped.
+    """
+
+    def __init__(self, lives: Callable[[], Lives]) -> None:
+        """Nothing runs yet."""
+        self.apps: dict[str, App] = {}
+        self.stopped: dict[str, StoppedModule] = {}
+        self.lock = threading.RLock()
+        self.listeners: list[Callable[[App | StoppedModule], None]] = []
+        self.reviver = Reviver(self._revive)
+        self._lives = lives
+        self._standing: dict[str, Standing] = {}
+
+    def stood(self, name: str) -> Standing | None:
+        """What stands of a module that runs here, or should; None when neither."""
+        if name in self.stopped:
+            stopped = self.stopped[name]
+            known = stopped.fenced is None
+            return replace(stopped.standing, info=stopped.cluster.info()) if known else None
+        if name in self.apps and self.apps[name].fenced is None:
+            return replace(self._standing[name], info=self.apps[name].cluster.info())
+        return None
+
+    def replace(self, version: Version) -> App:
+        """Let a checked version run instead of the one that does, or as the first one.
+
+        Raises:
+            DeployError: When it could not be started; it says what runs then.
+            FencedError: When another process runs the module by now.
+            AtollError: Why a first version could not be started.
+        """
+        name = version.module.name
+        running, standing = self.apps.get(name), self.stood(name)
+        if running is not None and standing is not None:
+            running.epoch.check()
+            running.prepare_update(version.bound)
+        try:
+            if running is not None:
+                running.close()
+                standing = self.stood(name)  # workers may have come until then
+            app = self._start(version, standing)
+        except BaseException as error:
+            if standing is None:
+                raise
+            told = self._bring_back(standing, error)
+            if told is error:
+                raise
+            raise told from error
+        self._tell(app)
+        return app
+
+    def remove(self, name: str) -> None:
+        """End a module for good, if it runs."""
+        with self.lock:
+            app = self.apps.pop(name, None)
+            self.stopped.pop(name, None)
+            self._standing.pop(name, None)
+            if app is not None:
+                app.close()
+
+    def at_rest(self, name: str, info: ClusterInfo, since: int | None = None) -> RestingCluster:
+        """The workers of a module that does not run; ``since`` when it last ran here."""
+        places = self._lives().places
+        folder = state_folder(places.local, name)
+        return RestingCluster(
+            LocalStore(places.root),
+            name,
+            info,
+            since,
+            lock=self.lock,
+            running=lambda: self._cluster_of(name),
+            sizes=lambda info: vnode_bytes(info, folder, {}),
+            now_ms=self._lives().drive.now_ms,
+        )
+
+    def close(self) -> None:
+        """Stop every module, whatever one of them raises; it is raised in the end."""
+        self.reviver.close()
+        with self.lock, ExitStack() as ending:
+            for name in self.apps:
+                folder = state_folder(self._lives().places.local, name)
+                ending.callback(shared_environments().close, folder)
+            self._end(App.close)
+
+    def kill(self) -> None:
+        """End every module as if the process had died; what one raises, as for :meth:`close`."""
+        self.reviver.close()
+        self._end(App.kill)
+
+    # Inside ---------------------------------------------------------------------------------------
+
+    def _start(self, version: Version, standing: Standing | None) -> App:
+        """Switch and start."""
+        app, stands = self._lives().begin(version, standing)
+        self._standing[app.name] = stands
+        self.apps[app.name] = app
+        self.stopped.pop(app.name, None)
+        return app
+
+    def _bring_back(self, standing: Standing, error: BaseException) -> BaseException:
+        """Start the version before again; what to raise, which says how that went."""
+        name = standing.version.module.name
+        if name in self.apps:
+            _quietly_killed(self.apps[name])
+        if isinstance(error, FencedError):  # it runs elsewhere, and shall go on there
+            self._stop(standing, error)
+            return error
+        try:
+            app = self._start(standing.version, standing)
+        except FencedError as fenced:
+            self._stop(standing, fenced)
+            return fenced
+        except BaseException as second:
+            self._stop(standing, nothing_runs(name, second))
+            if not isinstance(second, Exception):
+                raise
+            told = nothing_runs(name, second, error)
+        else:
+            told = not_started(name, error)
+            self._tell(app)
+        return told if isinstance(error, Exception) else error
+
+    def _stop(self, standing: Standing, failure: AtollError) -> None:
+        """Let it be said that a module does not run, and start it as soon as that can be."""
+        name = standing.version.module.name
+        known = self.stopped.get(name)
+        cluster = known.cluster if known else self.at_rest(name, standing.info, standing.epoch)
+        stopped = StoppedModule(name, standing, cluster, failure)
+        self.stopped[name] = stopped
+        self.apps.pop(name, None)
+        _log.error("the module does not run", module=name, error=str(failure))
+        self._tell(stopped)
+        if self._lives().drive.watched and stopped.fenced is None:
+            self.reviver.begin()
+
+    def _revive(self) -> bool:
+        """Start each again that does not run; whether one is left that may run later."""
+        with self.lock:
+            for name, stopped in list(self.stopped.items()):
+                standing = self.stood(name)
+                if self.reviver.closed or standing is None:
+                    continue
+                try:
+                    app = self._start(standing.version, standing)
+                except FencedError as error:
+                    self._stop(standing, error)
+                except Exception as error:  # noqa: BLE001 - the next try may succeed
+                    stopped.failure = nothing_runs(name, error)
+                else:
+                    _log.warning("the module runs again", module=name)
+                    self._tell(app)
+            return any(each.fenced is None for each in self.stopped.values())
+
+    def _cluster_of(self, name: str) -> Scaling | None:
+        return self.apps[name].cluster if name in self.apps else None
+
+    def _end(self, end: Callable[[App], None]) -> None:
+        with ExitStack() as ending:
+            ending.callback(self._forget)
+            for app in self.apps.values():
+                ending.callback(end, app)
+
+    def _forget(self) -> None:
+        self.apps.clear()
+        self.stopped.clear()
+        self._standing.clear()
+
+    def _tell(self, module: App | StoppedModule) -> None:
+        for listener in self.listeners:
+            listener(module)
+
+
+def _quietly_killed(app: App) -> None:
+    """End what is left of an app whose end has failed."""
+    try:
+        app.kill()
+    except Exception as error:  # noqa: BLE001 - what went wrong before is what is told
+        _log.warning("a version did not end well", module=app.name, error=str(error))

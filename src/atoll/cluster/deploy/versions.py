@@ -1,0 +1,188 @@
+"""The first phase of a deployment: a version of a module, checked in full while another one runs.
+
+Whatever can refuse a version does so here, and nothing is changed: mistakes of the module, what
+does not fit what is deployed, migrations that fail, depots that could not be opened, fragments
+without a unit to run on. So a plan without refusals is one that only the machine can thwart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from atoll.cluster.deploy.catalog import BoundTopology, bind_topologies
+from atoll.cluster.deploy.changes import Change, DeployPlan, plan_changes
+from atoll.cluster.depots import depot_spec
+from atoll.cluster.hidden.state import Known
+from atoll.cluster.updates.depot_migrations import (
+    Migrations,
+    depot_migrations,
+    try_depot_migrations,
+)
+from atoll.cluster.updates.migrations import migrated, try_migrations
+from atoll.cluster.updates.mirrors import Mirrors, broken_mirrors, resolve_mirrors
+from atoll.cluster.updates.partitioners import check_key_partitioners
+from atoll.ddl import to_ddl
+from atoll.depot.reader import resolve_start
+from atoll.depot.segments.chain import SegmentChain
+from atoll.depot.start import StartFrom, end
+from atoll.engine.exchange.reading import depot_folder
+from atoll.errors import AtollError
+from atoll.microbatch.control.tuning import SettingsLog
+from atoll.placement.deploying import WorkerReport, deployed
+from atoll.queries.bind import bind_queries
+from atoll.queries.declare import mirrors_read
+from atoll.storage.local import LocalStore
+from atoll.topology.fragments import fragment_specs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from pathlib import Path
+
+    from atoll.cluster.engines import Engine
+    from atoll.module import Module
+    from atoll.placement.info import ClusterInfo
+    from atoll.queries.run import BoundQuery
+    from atoll.storage.places import Places
+    from atoll.views.deployment import Deployment, MirrorDeployment
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a module, checked: all that starting it needs, also a second time.
+
+    Attributes:
+        module: As declared.
+        bound: Its topologies.
+        queries: Its queries, bound.
+        mirrors: What it mirrors.
+        mirrored: What its queries read of other modules.
+        migrations: What the records of its depots go through.
+        plan: What changes with it.
+    """
+
+    module: Module
+    bound: list[BoundTopology]
+    queries: Mapping[str, BoundQuery]
+    mirrors: Mirrors
+    mirrored: Mapping[str, MirrorDeployment]
+    migrations: Migrations
+    plan: DeployPlan
+
+
+def checked_version(  # noqa: PLR0913  # what is there, and what comes
+    module: Module,
+    remove: Collection[str],
+    *,
+    engine: Engine,
+    places: Places,
+    before: Deployment | None,
+    info: ClusterInfo,
+    present: Sequence[WorkerReport],
+) -> Version:
+    """Check a module in full and compare it with what is deployed.
+
+    Args:
+        module: The new version.
+        remove: The parts that may go.
+        engine: What will run it.
+        places: Where everything lies.
+        before: What is deployed, or None.
+        info: What runs where.
+        present: The workers that there are.
+
+    Raises:
+        DeclarationError: When the module has a mistake.
+        DeployError: When a migration cannot be taken over.
+        UsageError: When something to remove is not deployed, or still declared.
+    """
+    store = LocalStore(places.root)
+    _, settings = SettingsLog(store, module.name).latest()
+    mirrors = resolve_mirrors(store, module)
+    known = Known(before, info)
+    bound = bind_topologies(engine, module, places, settings, mirrors.pstates, known)
+    bound = migrated(before, bound, _ship)
+    specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
+    queries = bind_queries(module.queries, specs | mirrors.pstates)
+    ddls = {name: to_ddl(depot.schema) for name, depot in module.depots.items()}
+    broken = [] if before is None else list(broken_mirrors(store, module.name, ddls, specs))
+    migrations = depot_migrations(before, module, _ship)
+    plan = plan_changes(before, bound, module, specs, remove, broken)
+    if before is not None and not plan.refused:
+        try_migrations(before, bound, places)
+        try_depot_migrations(before, module, migrations, places.root)
+        check_key_partitioners(places, before, specs)
+    if not plan.refused:
+        refusals = [
+            *_misplaced(bound, info, present),
+            *_unopened(module, migrations, before, places.root),
+        ]
+        plan = replace(plan, changes=(*plan.changes, *refusals))
+    mirrored = {name: mirrors.deployed[name] for name in mirrors_read(module.queries.values())}
+    return Version(module, bound, queries, mirrors, mirrored, migrations, plan)
+
+
+def placed(
+    bound: list[BoundTopology], info: ClusterInfo, present: Sequence[WorkerReport]
+) -> ClusterInfo:
+    """Where the fragments of these topologies run, given where they ran; the same if they stay.
+
+    Raises:
+        DeclarationError: When a new one finds no parallel unit.
+    """
+    specs = {each.declared.name: fragment_specs(each.declared.graph) for each in bound}
+    policies = {each.declared.name: each.declared.parallelism for each in bound}
+    return deployed(info, present, specs, policies)
+
+
+def _misplaced(
+    bound: list[BoundTopology], info: ClusterInfo, present: Sequence[WorkerReport]
+) -> Iterator[Change]:
+    """The topologies that find no unit to run on."""
+    for upto in range(len(bound)):
+        try:
+            placed(bound[: upto + 1], info, present)
+        except AtollError as error:
+            yield _refused("topology", bound[upto].declared.name, error)
+            return
+
+
+def _unopened(
+    module: Module, migrations: Migrations, before: Deployment | None, root: Path
+) -> Iterator[Change]:
+    """The depots that could not be opened, or not be read from where a topology begins."""
+    for name, declared in module.depots.items():
+        folder = depot_folder(root, module.name, name)
+        if not folder.exists():
+            continue
+        try:
+            spec = depot_spec(declared, migrations.get(name, ()))
+            chain = SegmentChain(folder, spec.partitions, to_ddl(spec.schema), spec.migrations)
+            chain.refresh()
+            for start in _starts(module, before, name):
+                resolve_start(chain, start, 0)
+        except AtollError as error:
+            yield _refused("depot", name, error)
+
+
+def _starts(module: Module, before: Deployment | None, depot: str) -> Iterator[StartFrom]:
+    """Where topologies begin that read a depot for the first time."""
+    known = {} if before is None else before.topologies
+    for name, topology in module.topologies.items():
+        if name in known and depot in known[name].starts:
+            continue
+        for source in topology.graph.sources:
+            if source.depot.name == depot:
+                yield source.start_from or end()
+
+
+def _refused(kind: Any, name: str, error: AtollError) -> Change:
+    where = "".join(f", {key} {value}" for key, value in error.context.items())
+    return Change("refused", kind, name, error.message + where, hint=error.hint or "")
+
+
+def _ship(function: Callable[..., Any]) -> bytes:
+    from atoll.spark.shipping import ship_function
+
+    return ship_function(function)

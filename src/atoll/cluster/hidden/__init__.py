@@ -1,0 +1,1 @@
+"""The state that steps keep by themselves, found again by the next version."""

@@ -1,0 +1,1 @@
+"""Who is in the cluster of a module and what runs where, and changing it."""

@@ -1,0 +1,1 @@
+"""What a new version does to what is stored: migrations, mirrors, the meaning of values."""

@@ -1,0 +1,185 @@
+"""Mirrors between deployed modules: finds what they name, and what an update would break.
+
+The deployment objects say all of it, so it does not matter which process runs a module, or
+whether one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from atoll.ddl import to_ddl
+from atoll.depot.mirror import MirrorDepot
+from atoll.engine.exchange.reading import depot_folder
+from atoll.errors import DeclarationError
+from atoll.microbatch.commits.history import CommitHistory, latest_commit
+from atoll.microbatch.commits.progress import with_starts
+from atoll.pstate.spec import PStateSpec
+from atoll.schema import from_json, to_json
+from atoll.views.deployment import Deployment, MirrorDeployment, latest_deployment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from atoll.module import Module
+    from atoll.storage.local import LocalStore
+    from atoll.topology.declared import DepotDeclaration, PStateDeclaration
+
+
+@dataclass(frozen=True)
+class Mirrors:
+    """What a module mirrors, found and checked.
+
+    Attributes:
+        depots: The depots, by ``module.name``.
+        pstates: The specs of the PStates, by ``module.name``.
+        deployed: What the deployment object says of each.
+    """
+
+    depots: dict[str, MirrorDepot] = field(default_factory=dict)
+    pstates: dict[str, PStateSpec] = field(default_factory=dict)
+    deployed: dict[str, MirrorDeployment] = field(default_factory=dict)
+
+
+def resolve_mirrors(store: LocalStore, module: Module) -> Mirrors:
+    """Look up what a module mirrors among what is deployed on the root.
+
+    Raises:
+        DeclarationError: When it is not there, is private, or has another schema.
+    """
+    found = Mirrors()
+    for name, declared in module.mirrored_depots.items():
+        there = _deployed(store, declared).depots.get(declared.mirrored)
+        wanted = to_ddl(declared.schema)
+        if there is None:
+            raise _absent("depot", declared, sorted(_deployed(store, declared).depots))
+        if there.ddl != wanted:
+            raise _differs("depot", declared, there.ddl, wanted)
+        folder = depot_folder(store.root, module.name, name)
+        found.depots[name] = MirrorDepot(
+            folder, declared.schema, there.partitions, there.migrations
+        )
+        found.deployed[name] = MirrorDeployment("depot", declared.module, declared.mirrored, wanted)
+    for name, pstate in module.mirrored_pstates.items():
+        specs = _readable(_deployed(store, pstate))
+        spec = specs.get(pstate.mirrored)
+        if spec is None:
+            raise _absent("PState", pstate, sorted(specs))
+        if spec.partition_by is not None:
+            raise DeclarationError(
+                f"the PState {pstate.mirrored!r} of module {pstate.module!r} has partition_by=, so "
+                "that only its own module's code can find a key",
+                hint="mirror a depot of that module, or let it keep a PState without partition_by",
+                declared=pstate.place,
+            )
+        if spec.node != pstate.node:
+            raise _differs("PState", pstate, str(to_json(spec.node)), str(to_json(pstate.node)))
+        found.pstates[name] = spec
+        schema = to_json(pstate.node)
+        found.deployed[name] = MirrorDeployment("pstate", pstate.module, pstate.mirrored, schema)
+    return found
+
+
+def broken_mirrors(
+    store: LocalStore, module: str, depots: Mapping[str, str], pstates: Mapping[str, PStateSpec]
+) -> Iterator[str]:
+    """What other modules mirror of a module and a new version of it would no longer offer.
+
+    Args:
+        store: The root.
+        module: The module's name.
+        depots: The new version's depots: the DDL of each.
+        pstates: The new version's PStates.
+
+    Yields:
+        For each a sentence that names who mirrors what.
+    """
+    for reader in _others(store, module):
+        for mirror in reader.mirrors.values():
+            if mirror.module != module:
+                continue
+            shown = f"module {reader.module!r} mirrors the {mirror.kind} {mirror.name!r}"
+            if mirror.kind == "depot":
+                if mirror.name not in depots:
+                    yield f"{shown}, which would be gone"
+                elif depots[mirror.name] != mirror.schema:
+                    yield f"{shown} as {mirror.schema!r}"
+                continue
+            spec = pstates.get(mirror.name)
+            if spec is None:
+                yield f"{shown}, which would be gone"
+            elif spec.private:
+                yield f"{shown}, which would be private"
+            elif spec.node != from_json(mirror.schema):
+                yield f"{shown} as {mirror.schema}"
+
+
+def mirrored_offsets(store: LocalStore, module: str) -> dict[str, list[list[int]]]:
+    """For each depot of a module what topologies of others would read again at the earliest."""
+    needed: dict[str, list[list[int]]] = {}
+    for reader in _others(store, module):
+        mine = {k: m.name for k, m in reader.mirrors.items() if m.module == module}
+        for name, topology in reader.topologies.items():
+            known = [depot for depot in topology.depots if depot in mine]
+            if not known:
+                continue
+            last = latest_commit(store, reader.module, name)
+            oldest = CommitHistory(store, reader.module, name, last).as_of(last.readable_from)
+            ends = with_starts(oldest.commit, topology.starts, known).ends()
+            for depot in known:
+                needed.setdefault(mine[depot], []).append(ends[depot])
+    return needed
+
+
+def _others(store: LocalStore, module: str) -> Iterator[Deployment]:
+    """The deployments of the other modules on the root."""
+    for folder in sorted(store.root.glob("*/deployments")):
+        if folder.parent.name != module:
+            deployment = latest_deployment(store, folder.parent.name)
+            if deployment is not None:
+                yield deployment
+
+
+def _readable(deployment: Deployment) -> dict[str, PStateSpec]:
+    specs = (
+        PStateSpec.from_json(plain)
+        for topology in deployment.topologies.values()
+        for plain in topology.pstates.values()
+    )
+    return {spec.name: spec for spec in specs if not spec.private}
+
+
+def _deployed(store: LocalStore, declared: DepotDeclaration | PStateDeclaration) -> Deployment:
+    deployment = latest_deployment(store, declared.module)
+    if deployment is None:
+        raise DeclarationError(
+            f"{declared.name!r} is a mirror, but no module {declared.module!r} is deployed here",
+            hint="deploy that module first; of two that mirror each other, deploy one without its "
+            "mirrors, then the other, then update the first",
+            declared=declared.place,
+        )
+    return deployment
+
+
+def _absent(
+    kind: str, declared: DepotDeclaration | PStateDeclaration, known: list[str]
+) -> DeclarationError:
+    return DeclarationError(
+        f"module {declared.module!r} has no {kind} {declared.mirrored!r} that can be mirrored",
+        hint="it has " + (", ".join(known) or "none"),
+        declared=declared.place,
+    )
+
+
+def _differs(
+    kind: str, declared: DepotDeclaration | PStateDeclaration, there: str, wanted: str
+) -> DeclarationError:
+    return DeclarationError(
+        f"the {kind} {declared.mirrored!r} of module {declared.module!r} has another schema than "
+        "its mirror",
+        hint=f"it is {there}",
+        declared=declared.place,
+        mirrored=wanted,
+    )

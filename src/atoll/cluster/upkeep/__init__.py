@@ -1,0 +1,1 @@
+"""What is looked at now and then while modules run, or should."""

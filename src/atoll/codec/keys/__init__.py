@@ -1,0 +1,1 @@
+"""Keys as bytes that sort as the values do, one at a time and by columns."""

@@ -1,0 +1,1 @@
+"""Leaf values: how each becomes bytes in a store, one at a time and by columns."""

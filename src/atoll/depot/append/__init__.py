@@ -1,0 +1,1 @@
+"""Appending: from what a caller hands over to what is durable."""

@@ -1,0 +1,1 @@
+"""Producers: an append that comes again is stored once."""

@@ -1,0 +1,1 @@
+"""The segment files of a depot: their bytes, their order, and how long they stay."""

@@ -1,0 +1,251 @@
+"""Looking at every byte of a depot that nobody writes, past the first damage.
+
+Opening a depot stops at damage, because nothing may be built on it. Whoever has to repair one
+wants all of it: each place that is not as written, and which offsets are lost with it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from atoll.ddl import parse_ddl
+from atoll.depot.segments.format import (
+    FRAME_MAGIC,
+    FRAME_PREAMBLE_BYTES,
+    BlockEntry,
+    FrameHeader,
+    SegmentHeader,
+    decode_frame_header,
+    header_block_bytes,
+    parse_frame_preamble,
+)
+from atoll.depot.segments.index import SEGMENTS_FOLDER, segment_file_name
+from atoll.depot.segments.scan import read_header
+from atoll.errors import AtollError, NotFoundError
+from atoll.storage.local import LocalStore
+from atoll.storage.numbered import NumberedObjects
+
+_COST_OF_OBJECTS = {
+    "writers": "the module does not start until it is restored, or deleted while no process runs "
+    "the module: it says only who writes the depot",
+    "retained": "none: its name alone says from which segment on records are kept",
+}
+"""The kinds of numbered objects in a depot's folder, and what a damaged one costs."""
+
+_MISSING = "the segment is missing"
+_ALL_LOST = "all records of the segment are lost"
+
+
+class DepotDamage(msgspec.Struct, frozen=True):
+    """One thing in a depot that is not as written.
+
+    Attributes:
+        file: The file.
+        position: Where in it, in bytes.
+        what: What is wrong.
+        cost: Which depot partitions and offsets are lost with it.
+    """
+
+    file: str
+    position: int
+    what: str
+    cost: str
+
+
+def verify_depot(folder: Path | str) -> Iterator[DepotDamage]:
+    """Every damage in a depot's segments, markers and claims, oldest segment first.
+
+    The torn end of the newest segment is none: nobody was told that it is stored.
+
+    Args:
+        folder: The depot's folder; nothing in it is changed.
+    """
+    folder = Path(folder)
+    for name, cost in _COST_OF_OBJECTS.items():
+        yield from _objects(folder, name, cost)
+    first = max(_numbers(folder / "retained"), default=1)
+    present = {n for n in _numbers(folder / SEGMENTS_FOLDER) if n >= first}
+    if not present and first == 1:
+        return
+    following: SegmentHeader | None = None
+    walks = []
+    for number in range(max(present, default=first), first - 1, -1):
+        path = folder / segment_file_name(number)
+        header, reason = _header(path, number)
+        walks.append((path, header, following, reason))
+        following = header
+    newest = walks[0][0]
+    for path, header, after, reason in reversed(walks):
+        found = [DepotDamage(str(path), 0, reason, _ALL_LOST)]
+        if header is not None:
+            try:
+                found = list(_Walk(path, header, after, newest=path == newest).run())
+            except FileNotFoundError:
+                found = [DepotDamage(str(path), 0, _MISSING, _ALL_LOST)]
+        if not _was_dropped(folder, path):
+            yield from found
+
+
+def _was_dropped(folder: Path, segment: Path) -> bool:
+    """Whether retention took a segment away while it was looked at."""
+    first = max(_numbers(folder / "retained"), default=1)
+    return int(segment.stem) < first and not segment.exists()
+
+
+def _objects(folder: Path, name: str, cost: str) -> Iterator[DepotDamage]:
+    """What is wrong with the depot's numbered objects of one kind."""
+    for path in sorted((folder / name).glob("*")):
+        if not path.stem.isdecimal() and not path.name.startswith("."):
+            yield DepotDamage(str(path), 0, "its name is no number", "nothing: delete it")
+    objects = NumberedObjects(LocalStore(folder), name)
+    for number in objects.numbers():
+        try:
+            objects.read(number)
+        except NotFoundError:
+            continue  # dropped meanwhile
+        except AtollError as error:
+            yield DepotDamage(str(folder / objects.name(number)), 0, error.message, cost)
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(path.stem) for path in folder.glob("*") if path.stem.isdecimal()]
+
+
+def _header(path: Path, number: int) -> tuple[SegmentHeader | None, str]:
+    """A segment's header, or why there is none."""
+    try:
+        header = read_header(path)
+    except FileNotFoundError:
+        return None, _MISSING
+    except (AtollError, msgspec.MsgspecError) as error:
+        return None, error.message if isinstance(error, AtollError) else str(error)
+    if header.number != number:
+        return None, f"the segment is under the wrong name: it is number {header.number}"
+    return header, ""
+
+
+class _Walk:
+    """One segment from front to back.
+
+    Args:
+        path: Its file.
+        header: Its header.
+        after: The header of the one after it, which says how it ends; None when that is not known.
+        newest: Whether none follows, so that its end may be torn.
+    """
+
+    def __init__(
+        self, path: Path, header: SegmentHeader, after: SegmentHeader | None, *, newest: bool
+    ) -> None:
+        """At its first frame."""
+        self.path = path
+        self.header = header
+        self.after = after
+        self.newest = newest
+        self.ends = list(header.bases)
+        self.counted = True  # whether offsets are known: not behind a frame that cannot be read
+        self.schema = parse_ddl(header.ddl)
+
+    def run(self) -> Iterator[DepotDamage]:
+        """What is wrong in it."""
+        position = header_block_bytes(len(self.header.bases), self.header.ddl)
+        with self.path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+            end = len(data) if self.after is None else self.after.previous_length
+            if end > len(data):
+                what = f"the segment ends {end - len(data)} bytes early"
+                yield DepotDamage(str(self.path), len(data), what, self._rest())
+                end, self.counted = len(data), False
+            while position < end:
+                frame, length = _frame_at(data, position, end)
+                if frame is None:
+                    following = _next_frame(data, position + 1, end)
+                    if self._torn(data, position, following, end):
+                        return
+                    what = "no frame can be read here"
+                    yield DepotDamage(str(self.path), position, what, self._rest())
+                    position, self.counted = following, False
+                    continue
+                yield from self._blocks(data, position + length, frame.blocks)
+                position += length + sum(block.length for block in frame.blocks)
+        if self.after is not None and self.counted and self.ends != list(self.after.bases):
+            what = "the segment does not lead to the next one"
+            yield DepotDamage(str(self.path), position, what, self._rest())
+
+    def _torn(self, data: mmap.mmap, position: int, following: int, end: int) -> bool:
+        """Whether what cannot be read is an append that nobody was told is stored."""
+        if not self.newest or position < self.header.published_length:
+            return False
+        while following < end:
+            frame, _ = _frame_at(data, following, end)
+            if frame is not None and frame.durable_length > position:
+                return False
+            following = _next_frame(data, following + 1, end)
+        return True
+
+    def _blocks(
+        self, data: mmap.mmap, position: int, blocks: Sequence[BlockEntry]
+    ) -> Iterator[DepotDamage]:
+        for block in blocks:
+            start = self.ends[block.partition]
+            self.ends[block.partition] += block.rows
+            problem = self._problem(data[position : position + block.length], block)
+            if problem:
+                span = f"offsets {start} to {start + block.rows - 1}"
+                where = span if self.counted else f"{block.rows} records (offsets not known)"
+                cost = f"depot partition {block.partition}: {where}"
+                yield DepotDamage(str(self.path), position, problem, cost)
+            position += block.length
+
+    def _problem(self, data: bytes, block: BlockEntry) -> str:
+        """What is wrong with a block; empty when nothing is."""
+        if zlib.crc32(data) != block.crc:
+            return "a block's checksum does not match"
+        try:
+            batch = pa.ipc.read_record_batch(pa.py_buffer(data), self.schema)
+            batch.validate(full=True)
+        except (pa.ArrowException, OSError) as error:
+            return f"a block cannot be decoded: {error}"
+        return "" if batch.num_rows == block.rows else "a block holds another number of records"
+
+    def _rest(self) -> str:
+        """What is lost when offsets cannot be counted any further."""
+        if not self.counted:
+            return "counted with the damage before it"
+        if self.after is None:
+            return "; ".join(
+                f"depot partition {n}: offsets from {end} on" for n, end in enumerate(self.ends)
+            )
+        lost = [
+            f"depot partition {partition}: offsets {end} to {base - 1}"
+            for partition, (end, base) in enumerate(zip(self.ends, self.after.bases, strict=False))
+            if base > end
+        ]
+        return "; ".join(lost) or "no records"
+
+
+def _frame_at(data: mmap.mmap, position: int, end: int) -> tuple[FrameHeader | None, int]:
+    """The frame header there and the bytes before its blocks; None when none can be read."""
+    payload_at = position + FRAME_PREAMBLE_BYTES
+    preamble = parse_frame_preamble(data[position:payload_at])
+    if preamble is None:
+        return None, 0
+    length, payload_length, crc = preamble
+    frame = decode_frame_header(data[payload_at : payload_at + length], payload_length, crc)
+    if frame is None or payload_at + length + payload_length > end:
+        return None, 0
+    return frame, FRAME_PREAMBLE_BYTES + length
+
+
+def _next_frame(data: mmap.mmap, position: int, end: int) -> int:
+    """Where the next readable frame begins; the end when there is none."""
+    while (found := data.find(FRAME_MAGIC, position, end)) >= 0:
+        if _frame_at(data, found, end)[0] is not None:
+            return found
+        position = found + 1
+    return end

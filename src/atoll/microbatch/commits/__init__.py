@@ -1,0 +1,1 @@
+"""What is recorded of a topology: plans and commits, which of them count, which ones stay."""

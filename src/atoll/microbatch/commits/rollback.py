@@ -1,0 +1,194 @@
+"""Going back to an earlier commit: what is decided, and what is done.
+
+The first half is the coordinator's, pure; the second is what ``actions`` does for it. In between
+stands one numbered object (``timelines``): before it nothing has happened, after it all has. A
+mark in the place of the next commit keeps every coordinator from committing in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from atoll.logs import get_logger
+from atoll.microbatch import events as ev
+from atoll.microbatch.commits.history import commit_objects, latest_commit, read_commit
+from atoll.microbatch.commits.objects import GENESIS, Branch, Commit, decode_commit, encode
+from atoll.microbatch.commits.progress import known_checkpoints, settle_commit, with_starts
+from atoll.microbatch.commits.tidy import drop_abandoned
+from atoll.microbatch.commits.timelines import (
+    create_timeline,
+    read_timelines,
+    timeline_objects,
+)
+from atoll.microbatch.control.pausing import paused
+from atoll.microbatch.outcome import ActorFailure
+from atoll.storage.objects import ObjectExistsError, ObjectStore
+
+_log = get_logger("atoll.microbatch")
+
+_OTHER_FIRST = ActorFailure(
+    "E-USAGE",
+    "the topology went back elsewhere first",
+    "look at the topology's status; go back again if need be",
+)
+
+
+def refusal(state: ev.State, event: ev.RollBack) -> ActorFailure | None:
+    """Why a topology cannot go back to that commit now; None when it can."""
+    last = state.last
+    context = {"topology_microbatch": str(last.id)}
+    if not last.readable_from <= event.to <= last.id:
+        return ActorFailure(
+            "E-USAGE",
+            f"cannot go back to microbatch {event.to}",
+            f"possible are {last.readable_from} to {last.id}; options "
+            "pstate.history.seconds and pstate.history.microbatches keep more",
+            context,
+        )
+    if state.step not in (ev.Step.IDLE, ev.Step.PRIME, ev.Step.PROCESS):
+        return ActorFailure(
+            "E-USAGE",
+            f"cannot go back while microbatch {last.id + 1} is being delivered",
+            "try again when its rows are in their depots",
+            context,
+        )
+    return None
+
+
+def rolled_back(state: ev.State, event: ev.RolledBack) -> ev.State:
+    """The coordinator after a rollback: at the commit gone back to, paused, with nothing begun."""
+    return replace(
+        state,
+        step=ev.Step.IDLE,
+        condition=ev.Condition.PAUSED,
+        paused=event.paused,
+        version=0,
+        plan=None,
+        failures=0,
+        failure=None,
+        commit=None,
+        last=event.commit,
+        checkpoints=event.checkpoints,
+        heads=state.heads.upto(event.commit.id),
+        blamed=0,
+        owed=(),
+        asked=replace(state.asked, planned=state.asked.answered),
+        answer=ev.Answer(event.ticket, event.failure) if event.ticket else state.answer,
+    )
+
+
+def complete_rollback(store: ObjectStore, module: str, topology: str) -> None:
+    """Begin the timeline of a rollback that closed the one before it and went no further.
+
+    Anybody may do it, and a new life of the coordinator must, before it reads the progress.
+    """
+    timelines = read_timelines(store, module, topology)
+    commits = commit_objects(store, module, topology, timelines.number)
+    number = commits.latest()
+    closing = None if number is None else decode_commit(commits.read(number)).closing
+    if number is None or closing is None:
+        return
+    commits.settle(number)
+    with contextlib.suppress(ObjectExistsError):
+        create_timeline(store, module, topology, timelines.number + 1, closing)
+    timeline_objects(store, module, topology).settle(timelines.number + 1)
+
+
+@dataclass
+class Follower:
+    """Keeps one topology's coordinator on the newest timeline.
+
+    Attributes:
+        timeline: The one that the coordinator follows.
+        starts: For each depot the offsets from which the topology began to read it.
+        depots: The names of the depots that it reads.
+    """
+
+    store: ObjectStore
+    module: str
+    topology: str
+    timeline: int = 0
+    starts: Mapping[str, list[int]] = field(default_factory=dict)
+    depots: Iterable[str] = ()
+
+    def is_behind(self) -> bool:
+        """Whether somebody went back who is not this coordinator. One system call."""
+        objects = timeline_objects(self.store, self.module, self.topology)
+        return objects.exists(self.timeline + 1)
+
+    def go_back(self, command: ev.GoBack, epoch: int, now_ms: int) -> ev.RollBackRefused | None:
+        """Begin a new timeline at the commit wanted; :meth:`follow` then goes on from there.
+
+        Returns:
+            A refusal, or None when a new timeline began: this one, or that of another coordinator
+            that was faster.
+        """
+        last = command.last
+        appended = self._appended(command)
+        if appended and not command.keep_appended:
+            rows = ", ".join(f"{count:,} in {depot}" for depot, count in sorted(appended.items()))
+            failure = ActorFailure(
+                "E-USAGE",
+                f"microbatches {command.to + 1} to {last.id} appended rows to depots, which "
+                "cannot be taken back",
+                f"keep them and have the new microbatches append again: --keep-appended ({rows})",
+                {depot: str(count) for depot, count in appended.items()},
+            )
+            return ev.RollBackRefused(command.ticket, failure)
+        branch = Branch(command.to, epoch, now_ms, last.floor, last.readable_from, pauses=True)
+        if not self._close(last, branch):
+            return ev.RollBackRefused(command.ticket, _OTHER_FIRST)
+        complete_rollback(self.store, self.module, self.topology)
+        return None
+
+    def _close(self, last: Commit, branch: Branch) -> bool:
+        """Take the id after the last commit, so that no commit can; False when one has."""
+        commits = commit_objects(self.store, self.module, self.topology, self.timeline)
+        mark = msgspec.structs.replace(
+            GENESIS, id=last.id + 1, timeline=self.timeline, epoch=branch.epoch, closing=branch
+        )
+        found = commits.create_or_find(mark.id, encode(mark))
+        if found is not None:
+            return decode_commit(found).closing is not None
+        if commits.latest() == mark.id:
+            return True
+        # A later life has committed that id and dropped it since: this one slept for long.
+        commits.store.delete(commits.name(mark.id))
+        return False
+
+    def follow(self, asked: ev.GoBack | None = None) -> ev.RolledBack:
+        """Take over the newest timeline, whoever began it.
+
+        A request to go back that meets it is answered: with a refusal if it leads elsewhere.
+        """
+        head = latest_commit(self.store, self.module, self.topology)
+        settle_commit(self.store, self.module, self.topology, head)
+        checkpoints = known_checkpoints(self.store, self.module, self.topology, head)
+        begun = with_starts(head, self.starts, self.depots)
+        self.timeline = head.timeline
+        rests = paused(self.store, self.module, self.topology)
+        if asked is None:
+            return ev.RolledBack(begun, checkpoints, paused=rests)
+        failure = None if head.id == asked.to else _OTHER_FIRST
+        return ev.RolledBack(begun, checkpoints, asked.ticket, failure, rests)
+
+    def tidy(self, head: Commit) -> None:
+        """Drop what only abandoned commits need; what fails is done by the next start."""
+        try:
+            drop_abandoned(self.store, self.module, self.topology, head)
+        except Exception as error:  # noqa: BLE001 - nothing is lost by a file too many
+            _log.warning("tidy failed", topology=self.topology, error=str(error))
+
+    def _appended(self, command: ev.GoBack) -> dict[str, int]:
+        """How many rows the commits to abandon appended, by depot."""
+        timelines = read_timelines(self.store, self.module, self.topology, self.timeline)
+        counts: dict[str, int] = {}
+        for number in range(command.to + 1, command.last.id + 1):
+            commit = read_commit(self.store, self.module, self.topology, number, timelines)
+            for rows in commit.appends:
+                counts[rows.depot] = counts.get(rows.depot, 0) + rows.file.rows
+        return counts

@@ -1,0 +1,1 @@
+"""What people ask of a topology and set for it, and what it says of itself."""

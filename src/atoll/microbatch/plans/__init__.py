@@ -1,0 +1,1 @@
+"""Which records, and how much of what is due, a microbatch takes."""

@@ -1,0 +1,1 @@
+"""Policies: how many parallel units a topology asks for, and gets."""

@@ -1,0 +1,1 @@
+"""Reschedules: what is asked for, checked, and planned before anything runs elsewhere."""

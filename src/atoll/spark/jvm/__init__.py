@@ -1,0 +1,1 @@
+"""Java, and the lives of Spark's JVM in this process."""

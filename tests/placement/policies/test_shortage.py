@@ -1,0 +1,51 @@
+"""What a policy asks for and does not get: how much, and what there is to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from atoll.placement.deploying import WorkerReport, deployed, policy_plan, with_workers
+from atoll.placement.fragments import FragmentSpec
+from atoll.placement.info import ClusterInfo
+from atoll.placement.policies.shortage import shortage
+from atoll.placement.workers import cordon
+
+
+def cluster(policy, *units, cordoned=(), vnode_count=8):
+    """A topology with a source, a hash and a singleton fragment, on workers of so many units."""
+    specs = [
+        FragmentSpec("source"),
+        FragmentSpec("hash", ("p",), vnode_count),
+        FragmentSpec("one", ("q",), 1),
+    ]
+    workers = [WorkerReport(f"w{n}", "h", each) for n, each in enumerate(units)]
+    info = deployed(ClusterInfo(), workers[:1], {"mb": specs}, {"mb": policy})
+    return policy_plan(cordon(with_workers(info, workers), cordoned)).info
+
+
+@pytest.mark.parametrize(
+    ("policy", "units", "lacks"),
+    [
+        ("fixed(4)", (2,), (4, 2, 2)),
+        ("fixed(4)", (4,), None),
+        ("fixed(4)", (2, 2), None),
+        ("fixed(20)", (2,), (20, 2, 18)),  # the source fragment would take them
+        ("load(3,9)", (2,), (3, 2, 1)),
+        ("load(1,9)", (2,), None),
+        ("bounded(4)", (2,), None),
+        ("adaptive", (1,), None),
+        ("ratio(0.5)", (1,), None),
+    ],
+)
+def test_what_is_missing(policy, units, lacks):
+    """Only a policy that names a number can lack units; a singleton never does."""
+    found = shortage(cluster(policy, *units), "mb")
+    assert (found and (found.asked, found.has, found.missing)) == lacks
+    assert found is None or f"--parallelism {lacks[1] + lacks[2]}" in found.hint
+
+
+def test_cordoned_workers_are_named():
+    """They have units that it could use."""
+    found = shortage(cluster("fixed(4)", 2, 2, cordoned=[1]), "mb")
+    assert (found.has, found.missing, found.cordoned) == (2, 2, (1,))
+    assert found.hint.startswith("uncordon worker 1, or ")
