@@ -444,7 +444,7 @@ class Stream(Exchanging["Stream"]):
         windowed = Windowed(rows.graph, rows.operator)
         if split_late:
             return windowed, stream_of(late)
-        windows.count_late(late)
+        windows.count_late(late, column, name)
         return windowed
 
     def session_window(
@@ -469,7 +469,7 @@ class Stream(Exchanging["Stream"]):
         sessions = Sessions(Windowed(rows.graph, rows.operator))
         if split_late:
             return sessions, stream_of(late)
-        windows.count_late(late)
+        windows.count_late(late, column, name)
         return sessions
 
     def _then(self, operator: Operator) -> Stream:

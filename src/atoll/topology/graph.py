@@ -26,16 +26,6 @@ ColumnsWay = Literal["auto", "spark", "tasks"]
 """``auto``: the tasks where they can, else Spark; the others demand one of the two."""
 COLUMNS_WAYS: tuple[ColumnsWay, ...] = get_args(ColumnsWay)
 
-HOW_TO_NAME = {
-    "distinct": 'give it a name: agg.count_distinct("user", name="visitors")',
-    "joined": 'give it a name: incremental_join(other, on="id", name="bids")',
-    "windows": 'give its windows a name: window("at", "1 hour", name="hourly")',
-    "sessions": 'give its windows a name: session_window("at", "1 hour", name="visits")',
-    "timers": 'give it a name: process(..., on_timer=..., name="reminders")',
-    "watermark": 'give it a name: with_watermark("at", "10 seconds", name="sensors")',
-    "late": 'give it a name: window("at", "1 hour", name="hourly")',
-}
-
 
 def declared_pstate(pstate: object, step: str, place: str) -> PStateDeclaration:
     """What was given to a step as a PState, when it is one.
@@ -144,7 +134,7 @@ class Graph:
         raise DeclarationError(
             f"topology {self.topology!r} has two steps whose state nothing tells apart after an "
             f"update: {hidden.text}, here and at {other.place}",
-            hint=f"{HOW_TO_NAME[hidden.kind]}, on one of them or both",
+            hint=f"{hidden.naming}, on one of them or both",
             declared=hidden.place,
         )
 

@@ -14,7 +14,6 @@ from atoll.microbatch.control.options import Options
 from atoll.microbatch.control.tuning import Settings, effective
 from atoll.steps.columns.schemas import StepWay, column_ways
 from atoll.storage.places import Places
-from atoll.topology.graph import HOW_TO_NAME
 from atoll.topology.jobs import Cut, cut_into_jobs
 from atoll.topology.usercode import placed
 
@@ -143,7 +142,7 @@ def _check_apart(checked: Iterable[_Checked]) -> None:
                 raise DeclarationError(
                     f"two steps would keep what they need under one name, {name}: {other.text} in "
                     f"topology {other.topology!r} and {hidden.text} in {hidden.topology!r}",
-                    hint=HOW_TO_NAME[hidden.kind],
+                    hint=hidden.naming,
                     declared=hidden.place,
                 )
 

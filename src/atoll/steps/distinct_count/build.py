@@ -97,6 +97,7 @@ def _hidden(
         (target.pstate.name,),
         name,
         place,
+        naming='give it a name: agg.count_distinct("user", name="visitors")',
     )
 
 

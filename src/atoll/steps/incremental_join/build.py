@@ -98,6 +98,7 @@ def _hidden(
         f"incremental_join of {origins[0]} and {origins[1]} on {on}",
         name=name,
         place=place,
+        naming='give it a name: incremental_join(other, on="id", name="bids")',
     )
 
 

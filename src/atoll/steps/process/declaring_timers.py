@@ -72,4 +72,5 @@ def _hidden(stream: Flow, step: Process, by: str, name: str | None) -> Hidden:
         states,
         name,
         step.place,
+        naming='give it a name: process(..., on_timer=..., name="reminders")',
     )

@@ -28,11 +28,17 @@ if TYPE_CHECKING:
 
     from atoll.aggregates.base import Aggregator
 
+_HOW_TO_NAME = {
+    True: 'window("at", "1 hour", name="hourly")',
+    False: 'session_window("at", "1 hour", name="visits")',
+}
+"""Windows of a length, and sessions."""
+
 
 def with_watermark(stream: Flow, column: str, delay: object, label: str | None, place: str) -> Flow:
     """The rows with a watermark, and beside their way what moves it."""
     with placed(place):
-        name = _column(column, "with_watermark")
+        name = time_column(column, "with_watermark")
         delay_ms = parse_millis(delay, "the delay of a watermark", least=0)
     hidden = _watermark(stream, name, delay_ms, label, place)
     hidden = stream.graph.add_hidden(hidden, of_rows=stream.operator)
@@ -47,7 +53,7 @@ def with_watermark(stream: Flow, column: str, delay: object, label: str | None, 
 def with_processing_time(stream: Flow, column: str, place: str) -> Flow:
     """The rows and when their microbatch was planned."""
     with placed(place):
-        name = _column(column, "with_processing_time")
+        name = time_column(column, "with_processing_time")
     return after(stream.graph, ProcessingTime((stream.operator,), place, name))
 
 
@@ -92,20 +98,27 @@ def session_window(  # each says one thing of the sessions
     return _windows(stream, column, (gap_ms, 0, 0), allowed_lateness, label, place)
 
 
-def count_late(late: Flow) -> None:
-    """Count the rows that lie in no open window and that nobody takes."""
+def count_late(late: Flow, column: str, label: str | None) -> None:
+    """Count the rows after an operator: those that are too late for another, and nobody takes.
+
+    Args:
+        late: The rows.
+        column: Their event time.
+        label: What the user called what is kept of the others.
+    """
     graph, step = late.graph, late.operator
-    assert isinstance(step, Window)
+    column = time_column(column, step.title)
     hidden = graph.add_hidden(
         Hidden(
             "late",
             graph.topology,
-            (step.title, step.column),
+            (step.title, column),
             (),
             graph.ways[step],
-            f"the count of rows that were too late for {step.title}({step.column})",
-            name=step.label,
+            f"the count of rows that were too late for {step.title}({column})",
+            name=label,
             place=step.place,
+            naming='give it a name: window("at", "1 hour", name="hourly")',
         ),
         of_rows=step,
     )
@@ -130,7 +143,7 @@ def _windows(
 ) -> tuple[Flow, Flow]:
     word = "window" if shape[1] else "session_window"
     with placed(place):
-        name = _column(column, word)
+        name = time_column(column, word)
         late_ms = 0
         if allowed_lateness is not None:
             late_ms = parse_millis(allowed_lateness, "the allowed lateness", least=0)
@@ -220,6 +233,8 @@ def _hidden(
         f"{windows.title}({windows.column}) by {by or 'nothing'}",
         name=windows.label,
         place=place,
+        endings=("",) if windows.slide_ms else ("-ends", ""),
+        naming=f"give its windows a name: {_HOW_TO_NAME[bool(windows.slide_ms)]}",
     )
 
 
@@ -235,6 +250,7 @@ def _watermark(stream: Flow, column: str, delay_ms: int, label: str | None, plac
         f"with_watermark({column}) of {origins}",
         name=label,
         place=place,
+        naming='give it a name: with_watermark("at", "10 seconds", name="sensors")',
     )
 
 
@@ -249,7 +265,12 @@ def _origins(operator: Operator) -> set[str]:
     return found
 
 
-def _column(column: object, word: str) -> str:
+def time_column(column: object, word: str) -> str:
+    """The name of a column of event time.
+
+    Raises:
+        DeclarationError: When it is none.
+    """
     name = bare_column(column) if isinstance(column, str) else None
     if name is None:
         raise DeclarationError(

@@ -15,15 +15,13 @@ import dataclasses
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from atoll.aggregates.base import Aggregator
 from atoll.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-HiddenKind = Literal["distinct", "joined", "windows", "sessions", "timers", "watermark", "late"]
 
 STEMS: dict[str, tuple[str, ...]] = {
     "distinct": ("distinct",),
@@ -32,10 +30,10 @@ STEMS: dict[str, tuple[str, ...]] = {
     "sessions": ("session-ends", "sessions"),
     "timers": ("timers",),
 }
-"""For each kind that is kept in PStates the words of their names."""
+"""The kinds that there were when hidden state was named by position, and the words of the names."""
 
 _WORDS = {"joined": "join", "late": "late-rows"}
-_ENDINGS = {"sessions": ("-ends", "")}
+_IN_COMMITS = frozenset({"watermark", "late"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 _LABEL_MAX = 80
 _DIGEST = 8
@@ -46,7 +44,7 @@ class Hidden:
     """One piece of hidden state.
 
     Attributes:
-        kind: What kind of step keeps it.
+        kind: What kind of step keeps it: a word of the step's own, which never changes.
         topology: Whose it is.
         belongs: Where it stands in the module: the target, the depots joined, the column.
         means: What its contents mean, as pairs of a word and a text.
@@ -57,9 +55,11 @@ class Hidden:
         place: Where the step was declared.
         label: How it is called, unique in its topology.
         stored: The names of its PStates, or the name under which commits know it.
+        endings: How the names of its PStates end.
+        naming: What to do where nothing tells it apart: how a user gives it a name.
     """
 
-    kind: HiddenKind
+    kind: str
     topology: str
     belongs: tuple[str, ...]
     means: tuple[tuple[str, str], ...]
@@ -70,6 +70,8 @@ class Hidden:
     place: str = ""
     label: str = ""
     stored: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ("",)
+    naming: str = ""
 
     def check(self) -> Hidden:
         """Itself, when it can be called as the user calls it.
@@ -120,11 +122,16 @@ class Hidden:
         told = self.name or "-".join(part for part in self.belongs if part)
         label = f"{self.topology}-{_WORDS.get(self.kind, self.kind)}-{_slug(told)}"
         label += f"-{suffix}" if suffix else ""
-        if self.kind in STEMS:
-            stored = tuple(f"_{label}{end}" for end in _ENDINGS.get(self.kind, ("",)))
+        if in_pstates(self.kind):
+            stored = tuple(f"_{label}{end}" for end in self.endings)
         else:
             stored = ((self.name or ".".join(self.belongs)) + (f"#{suffix}" if suffix else ""),)
         return dataclasses.replace(self, label=label, stored=stored)
+
+
+def in_pstates(kind: str) -> bool:
+    """Whether state of that kind is kept in PStates; else commits keep it."""
+    return kind not in _IN_COMMITS
 
 
 def told(aggregator: Aggregator) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.topology.declared import PStateDeclaration
 from atoll.topology.graph import Graph
-from atoll.topology.kept.hidden import STEMS, Hidden
+from atoll.topology.kept.hidden import Hidden, in_pstates
 from atoll.topology.operator import Operator
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class _Renaming:
         self._clocks = {
             old: new
             for each in graph.hidden
-            if each.kind not in STEMS
+            if not in_pstates(each.kind)
             for old, new in zip(each.stored, stored[each].stored, strict=True)
         }
         self._pstates = {id(each): self._pstate(each) for each in graph.pstates.values()}
