@@ -32,8 +32,8 @@ from atoll.depot.reader import DepotReader
 from atoll.errors import NotFoundError
 from atoll.microbatch.commits.history import latest_commit, plan_objects, read_commit
 from atoll.microbatch.commits.objects import Commit, decode_plan
+from atoll.storage.folders import depot_folder
 from atoll.storage.local import LocalStore
-from atoll.storage.places import depot_folder
 
 __all__ = ["Told", "check", "check_clean", "check_commits", "told_by", "violation"]
 

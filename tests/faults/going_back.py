@@ -25,8 +25,8 @@ from atoll.depot.reader import DepotReader
 from atoll.microbatch.commits.history import commit_objects, latest_commit, read_commit
 from atoll.microbatch.commits.tidy import files_of
 from atoll.microbatch.commits.timelines import read_timelines
+from atoll.storage.folders import depot_folder
 from atoll.storage.local import LocalStore
-from atoll.storage.places import depot_folder
 
 __all__ = ["check", "count_calls", "die_at", "finish"]
 

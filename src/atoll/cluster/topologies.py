@@ -36,7 +36,6 @@ class RunningTopology:
     """Wait for, pause, resume and look at one topology."""
 
     def __init__(self, loop: Stepper, warnings: ModuleWarnings, waiting: Waiting) -> None:
-        """Made by the app."""
         self._loop = loop
         self._warnings = warnings
         self._waiting = waiting

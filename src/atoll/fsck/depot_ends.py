@@ -15,7 +15,7 @@ from atoll.depot.reader import DepotReader
 from atoll.errors import AtollError
 from atoll.microbatch.commits.history import latest_commit
 from atoll.microbatch.plans.planning import lost_records
-from atoll.storage.places import depot_folder
+from atoll.storage.folders import depot_folder
 
 if TYPE_CHECKING:
     from atoll.fsck.findings import Report

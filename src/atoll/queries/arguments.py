@@ -10,8 +10,6 @@ from atoll.objects import plain
 from atoll.pstate.navigate.fit_value import fit_value
 from atoll.schema import List, Node, Scalar, Struct
 
-__all__ = ["fit_arguments"]
-
 _INT_BITS = 63
 
 

@@ -7,21 +7,20 @@ PState can be called by itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from atoll.errors import DeclarationError
-from atoll.topology.declared import DepotDeclaration, PStateDeclaration
+from atoll.stream.pstate import PState
+from atoll.topology.declared import DepotDeclaration
 from atoll.topology.usercode import check_columns, placed
 
 if TYPE_CHECKING:
     from atoll.module import Module
 
-__all__ = ["mirror_depot", "mirror_pstate"]
-
 
 def mirror_depot(
     reader: Module, module: str, name: str, schema: Any, place: str
-) -> DepotDeclaration:
+) -> DepotDeclaration[Any]:
     """The mirror of a depot; the same one each time it is asked for.
 
     Raises:
@@ -39,9 +38,7 @@ def mirror_depot(
     return declared
 
 
-def mirror_pstate(
-    reader: Module, module: str, name: str, schema: Any, place: str
-) -> PStateDeclaration:
+def mirror_pstate(reader: Module, module: str, name: str, schema: Any, place: str) -> PState[Any]:
     """The mirror of a PState.
 
     Raises:
@@ -52,7 +49,7 @@ def mirror_pstate(
     known = _new(reader, module, f"{module}.{name}", reader.mirrored_pstates, place)
     with placed(place):
         node = node_of(schema)
-    declared = PStateDeclaration(
+    declared: PState[Any] = PState(
         module,
         topology="",
         name=known,
@@ -60,7 +57,6 @@ def mirror_pstate(
         vnode_count=0,
         is_global=False,
         initial=None,
-        _streams=_no_changes,
         place=place,
         mirrored=name,
         declared_as=schema,
@@ -83,11 +79,3 @@ def _new(reader: Module, module: str, known: str, mirrors: dict[str, Any], place
             declared=place,
         )
     return known
-
-
-def _no_changes(pstate: PStateDeclaration, _: tuple[str, ...], place: str) -> NoReturn:
-    raise DeclarationError(
-        f"changes of {pstate.name!r} cannot be read: it is a mirror",
-        hint="append the changes to a depot there, and read a mirror of that depot",
-        declared=place,
-    )

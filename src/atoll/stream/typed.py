@@ -8,9 +8,10 @@ plain :class:`~atoll.topology.rows.Row` objects again.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from atoll.literals import Literal, expression
 from atoll.objects import builder
 from atoll.steps.columns.union import Union
 from atoll.steps.columns.where import Where
@@ -23,12 +24,11 @@ from atoll.steps.materialize.declare import Materialize
 from atoll.steps.rows.branched import Chosen
 from atoll.steps.rows.keep import Keep
 from atoll.steps.rows.numbered import Numbered
-from atoll.steps.sources.source import Source
-from atoll.topology.usercode import check_columns, check_function, placed
+from atoll.topology.sources import Source
+from atoll.topology.usercode import check_function, placed
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from atoll.topology.flow import Flow
     from atoll.topology.graph import Graph
     from atoll.topology.operator import Operator
 
@@ -58,23 +58,24 @@ def row_class(graph: Graph, operator: Operator) -> type | None:
     return graph.row_classes.get(operator)
 
 
-def of_rows(
-    graph: Graph, operator: Operator, function: Callable[..., Any], word: str, place: str
-) -> Callable[..., Any]:
+def of_rows(flow: Flow, function: Callable[..., Any], word: str, place: str) -> Callable[..., Any]:
     """A user's function of one row, to be called with plain rows; it sees objects of their class.
 
     Raises:
         DeclarationError: When it is no function of one argument.
     """
     check_function(function, 1, word, place)
-    return seeing_objects(graph, operator, function)
+    return seeing_objects(flow, function)
 
 
-def seeing_objects(
-    graph: Graph, operator: Operator, function: Callable[..., Any]
-) -> Callable[..., Any]:
+def of_condition(flow: Flow, given: str | Callable[..., Any], word: str, place: str) -> Any:
+    """A condition: an expression as it is, a function as :func:`of_rows` gives it."""
+    return given if isinstance(given, str) else of_rows(flow, given, word, place)
+
+
+def seeing_objects(flow: Flow, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, called with an object of the rows' class first, where they are of one."""
-    kind = row_class(graph, operator)
+    kind = row_class(flow.graph, flow.operator)
     if kind is None or not callable(function):
         return function
     make = builder(kind)
@@ -86,15 +87,20 @@ def seeing_objects(
     return seeing
 
 
-def emitted_columns(given: Any, place: str) -> pa.Schema:
-    """The columns that ``emits=`` declares, in either spelling.
+def giving(flow: Flow, emits: object) -> Flow:
+    """The rows after a step, of objects where ``emits`` is a class."""
+    if isinstance(emits, type):
+        flow.graph.row_classes[flow.operator] = emits
+    return flow
+
+
+def named_texts(
+    expressions: Mapping[str, str | Literal], place: str
+) -> tuple[tuple[str, str], ...]:
+    """Named expressions as texts, also where a value stands for itself.
 
     Raises:
-        DeclarationError: When it is no schema.
+        DeclarationError: When one is neither.
     """
-    from atoll.codec.spellings import columns_of
-
     with placed(place):
-        schema = columns_of(given)
-        check_columns(schema.names)
-        return schema
+        return tuple((name, expression(each)) for name, each in expressions.items())

@@ -19,20 +19,6 @@ from atoll.objects import as_row, plain
 from atoll.python_values import python_values
 from atoll.topology.usercode import HIDDEN_COLUMN, NO_COLUMN
 
-__all__ = [
-    "ORIGIN",
-    "ORIGIN_FIELD",
-    "Row",
-    "batch_from_rows",
-    "conformed",
-    "row_at",
-    "row_type",
-    "rows_of",
-    "taken",
-    "with_origins",
-    "without_origins",
-]
-
 _MISFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError)
 """What Arrow raises for a value that a column cannot hold."""
 

@@ -11,7 +11,7 @@ from atoll.depot.receipt import Awaited, Receipt, awaited
 from atoll.depot.segments.chain import SegmentChain
 from atoll.errors import ReceiptError, WaitTimeoutError
 from atoll.microbatch.commits.objects import Commit, Reach, further
-from atoll.storage.places import depot_folder
+from atoll.storage.folders import depot_folder
 from atoll.views.deployment import Deployment, TopologyDeployment
 from atoll.views.passing import Chains, wait_passed
 

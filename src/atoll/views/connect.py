@@ -21,8 +21,8 @@ from atoll.microbatch.commits.history import CommitHistory, commit_objects, late
 from atoll.microbatch.commits.objects import Commit
 from atoll.microbatch.commits.timelines import timeline_objects
 from atoll.path import Path as StatePath
+from atoll.storage.folders import RootFolders
 from atoll.storage.local import LocalStore
-from atoll.storage.places import Places
 from atoll.topology.declared import PStateDeclaration, V
 from atoll.views.awaiting import ConnectedWaiting
 from atoll.views.deployment import Deployment, latest_deployment
@@ -96,7 +96,7 @@ class Connected:
             return typed(self.pstate(name.name), name, self.name)
         topology, spec = self.deployment.topology_of(name)
         history = self._follower(topology).history
-        local = Places.of(self.store).local
+        local = RootFolders.of(self.store).local
         wait = partial(self._waiting.wait, topology=topology)
         return check_public(ReadablePState(spec, self.store, local, history, wait=wait))
 

@@ -52,7 +52,6 @@ class ReadablePState:
         head: Callable[[], CommitHistory] | None = None,
         wait: Callable[[Sequence[Receipt | Awaited | str], float], object] | None = None,
     ) -> None:
-        """Nothing is opened yet."""
         self.spec = spec
         self.name = spec.name
         self.store = store

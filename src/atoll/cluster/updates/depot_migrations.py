@@ -17,7 +17,7 @@ from atoll.depot.migration import DepotMigration
 from atoll.depot.reader import read_range
 from atoll.depot.segments.chain import SegmentChain
 from atoll.errors import DeployError, UserCodeError
-from atoll.storage.places import depot_folder
+from atoll.storage.folders import depot_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

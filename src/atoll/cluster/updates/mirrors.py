@@ -17,7 +17,7 @@ from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.microbatch.commits.progress import with_starts
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import from_json, to_json
-from atoll.storage.places import depot_folder
+from atoll.storage.folders import depot_folder
 from atoll.views.deployment import Deployment, MirrorDeployment, latest_deployment
 
 if TYPE_CHECKING:

@@ -12,14 +12,12 @@ import pyarrow as pa
 from atoll.depot.segments.blocks import BlockRef, read_block
 from atoll.engine.exchange.staging import read_staged
 from atoll.microbatch.accounts.entries import RowsRead
-from atoll.storage.places import depot_folder
+from atoll.storage.folders import depot_folder
 from atoll.topology.rows import with_origins
 
 if TYPE_CHECKING:
     from atoll.depot.migration import DepotMigration
     from atoll.engine.program import Program, Split
-
-__all__ = ["read_split"]
 
 _ROWS_PER_BATCH_LEAST = 4_096
 _BYTES_PER_BATCH_MAX = 8 * 1024 * 1024

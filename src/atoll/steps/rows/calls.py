@@ -30,8 +30,6 @@ from atoll.topology.usercode import Step, blame, is_rejectable
 if TYPE_CHECKING:
     from atoll.topology.usercode import Rejects
 
-__all__ = ["Emitting", "Feed", "call_rows", "numbers", "verdicts"]
-
 
 class Emitting(Step, Protocol):
     """A step that declares what it emits."""
