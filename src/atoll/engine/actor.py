@@ -25,9 +25,9 @@ from atoll.engine.exchange.careful import FIRST
 from atoll.engine.exchange.feeding import mapping_of
 from atoll.engine.exchange.packing import VNODE, unpack
 from atoll.engine.exchange.provenance import locating
-from atoll.engine.exchange.receipts import Delivery, delivered
 from atoll.engine.exchange.rejects import RejectWriter
 from atoll.engine.exchange.staging import stage, staging_folder
+from atoll.engine.exchange.waybills import Delivery, delivered
 from atoll.engine.mirrors import MirrorViews
 from atoll.engine.program import (
     AggregateTerminal,

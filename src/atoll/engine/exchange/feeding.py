@@ -10,9 +10,9 @@ from atoll.engine.exchange.careful import FIRST
 from atoll.engine.exchange.packing import Packer
 from atoll.engine.exchange.provenance import locating
 from atoll.engine.exchange.reading import read_split
-from atoll.engine.exchange.receipts import Packers
 from atoll.engine.exchange.rejects import REJECTS, UNHEARD, RejectPacker
 from atoll.engine.exchange.tally import ChainCounts
+from atoll.engine.exchange.waybills import Packers
 from atoll.engine.program import (
     AppendTerminal,
     ChangesTerminal,
