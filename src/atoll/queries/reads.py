@@ -12,7 +12,7 @@ from atoll.errors import PathError, UserCodeError
 from atoll.path import Path
 from atoll.placement.mapping import Mapping
 from atoll.pstate.select import iterate
-from atoll.queries.columns import taken
+from atoll.queries.tables import taken
 from atoll.steps.fold.run import fold_rows, group_mapping, no_rows
 from atoll.steps.lookup.run import look_up
 from atoll.topology.rows import ORIGIN, ORIGIN_FIELD, Row, batch_from_rows, rows_of

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 from atoll.errors import DeclarationError
 from atoll.steps.changes.declare import Changes
+from atoll.steps.columns.explode import Explode
 from atoll.steps.columns.select import Select
 from atoll.steps.columns.union import Union
 from atoll.steps.columns.where import Where
 from atoll.steps.columns.with_columns import WithColumns
 from atoll.topology.operator import BatchOperator, Operator, StateOperator
-from atoll.topology.ways import in_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Chain", "Fragments", "Job", "Step", "fragments"]
 
 
-Step = BatchOperator | Union | Select | WithColumns | Where
+Step = BatchOperator | Union | Select | WithColumns | Where | Explode
 """What tasks do with rows on their way to a state step."""
 
 
@@ -81,21 +81,16 @@ class Fragments:
         )
 
 
-def fragments(graph: Graph, computed: Collection[Operator] | None = None) -> Fragments:
+def fragments(graph: Graph, computed: Collection[Operator] = ()) -> Fragments:
     """Cut a topology.
 
     Args:
         graph: The topology.
-        computed: The column steps that the tasks run; when none are given those that only pick
-            columns, of rows that no step of Spark's has touched.
+        computed: The column steps that the tasks run, beside unions.
 
     Raises:
         DeclarationError: When steps wait for each other's changes in a circle.
     """
-    if computed is None:
-        computed = in_tasks(
-            graph.operators, [each for each in graph.operators if _only_picks(each)]
-        )
     jobs_of = _job_indices(graph)
     number = {operator: index for index, operator in enumerate(graph.operators)}
     jobs = []
@@ -143,7 +138,7 @@ def _chains(terminal: StateOperator, computed: Collection[Operator]) -> list[Cha
 
     def climb(operator: Operator, below: tuple[Step, ...]) -> None:
         if isinstance(operator, BatchOperator) or operator in computed:
-            assert isinstance(operator, BatchOperator | Select | WithColumns | Where)
+            assert isinstance(operator, BatchOperator | Select | WithColumns | Where | Explode)
             climb(operator.inputs[0], (operator, *below))
         elif isinstance(operator, Union):
             for each in operator.inputs:
@@ -154,7 +149,3 @@ def _chains(terminal: StateOperator, computed: Collection[Operator]) -> list[Cha
     for each in terminal.inputs:
         climb(each, ())
     return chains
-
-
-def _only_picks(operator: Operator) -> bool:
-    return isinstance(operator, Select) and operator.picked is not None

@@ -40,14 +40,8 @@ from atoll.steps.append_to.declare import AppendTo
 from atoll.steps.append_to.fitting import check_columns
 from atoll.steps.append_to.run import partitioner_of
 from atoll.steps.changes.declare import Changes
-from atoll.steps.columns.aligning import Align
 from atoll.steps.columns.computing import computing
 from atoll.steps.columns.group_agg import GroupAgg
-from atoll.steps.columns.picking import Pick
-from atoll.steps.columns.select import Select
-from atoll.steps.columns.union import Union
-from atoll.steps.columns.where import Where
-from atoll.steps.columns.with_columns import WithColumns
 from atoll.steps.distinct_count.bind import first_seen_schema, first_seen_terminal
 from atoll.steps.distinct_count.declare import FirstSeen
 from atoll.steps.fold.bind import fold_schema, fold_terminal
@@ -217,7 +211,8 @@ def _job(
             terminals.append(_terminal(step, cut, schemas, bound, specs))
     chains: dict[tuple[int, ...], TaskChain] = {}
     for chain in job.chains:
-        steps = tuple(_step(each, schemas) for each in chain.steps)
+        way = zip(chain.steps, (chain.origin, *chain.steps), strict=False)
+        steps = tuple(_step(each, before, schemas) for each, before in way)
         identity = (cut.number[chain.origin], *(cut.number[each] for each in chain.steps))
         fed = chains[identity].terminals if identity in chains else ()
         chains[identity] = TaskChain(
@@ -231,16 +226,12 @@ def _job(
     return JobProgram(job.index, tuple(chains.values()), tuple(terminals), fires=_fires(job))
 
 
-def _step(step: Step, schemas: Schemas) -> BatchOperator:
-    """A step of a chain as tasks run it."""
+def _step(step: Step, before: Operator, schemas: Schemas) -> BatchOperator:
+    """A step of a chain, and the one before it, as tasks run it."""
     match step:
-        case Union():
-            return Align(step.inputs, step.place, schemas[step])
-        case Select() if step.picked is not None:
-            return Pick.of(step, schemas[step.inputs[0]], schemas[step])
-        case Select() | WithColumns() | Where():
-            return computing(step, schemas[step.inputs[0]], schemas[step])
-    return step
+        case BatchOperator():
+            return step
+    return computing(step, schemas[before], schemas[step])
 
 
 def _fed(chain: Chain) -> Operator:

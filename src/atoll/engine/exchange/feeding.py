@@ -20,7 +20,7 @@ from atoll.engine.program import (
     MaterializeTerminal,
 )
 from atoll.steps.append_to.run import AppendPacker
-from atoll.steps.columns.computing import Computing
+from atoll.steps.columns.run import Computing
 from atoll.steps.fold.run import group_mapping
 from atoll.steps.materialize.run import SpreadPacker
 from atoll.steps.observe.run import ObservePacker
