@@ -6,7 +6,7 @@ import gc
 
 import atoll
 from atoll.cluster.engines import AutoEngine
-from atoll.engine.binding.schemas import schemas_of
+from atoll.steps.columns.schemas import schemas_of
 
 
 class Spark:

@@ -28,12 +28,12 @@ from atoll.engine.exchange.careful import Refusing
 from atoll.engine.exchange.feeding import feed, feed_splits, packed_alone, packers_of, run_steps
 from atoll.engine.exchange.provenance import locating
 from atoll.engine.exchange.reading import read_split
-from atoll.engine.exchange.rejects import REJECTS, UNHEARD, RejectPacker
+from atoll.engine.exchange.rejects import UNHEARD, RejectPacker
 from atoll.engine.exchange.tally import ChainCounts
 from atoll.engine.exchange.waybills import WAYBILLS, waybill_of_rejects
 from atoll.engine.program import JobProgram, JobSpec, Program, TaskChain
 from atoll.engine.warming import warm_up
-from atoll.microbatch.accounts.entries import PART_TASKS, STEP_TASKS, RowsRead
+from atoll.microbatch.accounts.entries import PART_TASKS, REJECTS, STEP_TASKS, RowsRead
 from atoll.microbatch.accounts.faults import chain_faults, refuse
 from atoll.microbatch.outcome import Manifest
 from atoll.spark.frames.guarding import GUARD

@@ -30,8 +30,8 @@ from atoll.logs import get_logger
 from atoll.microbatch.epochs import Epoch, claim_epoch, refuse_other_processes
 from atoll.microbatch.plans.mirrored import drop_stale_pins
 from atoll.placement.info import ClusterInfo
-from atoll.steps.aggregate.meanings import meanings_of
 from atoll.storage.local import LocalStore
+from atoll.topology.kept.meanings import meanings_of
 from atoll.views.deployment import (
     Deployment,
     DepotDeployment,

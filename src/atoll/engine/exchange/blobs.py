@@ -26,20 +26,6 @@ from atoll.storage.local import storage_errors
 if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program
 
-__all__ = [
-    "INLINE_BYTES_MAX",
-    "Blob",
-    "clear",
-    "failure_file",
-    "failure_in",
-    "fetch",
-    "park",
-    "unwrap",
-    "wrap",
-    "wrapped",
-    "wrapped_failure",
-]
-
 Blob = tuple[int, int, pa.Buffer | str]
 """A terminal's tag, the sequence number of the task that packed it, the rows or their file."""
 

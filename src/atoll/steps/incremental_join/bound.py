@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.aggregates.base import Packing
+from atoll.aggregates.base import Packing as StatePacking
 from atoll.aggregates.kernels.types import fitted
 from atoll.codec.values import opaque
-from atoll.engine.program import Terminal
+from atoll.engine.exchange.keyed import KeyedStep, KeyElement, chosen, vnodes, with_vnodes
 from atoll.schema import Scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from atoll.codec.values.leaf import LeafCodec
-    from atoll.engine.program import KeyElement
+    from atoll.engine.step import Opening, Packing, Work
+    from atoll.placement.mapping import Mapping
     from atoll.schema import Struct
     from atoll.steps.incremental_join.declare import Side
-
-__all__ = ["PRESENT", "JoinSideTerminal", "JoinTerminal"]
 
 PRESENT = "present"
 """The field of a kept row that has no columns but its key's."""
 
-_PACKING = Packing(opaque.pack, opaque.unpack)
+_PACKING = StatePacking(opaque.pack, opaque.unpack)
 
 
 @dataclass(frozen=True)
-class JoinSideTerminal(Terminal):
+class BoundSide(KeyedStep):
     """Bring the rows of one side to the actor of their key."""
 
     side: Side
@@ -43,6 +43,34 @@ class JoinSideTerminal(Terminal):
     """The columns that come out of the join, so that they are stored."""
     node: Struct
     codec: LeafCodec
+
+    @property
+    def keyed_by(self) -> tuple[KeyElement, ...]:
+        """Its elements."""
+        return self.elements
+
+    @property
+    def needs(self) -> Collection[str]:
+        """All columns."""
+        return self.rows.names  # type: ignore[no-any-return]
+
+    def mapping(self, packing: Packing) -> Mapping:
+        """The PState's."""
+        return packing.mapping(self.pstate)
+
+    def opens(self, vnodes: set[int], opening: Opening) -> dict[str, Collection[int]]:
+        """Those that rows came for."""
+        return {self.pstate: vnodes}
+
+    def prepared(
+        self, rows: pa.Table, vnode_count: int, *, tracked: bool, singly: bool
+    ) -> pa.Table:
+        """The rows as they are, by the vnode of the whole key."""
+        found = vnodes(self, self.elements, rows, vnode_count)
+        return with_vnodes(chosen(rows, self.rows, tracked=False), found)
+
+    def run(self, work: Work, rows: list[pa.Table]) -> None:
+        """Nothing: the join takes them."""
 
     def encode(self, rows: pa.Table) -> list[bytes]:
         """The rows as they are stored."""
@@ -67,13 +95,31 @@ class JoinSideTerminal(Terminal):
 
 
 @dataclass(frozen=True)
-class JoinTerminal(JoinSideTerminal):
+class BoundJoin(BoundSide):
     """Join the rows of both sides; it takes those of the left one."""
 
-    right: JoinSideTerminal
+    right: BoundSide
     unique: Side | None
     emitted: pa.Schema
     """The columns of the left side in their order, the shared ones first; then the right's."""
+
+    @property
+    def emits(self) -> pa.Schema:
+        """A row per pair."""
+        return self.emitted
+
+    @property
+    def runs_without_rows(self) -> bool:
+        """Those of the right side may have come."""
+        return True
+
+    def run(self, work: Work, rows: list[pa.Table]) -> None:
+        """Join new rows with each other and with those kept."""
+        from atoll.steps.incremental_join.run import join
+
+        others = work.tables(self.right.tag)
+        session_of = functools.partial(work.session, self.pstate)
+        work.emit(self.tag, join(self, rows, others, work.id, session_of))
 
     def out(self, left: pa.Table, right: pa.Table) -> pa.Table:
         """Rows of both sides that lie side by side, as they come out."""

@@ -10,34 +10,29 @@ from atoll.schema import Map
 from atoll.steps.columns.joins import columns_of
 from atoll.steps.incremental_join.declare import IncrementalJoin, JoinSide
 from atoll.topology.clocks import origins_of
-from atoll.topology.hidden import Hidden
+from atoll.topology.flow import Flow, after
+from atoll.topology.kept.hidden import Hidden
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from atoll.steps.incremental_join.declare import Side
-    from atoll.stream.stream import Stream
-
-__all__ = ["join"]
-
 _COLUMN = r"(left|right)\s*\.\s*(`[^`]+`|[A-Za-z_][A-Za-z_0-9]*)"
 _SIDES: dict[object, Side] = {"left": "left", "right": "right"}
 _EQUALITY = re.compile(rf"\s*{_COLUMN}\s*==?\s*{_COLUMN}\s*\Z", re.IGNORECASE)
 
 
 def join(  # noqa: PLR0913  # what the user said, and where
-    stream: Stream,
+    stream: Flow,
     other: object,
     on: str | Sequence[str],
     how: str,
     unique: str | None,
     name: str | None,
     place: str,
-) -> Stream:
+) -> Flow:
     """Add an :class:`~atoll.steps.incremental_join.declare.IncrementalJoin`."""
-    from atoll.stream.stream import Stream
-
-    if not isinstance(other, Stream):
+    if not isinstance(other, Flow):
         raise DeclarationError(
             f"incremental_join takes a stream, not {other!r}",
             hint="to put a PState's value beside each row, use join(pstate[key]) or lookup; "
@@ -74,13 +69,12 @@ def join(  # noqa: PLR0913  # what the user said, and where
         side,
         state,
     )
-    stream.graph.add(step)
-    return Stream(stream.graph, step)
+    return after(stream.graph, step)
 
 
 def _hidden(
-    stream: Stream,
-    other: Stream,
+    stream: Flow,
+    other: Flow,
     joined: tuple[tuple[str, ...], tuple[tuple[str, str], ...], Side | None],
     name: str | None,
     place: str,
@@ -104,6 +98,7 @@ def _hidden(
         f"incremental_join of {origins[0]} and {origins[1]} on {on}",
         name=name,
         place=place,
+        naming='give it a name: incremental_join(other, on="id", name="bids")',
     )
 
 

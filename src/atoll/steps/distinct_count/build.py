@@ -11,15 +11,13 @@ from atoll.aggregates.totals.count_distinct import FLAGS_MAX, Flags
 from atoll.schema import Map
 from atoll.steps.aggregate.declare import Aggregate, AggregateField
 from atoll.steps.distinct_count.declare import FirstSeen
-from atoll.topology.hidden import Hidden
+from atoll.topology.kept.hidden import Hidden
 from atoll.topology.operator import Operator
 
 if TYPE_CHECKING:
     from atoll.steps.aggregate.writes import Write
     from atoll.steps.columns.projection import Projection
-    from atoll.stream.stream import Stream
-
-__all__ = ["count_distinct", "expressions"]
+    from atoll.topology.flow import Flow
 
 _Counts = tuple[tuple[str | None, str | None], ...]
 """For each count the field that it goes into, and the condition under which a row counts."""
@@ -34,7 +32,7 @@ def expressions(write: Write) -> Iterator[str]:
 
 
 def count_distinct(
-    stream: Stream, write: Write, projection: Projection, before: Operator, place: str
+    stream: Flow, write: Write, projection: Projection, before: Operator, place: str
 ) -> None:
     """Add the steps of a write's distinct counts; those of one expression share what they keep.
 
@@ -78,7 +76,7 @@ def _shared(write: Write) -> Iterator[tuple[str, str | None, _Counts]]:
 
 
 def _hidden(
-    stream: Stream, write: Write, value: str, name: str | None, counts: _Counts, place: str
+    stream: Flow, write: Write, value: str, name: str | None, counts: _Counts, place: str
 ) -> Hidden:
     """What is kept: a bit for each count, in this order, for each value and key."""
     target = write.target
@@ -99,6 +97,7 @@ def _hidden(
         (target.pstate.name,),
         name,
         place,
+        naming='give it a name: agg.count_distinct("user", name="visitors")',
     )
 
 

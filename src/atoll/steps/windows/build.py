@@ -2,84 +2,74 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from atoll.aggregates.base import Aggregator
-from atoll.aggregates.totals.count import EVERY_ROW
 from atoll.durations import parse_millis
 from atoll.errors import DeclarationError
 from atoll.schema import Map
-from atoll.steps.aggregate.declare import AggregateField
-from atoll.steps.changes.declare import Changes
 from atoll.steps.columns.projection import Projection
 from atoll.steps.columns.with_columns import WithColumns
+from atoll.steps.fold.build import IN_WINDOWS, check_aggregates, fields_of
 from atoll.steps.observe.declare import Observe
 from atoll.steps.rows.processing_time import ProcessingTime
-from atoll.steps.sources.source import Source
-from atoll.steps.state_steps import aggregate
 from atoll.steps.windows.declare import WindowAgg
 from atoll.steps.windows.watermark import Watermark
 from atoll.steps.windows.window import WINDOW_END, WINDOW_START, Window
-from atoll.stream.grouped import IN_WINDOWS, check_aggregates
-from atoll.stream.stream import Aggregated, Stream
-from atoll.topology.clocks import clock_of, origins_of, upstream, watermarks_of
-from atoll.topology.declared import Target
+from atoll.topology.clocks import clock_of, origins_of, sources_of, upstream, watermarks_of
 from atoll.topology.expressions import bare_column, named
-from atoll.topology.hidden import Hidden, told
+from atoll.topology.flow import Flow, after
+from atoll.topology.kept.hidden import Hidden, told
 from atoll.topology.operator import Operator
-from atoll.topology.usercode import declared_at, placed
+from atoll.topology.sources import Tick
+from atoll.topology.usercode import placed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_Made = TypeVar("_Made")
+    from atoll.aggregates.base import Aggregator
 
-__all__ = [
-    "Sessions",
-    "Windowed",
-    "dropping",
-    "session_window",
-    "window",
-    "with_processing_time",
-    "with_watermark",
-]
+_HOW_TO_NAME = {
+    True: 'window("at", "1 hour", name="hourly")',
+    False: 'session_window("at", "1 hour", name="visits")',
+}
+"""Windows of a length, and sessions."""
 
 
-def with_watermark(
-    stream: Stream, column: str, delay: object, label: str | None, place: str
-) -> Stream:
+def with_watermark(stream: Flow, column: str, delay: object, label: str | None, place: str) -> Flow:
     """The rows with a watermark, and beside their way what moves it."""
     with placed(place):
-        name = _column(column, "with_watermark")
+        name = time_column(column, "with_watermark")
         delay_ms = parse_millis(delay, "the delay of a watermark", least=0)
     hidden = _watermark(stream, name, delay_ms, label, place)
     hidden = stream.graph.add_hidden(hidden, of_rows=stream.operator)
     (known,) = hidden.stored
     step = Watermark((stream.operator,), place, known, name, hidden)
-    marked = _then(stream, step)
+    marked = after(stream.graph, step)
     if not _observed(stream, hidden):
         stream.graph.add(Observe((step,), place, known, step.title, name, delay_ms, hidden))
     return marked
 
 
-def with_processing_time(stream: Stream, column: str, place: str) -> Stream:
+def with_processing_time(stream: Flow, column: str, place: str) -> Flow:
     """The rows and when their microbatch was planned."""
     with placed(place):
-        name = _column(column, "with_processing_time")
-    return _then(stream, ProcessingTime((stream.operator,), place, name))
+        name = time_column(column, "with_processing_time")
+    return after(stream.graph, ProcessingTime((stream.operator,), place, name))
 
 
-def window(  # noqa: PLR0913  # each says one thing of the windows
-    stream: Stream,
+def window(  # each says one thing of the windows
+    stream: Flow,
     column: str,
-    duration: object,
-    slide: object,
-    start: object,
+    lasting: tuple[object, object, object],
     allowed_lateness: object,
     label: str | None,
     place: str,
-) -> tuple[Windowed, Stream]:
-    """The rows by window, and those that lie in no open one."""
+) -> tuple[Flow, Flow]:
+    """The rows by window, and those that lie in no open one.
+
+    ``lasting`` says how long windows are, how far apart they begin, and when the first one does.
+    """
+    duration, slide, start = lasting
     with placed(place):
         size_ms = parse_millis(duration, "the length of a window")
         slide_ms = size_ms if slide is None else parse_millis(slide, "the slide of a window")
@@ -95,116 +85,65 @@ def window(  # noqa: PLR0913  # each says one thing of the windows
 
 
 def session_window(  # each says one thing of the sessions
-    stream: Stream,
+    stream: Flow,
     column: str,
     gap: object,
     allowed_lateness: object,
     label: str | None,
     place: str,
-) -> tuple[Sessions, Stream]:
+) -> tuple[Flow, Flow]:
     """The rows to be aggregated by session, and those that are too late for any."""
     with placed(place):
         gap_ms = parse_millis(gap, "the gap of a session")
-    rows, late = _windows(stream, column, (gap_ms, 0, 0), allowed_lateness, label, place)
-    return Sessions(rows), late
+    return _windows(stream, column, (gap_ms, 0, 0), allowed_lateness, label, place)
 
 
-def dropping(made: _Made, late: Stream) -> _Made:
-    """What was made, the rows counted that lie in no open window and that nobody takes."""
+def count_late(late: Flow, column: str, label: str | None) -> None:
+    """Count the rows after an operator: those that are too late for another, and nobody takes.
+
+    Args:
+        late: The rows.
+        column: Their event time.
+        label: What the user called what is kept of the others.
+    """
     graph, step = late.graph, late.operator
-    assert isinstance(step, Window)
+    column = time_column(column, step.title)
     hidden = graph.add_hidden(
         Hidden(
             "late",
             graph.topology,
-            (step.title, step.column),
+            (step.title, column),
             (),
             graph.ways[step],
-            f"the count of rows that were too late for {step.title}({step.column})",
-            name=step.label,
+            f"the count of rows that were too late for {step.title}({column})",
+            name=label,
             place=step.place,
+            naming='give it a name: window("at", "1 hour", name="hourly")',
         ),
         of_rows=step,
     )
     (known,) = hidden.stored
     if not _observed(late, hidden):
         graph.add(Observe((step,), step.place, known, step.title, hidden=hidden))
-    return made
 
 
-def _observed(stream: Stream, hidden: Hidden) -> bool:
+def _observed(stream: Flow, hidden: Hidden) -> bool:
     """Whether another step over the very same rows keeps it."""
     steps = stream.graph.state_operators
     return any(isinstance(each, Observe) and each.hidden is hidden for each in steps)
 
 
-class Windowed(Stream):
-    """Rows with ``window_start`` and ``window_end``: a stream like others, and by window."""
-
-    __slots__ = ()
-
-    def aggregate_windows(self, *keys: str, **aggregates: Aggregator) -> Stream:
-        """One row per combination of the keys and window, once the window has closed.
-
-        The keys' columns, ``window_start``, ``window_end``, then the aggregates. A window closes
-        when the watermark reaches its end; within the allowed lateness rows that come later
-        change it, and its row comes out again.
-
-        Raises:
-            DeclarationError: When the rows have no watermark, or there is no aggregate.
-        """
-        return _aggregated(self, keys, aggregates, declared_at(1))
-
-
-class Sessions:
-    """Rows whose windows are still to be merged into sessions, by the keys of an aggregate."""
-
-    __slots__ = ("_rows",)
-
-    def __init__(self, rows: Windowed) -> None:
-        """Made by ``Stream.session_window``."""
-        self._rows = rows
-
-    def aggregate_windows(self, *keys: str, **aggregates: Aggregator) -> Stream:
-        """One row per session of each combination of the keys, once the session has closed.
-
-        As :meth:`Windowed.aggregate_windows`; ``window_end`` is the time of the session's last
-        row and the gap.
-
-        Raises:
-            DeclarationError: When the rows have no watermark, or there is no aggregate.
-        """
-        return _aggregated(self._rows, keys, aggregates, declared_at(1))
-
-    def aggregate(
-        self, target: Target, aggregator: Aggregator | None = None, **fields: Aggregator
-    ) -> Aggregated:
-        """Fold the rows into a PState whose entries are sessions, by key, start and end.
-
-        ``sessions["user"]["window_start"]["window_end"]``: readers see a session while it is
-        still open. A row that makes it longer, or makes two sessions one, removes the entries
-        that were, and writes the one that is.
-
-        Raises:
-            DeclarationError: When the target has no such keys, or the values cannot be merged.
-        """
-        return aggregate(self._rows, target, aggregator, fields, declared_at(1), by_session=True)
-
-
-# Inside -------------------------------------------------------------------------------------------
-
-
 def _windows(
-    stream: Stream,
+    stream: Flow,
     column: str,
     shape: tuple[int, int, int],
     allowed_lateness: object,
     label: str | None,
     place: str,
-) -> tuple[Windowed, Stream]:
+) -> tuple[Flow, Flow]:
     word = "window" if shape[1] else "session_window"
     with placed(place):
-        name = _column(column, word)
+        name = time_column(column, word)
         late_ms = 0
         if allowed_lateness is not None:
             late_ms = parse_millis(allowed_lateness, "the allowed lateness", least=0)
@@ -218,12 +157,13 @@ def _windows(
     common = ((stream.operator,), place, name, *shape, late_ms, clock or None)
     kept, late = (Window(*common, late=each, label=label) for each in (False, True))
     stream.graph.add(kept)
-    return Windowed(stream.graph, kept), _then(stream, late)
+    return Flow(stream.graph, kept), after(stream.graph, late)
 
 
-def _aggregated(
-    rows: Windowed, keys: tuple[str, ...], aggregates: Mapping[str, Aggregator], place: str
-) -> Stream:
+def aggregate_windows(
+    rows: Flow, keys: tuple[str, ...], aggregates: Mapping[str, Aggregator], place: str
+) -> Flow:
+    """One row per combination of the keys and window, once the window has closed."""
     if not aggregates:
         raise DeclarationError(
             "aggregate_windows takes at least one aggregate by keyword",
@@ -248,32 +188,24 @@ def _aggregated(
             hint='name the keys and aggregates apart: "upper(k) AS big"',
             declared=place,
         )
-    stream: Stream = rows
+    stream = rows
     computed = tuple((name, text) for text, name in pairs if text.strip("`") != name)
     if computed:
-        stream = _then(
-            stream, WithColumns((stream.operator,), place, computed, "aggregate_windows")
-        )
+        keyed = WithColumns((stream.operator,), place, computed, "aggregate_windows")
+        stream = after(stream.graph, keyed)
     projection = Projection()
-    fields = tuple(
-        AggregateField(
-            name,
-            each,
-            tuple(None if text == EVERY_ROW else projection.column(text) for text in each.inputs),
-        )
-        for name, each in aggregates.items()
-    )
+    fields = fields_of(aggregates, projection)
     before = projection.before(stream, place, "aggregate_windows")
     hidden = stream.graph.add_hidden(
         _hidden(rows, windows, pairs, aggregates, place), *[Map(int, int)] * 2
     )
     states = stream.graph.hidden_pstates(hidden)
     step = WindowAgg((before,), place, names, fields, states, windows.clock, windows.lateness_ms)
-    return _then(stream, step)
+    return after(stream.graph, step)
 
 
 def _hidden(
-    rows: Stream,
+    rows: Flow,
     windows: Window,
     keys: Sequence[tuple[str, str]],
     aggregates: Mapping[str, Aggregator],
@@ -301,10 +233,12 @@ def _hidden(
         f"{windows.title}({windows.column}) by {by or 'nothing'}",
         name=windows.label,
         place=place,
+        endings=("",) if windows.slide_ms else ("-ends", ""),
+        naming=f"give its windows a name: {_HOW_TO_NAME[bool(windows.slide_ms)]}",
     )
 
 
-def _watermark(stream: Stream, column: str, delay_ms: int, label: str | None, place: str) -> Hidden:
+def _watermark(stream: Flow, column: str, delay_ms: int, label: str | None, place: str) -> Hidden:
     """What is kept: how far it is. A delay may change: a watermark never falls."""
     origins = "+".join(sorted(_origins(stream.operator)))
     return Hidden(
@@ -316,6 +250,7 @@ def _watermark(stream: Stream, column: str, delay_ms: int, label: str | None, pl
         f"with_watermark({column}) of {origins}",
         name=label,
         place=place,
+        naming='give it a name: with_watermark("at", "10 seconds", name="sensors")',
     )
 
 
@@ -323,17 +258,19 @@ def _origins(operator: Operator) -> set[str]:
     """The depots and PStates that the rows come from, or the watermarks that they have."""
     found: set[str] = set()
     for each in upstream(operator):
-        match each:
-            case Source(depot=depot):
-                found.add(depot.name)
-            case Changes(pstate=pstate):
-                found.add(pstate.name)
-            case Watermark(hidden=hidden):
-                found.add(hidden.name or ".".join(hidden.belongs))
+        if each.watermark is not None:
+            found.add(each.watermark[1])
+        elif not isinstance(each, Tick):
+            found.update(sources_of(each))
     return found
 
 
-def _column(column: object, word: str) -> str:
+def time_column(column: object, word: str) -> str:
+    """The name of a column of event time.
+
+    Raises:
+        DeclarationError: When it is none.
+    """
     name = bare_column(column) if isinstance(column, str) else None
     if name is None:
         raise DeclarationError(
@@ -341,8 +278,3 @@ def _column(column: object, word: str) -> str:
             hint="compute it before: with_columns(at=...), or map",
         )
     return name
-
-
-def _then(stream: Stream, operator: Operator) -> Stream:
-    stream.graph.add(operator)
-    return Stream(stream.graph, operator)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from atoll.columns.types import NotCertifiedError
-from atoll.engine.binding.bind import emitted_schema
 from atoll.errors import DeclarationError
 from atoll.steps.columns.computing import Computable, computing, united
 from atoll.steps.columns.union import Union
@@ -20,9 +19,8 @@ from atoll.steps.exchanges.place_by import PlaceBy
 from atoll.steps.exchanges.shuffle import Shuffle
 from atoll.steps.exchanges.to_all import ToAll
 from atoll.steps.exchanges.to_global import ToGlobal
-from atoll.steps.sources.source import Source
-from atoll.steps.sources.tick import Tick
 from atoll.topology.operator import BatchOperator, ColumnOperator, Operator, StateOperator
+from atoll.topology.sources import Source, Tick
 from atoll.topology.usercode import NO_COLUMN, check_columns, placed
 from atoll.topology.ways import in_tasks
 
@@ -31,9 +29,6 @@ if TYPE_CHECKING:
 
     from atoll.steps.columns.run import Computing
     from atoll.topology.graph import Graph
-
-__all__ = ["ColumnStep", "StepWay", "column_ways", "python_only", "python_steps"]
-__all__ += ["schemas_of"]
 
 ColumnStep = Callable[[ColumnOperator, "list[pa.Schema]"], "pa.Schema"]
 """Says what a column step makes of its inputs' columns."""
@@ -142,19 +137,18 @@ def schemas_of(graph: Graph, column_step: ColumnStep) -> dict[Operator, pa.Schem
     schemas: dict[Operator, pa.Schema] = {}
     followed = {each for operator in graph.operators for each in operator.inputs}
     for operator in graph.operators:
+        inputs = [schemas[each] for each in operator.inputs]
         match operator:
             case Source(depot=depot):
                 schemas[operator] = depot.schema
             case Tick(tick=tick):
                 schemas[operator] = tick.schema
-            case StateOperator():
-                schemas[operator] = emitted_schema(operator, schemas)
-            case BatchOperator(inputs=inputs):
-                schemas[operator] = operator.schema([schemas[each] for each in inputs])
+            case BatchOperator() | StateOperator():
+                schemas[operator] = operator.schema(inputs)
             case ToAll() | PlaceBy() if operator not in followed:
-                schemas[operator] = schemas[operator.inputs[0]]  # a process took its part over
-            case ColumnOperator(inputs=inputs):
-                schemas[operator] = column_step(operator, [schemas[each] for each in inputs])
+                schemas[operator] = inputs[0]  # a process took its part over
+            case ColumnOperator():
+                schemas[operator] = column_step(operator, inputs)
         with placed(operator.place):
             check_columns(schemas[operator].names)
     return schemas

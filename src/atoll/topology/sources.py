@@ -1,4 +1,4 @@
-"""Rows of a depot, each microbatch its planned range of offsets."""
+"""Where rows come from: a depot, each microbatch its planned range of offsets; or time itself."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from atoll.topology.operator import RootOperator
 
 if TYPE_CHECKING:
     from atoll.depot.start import StartFrom
-    from atoll.topology.declared import DepotDeclaration
-
-__all__ = ["Source"]
+    from atoll.topology.declared import DepotDeclaration, TickDeclaration
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,3 +21,15 @@ class Source(RootOperator):
 
     depot: DepotDeclaration
     start_from: StartFrom | None
+
+
+@dataclass(frozen=True, eq=False)
+class Tick(RootOperator):
+    """``source(module.tick("minute", "1 minute"))``: the newest tick, if one has come since."""
+
+    tick: TickDeclaration
+
+    @property
+    def title(self) -> str:
+        """As drawings show it."""
+        return f"tick {self.tick.name}"

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from atoll.errors import DeclarationError
-from atoll.steps.sources.tick import Tick
-from atoll.stream.stream import Stream
+from atoll.stream.stream import Stream, stream_of
+from atoll.topology.flow import after
+from atoll.topology.sources import Tick
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from atoll.topology.declared import TickDeclaration
     from atoll.topology.graph import Graph
-
-__all__ = ["ticking"]
 
 
 def ticking(
@@ -48,6 +47,4 @@ def ticking(
             hint="leave start_from out: its first tick is the first after the deployment",
             declared=place,
         )
-    step = Tick((), place, tick)
-    graph.add(step)
-    return Stream(graph, step)
+    return stream_of(after(graph, Tick((), place, tick)))

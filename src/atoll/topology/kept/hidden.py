@@ -15,19 +15,13 @@ import dataclasses
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from atoll.aggregates.base import Aggregator
 from atoll.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from atoll.topology.operator import Operator
-
-__all__ = ["STEMS", "Hidden", "HiddenKind", "told", "way_after"]
-
-HiddenKind = Literal["distinct", "joined", "windows", "sessions", "timers", "watermark", "late"]
+    from collections.abc import Collection
 
 STEMS: dict[str, tuple[str, ...]] = {
     "distinct": ("distinct",),
@@ -36,10 +30,10 @@ STEMS: dict[str, tuple[str, ...]] = {
     "sessions": ("session-ends", "sessions"),
     "timers": ("timers",),
 }
-"""For each kind that is kept in PStates the words of their names."""
+"""The kinds that there were when hidden state was named by position, and the words of the names."""
 
 _WORDS = {"joined": "join", "late": "late-rows"}
-_ENDINGS = {"sessions": ("-ends", "")}
+_IN_COMMITS = frozenset({"watermark", "late"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 _LABEL_MAX = 80
 _DIGEST = 8
@@ -50,7 +44,7 @@ class Hidden:
     """One piece of hidden state.
 
     Attributes:
-        kind: What kind of step keeps it.
+        kind: What kind of step keeps it: a word of the step's own, which never changes.
         topology: Whose it is.
         belongs: Where it stands in the module: the target, the depots joined, the column.
         means: What its contents mean, as pairs of a word and a text.
@@ -61,9 +55,11 @@ class Hidden:
         place: Where the step was declared.
         label: How it is called, unique in its topology.
         stored: The names of its PStates, or the name under which commits know it.
+        endings: How the names of its PStates end.
+        naming: What to do where nothing tells it apart: how a user gives it a name.
     """
 
-    kind: HiddenKind
+    kind: str
     topology: str
     belongs: tuple[str, ...]
     means: tuple[tuple[str, str], ...]
@@ -74,6 +70,8 @@ class Hidden:
     place: str = ""
     label: str = ""
     stored: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ("",)
+    naming: str = ""
 
     def check(self) -> Hidden:
         """Itself, when it can be called as the user calls it.
@@ -103,7 +101,7 @@ class Hidden:
         """With a name of its own: from where it stands, and by its signature if that is taken."""
         plain = self.called()
         return (
-            self.called(_digest(repr(self.signature))[:_DIGEST]) if plain.label in taken else plain
+            self.called(digest(repr(self.signature))[:_DIGEST]) if plain.label in taken else plain
         )
 
     def fresh(self, taken: Collection[str], names: Collection[str]) -> Hidden:
@@ -124,17 +122,22 @@ class Hidden:
         told = self.name or "-".join(part for part in self.belongs if part)
         label = f"{self.topology}-{_WORDS.get(self.kind, self.kind)}-{_slug(told)}"
         label += f"-{suffix}" if suffix else ""
-        if self.kind in STEMS:
-            stored = tuple(f"_{label}{end}" for end in _ENDINGS.get(self.kind, ("",)))
+        if in_pstates(self.kind):
+            stored = tuple(f"_{label}{end}" for end in self.endings)
         else:
             stored = ((self.name or ".".join(self.belongs)) + (f"#{suffix}" if suffix else ""),)
         return dataclasses.replace(self, label=label, stored=stored)
 
 
+def in_pstates(kind: str) -> bool:
+    """Whether state of that kind is kept in PStates; else commits keep it."""
+    return kind not in _IN_COMMITS
+
+
 def told(aggregator: Aggregator) -> str:
     """An aggregate with everything that says what it computes: ``approx(v) [registers=9]``."""
     extras = [
-        f"{field.name}={_plain(getattr(aggregator, field.name))}"
+        f"{field.name}={in_words(getattr(aggregator, field.name))}"
         for field in dataclasses.fields(aggregator)
         if field.name not in ("inputs", "name") and _differs(getattr(aggregator, field.name), field)
     ]
@@ -145,28 +148,12 @@ def _differs(value: Any, field: dataclasses.Field[Any]) -> bool:
     return not callable(value) and value != field.default
 
 
-def way_after(operator: Operator, ways: Mapping[Operator, str], *, exact: bool = False) -> str:
-    """The digest of the steps up to an operator; those of its inputs are known.
-
-    Functions count by their names; with ``exact`` by what they are, which only this process knows.
-    """
-    skipped = {"inputs", "place", "serves", "start_from", "hidden", "clock", "closed_ms", "label"}
-    parts = [type(operator).__name__, *(ways[each] for each in operator.inputs)]
-    for field in dataclasses.fields(operator):
-        named = field.name == "name" and hasattr(operator, "hidden")
-        if field.name not in skipped and not named:
-            value = getattr(operator, field.name)
-            known = id(value) if exact and callable(value) else _plain(value)
-            parts.append(f"{field.name}={known}")
-    return _digest("\n".join(parts))
-
-
-def _plain(value: Any) -> str:
+def in_words(value: Any) -> str:
     """A value as text that is the same in every process."""
     if value is None or isinstance(value, str | int | float | bytes):
         return repr(value)
     if isinstance(value, tuple | list):
-        return "(" + ", ".join(map(_plain, value)) + ")"
+        return "(" + ", ".join(map(in_words, value)) + ")"
     if isinstance(value, Aggregator):
         return told(value)
     if getattr(value, "hidden", None) is not None:
@@ -177,7 +164,7 @@ def _plain(value: Any) -> str:
         return str(value.name)  # a depot, a tick, a PState
     if dataclasses.is_dataclass(value):
         members = (getattr(value, field.name) for field in dataclasses.fields(value))
-        return type(value).__name__ + _plain(tuple(members))
+        return type(value).__name__ + in_words(tuple(members))
     if callable(value):
         return str(getattr(value, "__qualname__", type(value).__name__))
     return str(value) if "__str__" in vars(type(value)) else type(value).__name__
@@ -186,9 +173,10 @@ def _plain(value: Any) -> str:
 def _slug(text: str) -> str:
     plain = re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")
     if len(plain) <= _LABEL_MAX:
-        return plain or _digest(text)
-    return f"{plain[:_LABEL_MAX]}-{_digest(text)}"
+        return plain or digest(text)
+    return f"{plain[:_LABEL_MAX]}-{digest(text)}"
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """A short text that only this text gives."""
     return hashlib.blake2b(text.encode(), digest_size=_DIGEST).hexdigest()

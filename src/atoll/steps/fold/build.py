@@ -1,4 +1,4 @@
-"""What ``group_by`` returns, and the aggregates over it.
+"""Declares ``group_by(...).agg(...)``, and checks it where it is declared.
 
 There are two kinds of aggregates. Texts are Spark SQL's and run in Spark. Those of ``atoll.agg``
 run on the actors, as they do into a PState: on every engine, in arrival order where that counts.
@@ -6,7 +6,7 @@ run on the actors, as they do into a PState: on every engine, in arrival order w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from atoll.aggregates.base import Aggregator
 from atoll.aggregates.compound import MapOf, MergeMap
@@ -18,17 +18,11 @@ from atoll.steps.columns.group_agg import GroupAgg
 from atoll.steps.columns.projection import Projection
 from atoll.steps.columns.with_columns import WithColumns
 from atoll.steps.fold.declare import Fold
-from atoll.stream.missing import missing
 from atoll.topology.expressions import named
-from atoll.topology.operator import Operator
-from atoll.topology.usercode import declared_at
+from atoll.topology.flow import Flow, after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from atoll.stream.stream import Stream
-
-__all__ = ["IN_WINDOWS", "Grouped", "aggregated", "check_aggregates"]
 
 
 class Instead(NamedTuple):
@@ -57,45 +51,13 @@ IN_WINDOWS = Instead(
 )
 
 
-class Grouped:
-    """The rows of one microbatch by key, to be aggregated."""
-
-    __slots__ = ("keys", "stream")
-
-    def __init__(self, stream: Stream, keys: tuple[str, ...]) -> None:
-        """Made by ``Stream.group_by``."""
-        self.stream = stream
-        self.keys = keys
-
-    def __repr__(self) -> str:
-        """The keys: ``<group_by('k')>``."""
-        return f"<group_by({', '.join(map(repr, self.keys))})>"
-
-    if not TYPE_CHECKING:  # a type checker sees what there is
-
-        def __getattr__(self, name: str) -> Any:
-            """Only aggregates follow."""
-            raise missing("what group_by returns", name, ["agg"])
-
-    def agg(self, *expressions: str, **aggregates: Aggregator) -> Stream:
-        """One row per combination of the keys: the keys' columns, then the aggregates.
-
-        ``agg("sum(v) AS total", "count(1) AS n")`` takes Spark SQL's aggregates,
-        ``agg(total=agg.sum("v"), n=agg.count())`` those of ``atoll.agg``.
-
-        Raises:
-            DeclarationError: When there is no aggregate, or both kinds.
-        """
-        return aggregated(self.stream, self.keys, expressions, aggregates, declared_at(1))
-
-
 def aggregated(
-    stream: Stream,
+    stream: Flow,
     keys: tuple[str, ...],
     expressions: tuple[str, ...],
     aggregates: Mapping[str, Aggregator],
     place: str,
-) -> Stream:
+) -> Flow:
     """Add a :class:`~atoll.steps.columns.group_agg.GroupAgg` or a ``Fold``."""
     _check(expressions, aggregates, _instead(stream), place)
     pairs = [named(key) for key in keys]
@@ -109,12 +71,20 @@ def aggregated(
     computed = tuple((name, text) for text, name in pairs if text.strip("`") != name)
     if computed:
         step = WithColumns((stream.operator,), place, computed, "group_by")
-        stream.graph.add(step)
-        stream = type(stream)(stream.graph, step)
+        stream = after(stream.graph, step)
     if expressions:
-        return _then(stream, GroupAgg((stream.operator,), place, names, expressions))
+        return after(stream.graph, GroupAgg((stream.operator,), place, names, expressions))
     projection = Projection()
-    fields = tuple(
+    fields = fields_of(aggregates, projection)
+    before = projection.before(stream, place, "agg")
+    return after(stream.graph, Fold((before,), place, names, fields))
+
+
+def fields_of(
+    aggregates: Mapping[str, Aggregator], projection: Projection
+) -> tuple[AggregateField, ...]:
+    """The aggregates of a step over the columns that a projection computes."""
+    return tuple(
         AggregateField(
             name,
             each,
@@ -122,11 +92,9 @@ def aggregated(
         )
         for name, each in aggregates.items()
     )
-    before = projection.before(stream, place, "agg")
-    return _then(stream, Fold((before,), place, names, fields))
 
 
-def _instead(stream: Stream) -> Instead:
+def _instead(stream: Flow) -> Instead:
     return IN_QUERIES if stream.graph.word == "query" else IN_TOPOLOGIES
 
 
@@ -189,8 +157,3 @@ def check_aggregates(aggregates: Mapping[str, Aggregator], instead: Instead, pla
                 "aggregate its values",
                 declared=place,
             )
-
-
-def _then(stream: Stream, operator: Operator) -> Stream:
-    stream.graph.add(operator)
-    return type(stream)(stream.graph, operator)

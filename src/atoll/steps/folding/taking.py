@@ -15,36 +15,32 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.engine.exchange.careful import Refusing, sift, tried
-from atoll.engine.exchange.packing import ROW, encoded_keys
-from atoll.engine.program import AggregateTerminal, FoldTerminal
-from atoll.steps.windows.terminals import WindowTerminal
+from atoll.engine.exchange.keyed import encoded_keys
+from atoll.steps.folding.step import ROW
 from atoll.topology.rows import ORIGIN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from atoll.errors import AtollError
+    from atoll.steps.folding.step import FoldingStep
     from atoll.topology.usercode import Rejects
-
-__all__ = ["takeable"]
-
-Folding = AggregateTerminal | FoldTerminal | WindowTerminal
 
 
 def takeable(
-    terminal: Folding, table: pa.Table, fold: Callable[[pa.Table], Any], rejects: Rejects
+    step: FoldingStep, table: pa.Table, fold: Callable[[pa.Table], Any], rejects: Rejects
 ) -> pa.Table:
     """The rows that can be folded; the others go to ``rejects``.
 
     Args:
-        terminal: The step.
+        step: The step.
         table: What a careful packer made of rows, in their order.
         fold: Folds rows and writes nothing; raises when a total does not fit.
         rejects: Where rows go that do not.
     """
     if tried(lambda: fold(table)) is None:
         return table
-    order, starts = _groups(terminal, table)
+    order, starts = _groups(step, table)
     bare = table.drop_columns([ORIGIN, ROW])
     stops = [*starts[1:].tolist(), len(order)]
 
@@ -54,15 +50,15 @@ def takeable(
 
     refused: dict[int, AtollError] = {}
     for group, _ in sift(0, len(starts), together):
-        refused |= _refused(terminal, bare, order[starts[group] : stops[group]], fold)
-    return _without(table, refused, Refusing(terminal, rejects))
+        refused |= _refused(step, bare, order[starts[group] : stops[group]], fold)
+    return _without(table, refused, Refusing(step, rejects))
 
 
-def _groups(terminal: Folding, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _groups(step: FoldingStep, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The rows by key, those of a key in append order, and where each key's begin."""
-    width = len(terminal.elements)
+    width = len(step.elements)
     columns = [table.column(1 + index).combine_chunks() for index in range(width)]
-    keys = encoded_keys(terminal, columns, table.num_rows)
+    keys = encoded_keys(step, columns, table.num_rows)
     origins = table.column(ORIGIN).fill_null(np.iinfo(np.int64).max).to_numpy()
     appended = np.argsort(origins, kind="stable")
     order = appended[keys.take(appended).sort_order()]
@@ -70,7 +66,7 @@ def _groups(terminal: Folding, table: pa.Table) -> tuple[NDArray[np.int64], NDAr
 
 
 def _refused(
-    terminal: Folding,
+    step: FoldingStep,
     bare: pa.Table,
     rows: NDArray[np.int64],
     fold: Callable[[pa.Table], Any],
@@ -84,18 +80,18 @@ def _refused(
         more = pa.concat_tables([taken, part]).combine_chunks()
         error = tried(lambda: fold(more))
         if error is None:
-            taken = _reduced(terminal, more)
+            taken = _reduced(step, more)
         return error
 
     return {int(rows[each]): error for each, error in sift(0, len(rows), take)}
 
 
-def _reduced(terminal: Folding, rows: pa.Table) -> pa.Table:
+def _reduced(step: FoldingStep, rows: pa.Table) -> pa.Table:
     """Rows of one key as one, whose state is that of all."""
     columns = [rows.column(index).combine_chunks() for index in range(rows.num_columns)]
-    at = 1 + len(terminal.elements)
+    at = 1 + len(step.elements)
     made = [column.slice(0, 1) for column in columns[:at]]
-    for each in terminal.fields:
+    for each in step.fields:
         states = columns[at : at + each.stop - each.start]
         made += each.aggregator.reduce(states, np.zeros(1, np.int64))
         at += len(states)

@@ -11,17 +11,13 @@ import copy
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from atoll.steps.observe.declare import Observe
-from atoll.steps.windows.watermark import Watermark
 from atoll.topology.declared import PStateDeclaration
 from atoll.topology.graph import Graph
-from atoll.topology.hidden import STEMS, Hidden
+from atoll.topology.kept.hidden import Hidden, in_pstates
 from atoll.topology.operator import Operator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-__all__ = ["renamed"]
 
 
 def renamed(graph: Graph, stored: Mapping[Hidden, Hidden]) -> Graph:
@@ -42,7 +38,7 @@ class _Renaming:
         self._clocks = {
             old: new
             for each in graph.hidden
-            if each.kind not in STEMS
+            if not in_pstates(each.kind)
             for old, new in zip(each.stored, stored[each].stored, strict=True)
         }
         self._pstates = {id(each): self._pstate(each) for each in graph.pstates.values()}
@@ -69,7 +65,7 @@ class _Renaming:
         for field in dataclasses.fields(operator):
             value = getattr(operator, field.name)
             new = self._value(value)
-            if isinstance(operator, Watermark | Observe) and field.name == "name":
+            if operator.known_by_name and field.name == "name":
                 new = self._clocks[value]
             elif field.name == "clock" and value is not None:
                 new = tuple(sorted(self._clocks[name] for name in value))
