@@ -25,9 +25,9 @@ from atoll.engine.exchange.feeding import packing_of
 from atoll.engine.exchange.keyed import VNODE
 from atoll.engine.exchange.packing import unpack
 from atoll.engine.exchange.provenance import locating
-from atoll.engine.exchange.receipts import Delivery, delivered
 from atoll.engine.exchange.rejects import RejectWriter
 from atoll.engine.exchange.staging import stage, staging_folder
+from atoll.engine.exchange.waybills import Delivery, delivered
 from atoll.engine.mirrors import MirrorViews
 from atoll.engine.sessions import Sessions
 from atoll.engine.step import Phase
