@@ -112,7 +112,7 @@ class Stream(Exchanging["Stream[R]"], Generic[R]):
         """One row out (a dict, a row, an object) for each row in; ``emits`` says its columns."""
         place = declared_at(1)
         calling = of_rows(self, function, "map", place)
-        step = Map((self.operator,), place, calling, emitted_columns(emits, place))
+        step = Map((self.operator,), place, calling, _beside(emits, place))
         return stream_of(giving(self._then(step), emits))
 
     def flat_map(
@@ -121,7 +121,7 @@ class Stream(Exchanging["Stream[R]"], Generic[R]):
         """Any number of rows out for each row in; ``emits`` says their columns."""
         place = declared_at(1)
         calling = of_rows(self, function, "flat_map", place)
-        step = FlatMap((self.operator,), place, calling, emitted_columns(emits, place))
+        step = FlatMap((self.operator,), place, calling, _beside(emits, place))
         return stream_of(giving(self._then(step), emits))
 
     def map_batches(
@@ -275,7 +275,7 @@ class Stream(Exchanging["Stream[R]"], Generic[R]):
             name: What to call the timers, where those of two steps would not be told apart.
         """
         place = declared_at(1)
-        emitted = None if emits is None else emitted_columns(emits, place)
+        emitted = None if emits is None else _beside(emits, place)
         timing = None if on_timer is None else (on_timer, timers, name)
         seeing = seeing_objects(self, function)
         made = process(self, seeing, key, states, emitted, place, timing)
@@ -491,3 +491,7 @@ class Stream(Exchanging["Stream[R]"], Generic[R]):
 def stream_of(flow: Flow) -> Stream:
     """The stream at a point of a graph."""
     return Stream(flow.graph, flow.operator)
+
+
+def _beside(emits: object, place: str) -> pa.Schema:
+    return emitted_columns(emits, place, beside=True)

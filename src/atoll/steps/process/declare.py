@@ -88,7 +88,17 @@ class Process(StateOperator):
 
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """What ``emits=`` declared."""
-        return super().schema(inputs) if self.emitted is None else self.emitted
+        from atoll.topology.rows import given_columns
+
+        if self.emitted is None:
+            return super().schema(inputs)
+        return given_columns(self.emitted, self.seen(inputs[0]))
+
+    def seen(self, rows: pa.Schema) -> pa.Schema:
+        """The columns that the function sees of the step's rows."""
+        import pyarrow as pa
+
+        return pa.schema([field for field in rows if field.name not in self.computed])
 
     def bind(self, binding: Binding) -> tuple[BoundStep, ...]:
         """One step."""
