@@ -178,7 +178,7 @@ def main() -> None:
                 events = wanted.events // (1 if kind == "columns" else 5)
                 found = throughput(runtimes, copies, events, wanted.repetitions, kind)
                 told = (
-                    "{:12,.0f} events/s  {:6.2f} µs of processor an event, {:6.2f} in one process"
+                    "{:12,.0f} events/s  {:6.2f} µs of processor an event, {:6.2f} in the busiest"
                 )
                 print(f"{kind:9}  copies {copies}  {told.format(*found)}", flush=True)
         for copies, instances in ((1, 1), (2, 5), (5, 5)):
