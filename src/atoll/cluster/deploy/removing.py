@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from atoll.names import RESERVED
+from atoll.pstate.store.environment import shared_environments
 from atoll.storage.places import Places
 from atoll.tasks.reading import depot_folder
 from atoll.tasks.sessions import state_folder
@@ -32,7 +33,7 @@ def delete_removed(places: Places, module: str, removed: Iterable[str]) -> None:
     for part in removed:
         kind, _, name = part.partition(":")
         for folder in _folders(places, module, kind, name):
-            shutil.rmtree(folder, ignore_errors=True)
+            _delete(folder)
 
 
 def delete_module(places: Places, module: str) -> None:
@@ -43,7 +44,13 @@ def delete_module(places: Places, module: str) -> None:
         module: The module's name.
     """
     for folder in (places.root / module, state_folder(places.local, module)):
-        shutil.rmtree(folder, ignore_errors=True)
+        _delete(folder)
+
+
+def _delete(folder: Path) -> None:
+    """Delete a folder, and let go of the stores in it: files that are open keep their space."""
+    shared_environments().close(folder)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _folders(places: Places, module: str, kind: str, name: str) -> list[Path]:
