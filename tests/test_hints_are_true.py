@@ -20,17 +20,16 @@ from atoll.cli.app import app as cli
 from atoll.cluster.app import App
 from atoll.cluster.options import ModuleOptions
 from atoll.cluster.topologies import RunningTopology
-from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration
-from atoll.dataflow.grouped import Grouped
-from atoll.dataflow.stream import Aggregated, Stream
-from atoll.dataflow.windows import Sessions, Windowed
 from atoll.depot.depot import Depot
 from atoll.microbatch.control.tuning import levels_of
 from atoll.module import Microbatch, Module
 from atoll.path import Path as StatePath
 from atoll.pstate import handles
-from atoll.tasks.timers import Timers
+from atoll.steps.process.timers import Timers
+from atoll.stream.interim import Aggregated, Grouped, Sessions, Windowed
+from atoll.stream.stream import Stream
 from atoll.testing import TopologyTestDriver
+from atoll.topology.declared import DepotDeclaration, PStateDeclaration
 from atoll.views.readable import ReadablePState
 from atoll.views.subscription import Subscription
 
@@ -197,7 +196,7 @@ def test_flags_are_there():
     assert not wrong
 
 
-_PRIVATE = re.compile(r"(?<![\w{}.])(_[a-z]\w+|Scalar\b|\w+Terminal\b|\w+Declaration\b)")
+_PRIVATE = re.compile(r"(?<![\w{}.])(_[a-z]\w+|Scalar\b|Bound\w+\b|\w+Declaration\b)")
 
 
 def test_no_private_name_is_told():

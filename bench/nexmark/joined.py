@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from atoll.dataflow.stream import Stream
+    from atoll.stream.stream import Stream
     from nexmark.site import Site
 
 __all__ = ["AUCTION", "BID", "bids_on_auctions"]

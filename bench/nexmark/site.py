@@ -19,8 +19,8 @@ from atoll.demo.nexmark import AUCTION_DDL, BID_DDL, PERSON_DDL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from atoll.dataflow.stream import Stream
     from atoll.module import DepotDeclaration
+    from atoll.stream.stream import Stream
 
 __all__ = ["KINDS", "TOPOLOGY", "Site"]
 

@@ -7,8 +7,6 @@ import re
 
 from atoll.errors import DeclarationError
 
-__all__ = ["parse_millis"]
-
 _UNITS = {
     "millisecond": 1,
     "second": 1_000,

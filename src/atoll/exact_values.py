@@ -30,8 +30,6 @@ import pyarrow.types as pt
 
 from atoll.representable import refuse_misfits, type_holds
 
-__all__ = ["exact_array", "holds_decimals", "sound_decimals"]
-
 _SHOWN_CHARACTERS_MAX = 80
 _ZERO = Decimal(0)
 _ADDING = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact, InvalidOperation, Rounded])

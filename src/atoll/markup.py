@@ -10,8 +10,6 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["Rows", "table", "text"]
-
 _CHARACTERS_MAX = 200
 _ROWS_MAX = 50
 

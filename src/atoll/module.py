@@ -8,24 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from atoll.dataflow import operators as op
-from atoll.dataflow.declared import (
+from atoll.durations import parse_millis
+from atoll.errors import DeclarationError, UsageError
+from atoll.names import check_name
+from atoll.placement.policies.policy import POLICY_DEFAULT, parse_policy
+from atoll.queries.declare import QueryGraph, arguments_of
+from atoll.queries.parameters import Arguments
+from atoll.schema import Map, Set, as_node
+from atoll.stream.mirrors import mirror_depot, mirror_pstate
+from atoll.stream.pstate import PState
+from atoll.stream.stream import Stream
+from atoll.stream.ticks import ticking
+from atoll.topology.declared import (
     REJECTED_DDL,
     DepotDeclaration,
     PStateDeclaration,
     TickDeclaration,
 )
-from atoll.dataflow.graph import COLUMNS_WAYS, ColumnsWay, Graph
-from atoll.dataflow.mirrors import mirror_depot, mirror_pstate
-from atoll.dataflow.queries import QueryGraph, arguments_of
-from atoll.dataflow.stream import Stream
-from atoll.dataflow.ticks import ticking
-from atoll.dataflow.usercode import check_columns, check_function, declared_at, placed
-from atoll.durations import parse_millis
-from atoll.errors import DeclarationError, UsageError
-from atoll.names import check_name
-from atoll.placement.policies.policy import POLICY_DEFAULT, parse_policy
-from atoll.schema import Map, Node, Scalar, Set, as_node
+from atoll.topology.graph import COLUMNS_WAYS, ColumnsWay, Graph
+from atoll.topology.sources import Source
+from atoll.topology.usercode import check_columns, check_function, declared_at, placed
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -48,7 +50,6 @@ class Module:
     """
 
     def __init__(self, name: str) -> None:
-        """An empty module."""
         self.name = check_name(name, "module", declared_at(1))
         self.depots: dict[str, DepotDeclaration] = {}
         self.ticks: dict[str, TickDeclaration] = {}
@@ -241,15 +242,15 @@ class Module:
         _new_name(name, "query", self.queries, place, "choose another name")
         nodes, schema = arguments_of(parameters, place)
         graph = QueryGraph(self.name, name, nodes, self._readable, place)
-        step = op.Arguments((), place, schema)
+        step = Arguments((), place, schema)
         graph.add(step)
         self.queries[name] = graph
         return Stream(graph, step)
 
     def _repr_html_(self) -> str:
         """The module drawn, for a notebook."""
-        from atoll.dataflow.drawing import draw
         from atoll.markup import text
+        from atoll.stream.drawing import draw
 
         graphs = [each.graph for each in self.topologies.values()]
         return f"<p><b>{text(self.name)}</b></p>" + draw(graphs, self.depots)
@@ -309,7 +310,7 @@ class Microbatch:
         private: bool = False,
         partition_by: Callable[[Any], int] | None = None,
         track_size: bool = False,
-    ) -> PStateDeclaration:
+    ) -> PState:
         """Declare a PState that this topology writes.
 
         Args:
@@ -353,7 +354,7 @@ class Microbatch:
             )
         if partition_by is not None:
             _check_key_partitioner(name, partition_by, place, partitioned=partitioned)
-        self.graph.pstates[name] = PStateDeclaration(
+        declared = PState(
             self.module.name,
             self.name,
             name,
@@ -361,13 +362,14 @@ class Microbatch:
             self.vnode_count if partitioned else 1,
             not partitioned,
             initial,
-            self._changes,
             place,
             private,
             partition_by,
             track_size,
+            graph=self.graph,
         )
-        return self.graph.pstates[name]
+        self.graph.pstates[name] = declared
+        return declared
 
     def source(
         self, depot: DepotDeclaration | TickDeclaration, *, start_from: StartFrom | None = None
@@ -401,49 +403,17 @@ class Microbatch:
                 hint="read them in another topology",
                 declared=place,
             )
-        step = op.Source((), place, depot, start_from)
+        step = Source((), place, depot, start_from)
         self.graph.add(step)
         return Stream(self.graph, step)
 
     def _repr_html_(self) -> str:
         """The topology drawn, for a notebook."""
-        from atoll.dataflow.drawing import draw
         from atoll.markup import text
+        from atoll.stream.drawing import draw
 
         title = f"<p>{text(self.module.name)}/<b>{text(self.name)}</b></p>"
         return title + draw([self.graph], self.graph.depots())
-
-    def _changes(self, pstate: PStateDeclaration, key_names: tuple[str, ...], place: str) -> Stream:
-        keys = entry_keys(pstate.node, place)
-        names = key_names or tuple(
-            "key" if index == 0 else f"key_{index + 1}" for index in range(len(keys))
-        )
-        if len(names) != len(keys):
-            raise DeclarationError(
-                f"entries of {pstate.name} have {len(keys)} keys, not {len(names)}",
-                hint=f"name {len(keys)} columns in changes(...)",
-                declared=place,
-            )
-        step = op.Changes((), place, pstate, names)
-        self.graph.add(step)
-        return Stream(self.graph, step)
-
-
-def entry_keys(node: Node, place: str) -> tuple[Scalar, ...]:
-    """The keys of one stored entry: those of the maps on the way, and a set's element."""
-    keys: list[Scalar] = []
-    while isinstance(node, Map):
-        keys.append(node.key)
-        node = node.value
-    if isinstance(node, Set):
-        keys.append(node.item)
-    elif not node.leaf:
-        raise DeclarationError(
-            "changes of structs whose fields are stored apart have no common columns",
-            hint="put the fields whose changes you need into a PState of their own",
-            declared=place,
-        )
-    return tuple(keys)
 
 
 def _new_name(name: str, kind: str, known: Mapping[str, object], place: str, hint: str) -> None:

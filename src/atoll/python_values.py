@@ -25,8 +25,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-__all__ = ["is_tuple", "python_rows", "python_values"]
-
 
 @lru_cache(maxsize=1024)
 def is_tuple(kind: pa.DataType) -> bool:

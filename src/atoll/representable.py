@@ -17,8 +17,6 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-__all__ = ["beyond_datetime", "holds_infinity", "refuse_misfits", "too_large", "type_holds"]
-
 _EPOCH = dt.date(1970, 1, 1)
 _DAYS = ((dt.date.min - _EPOCH).days, (dt.date.max - _EPOCH).days + 1)
 _SECONDS_A_DAY = 86_400

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from atoll.codec.values.leaf import leaf_codec
 from atoll.codec.values.opaque import PACKING
-from atoll.dataflow.grouping import group
+from atoll.engine.exchange.grouping import group
 from atoll.schema import as_node
 
 UTC_TIMES = st.datetimes(

@@ -12,13 +12,13 @@ from pyspark import cloudpickle
 
 from atoll import agg
 from atoll.aggregates import StructOf
-from atoll.aggregates.kernels.types import accepts, column_type, leaf_types, node_of
-from atoll.codec.arrow_types import arrow_type
+from atoll.aggregates.kernels.types import accepts
+from atoll.arrow_types import leaf_types, node_of
 from atoll.codec.values import opaque
 from atoll.codec.values.leaf import leaf_codec
 from atoll.codec.values.opaque import PACKING
 from atoll.errors import DeclarationError, StateError, UserCodeError
-from atoll.schema import KINDS, List, Map, Scalar, Set, Struct, as_node
+from atoll.schema import List, Map, Scalar, Set, Struct, as_node
 
 INT, STR, FLOAT, BOOL = pa.int64(), pa.string(), pa.float64(), pa.bool_()
 
@@ -187,10 +187,7 @@ def test_results_have_schemas_that_take_them(aggregator, types, node):
 
 def test_physical_columns_are_those_of_the_codec():
     """This layer stands below the codec and names the same types."""
-    for kind in KINDS.values():
-        assert column_type(Scalar(kind)) == arrow_type(Scalar(kind))
     pair = as_node(tuple[int, tuple[str, float]])
-    assert column_type(pair) == arrow_type(pair)
     for node in (pair, List(int), Struct(a=int, b=List(str), c=Struct(d=str), e=pair)):
         assert leaf_types(node) == leaf_codec(node).columns
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from atoll import agg
 from atoll.aggregates.kernels.sums import add_columns, sum_groups
-from atoll.codec.arrow_types import fit_column
+from atoll.codec.fit_column import fit_column
 from atoll.errors import StateError
 from atoll.schema import Scalar
 

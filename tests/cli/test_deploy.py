@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from atoll import LocalCluster
-from atoll.cli.redeploy import Redeployer
 from atoll.cli.target import load_module
 from atoll.cluster.deploy import lives
+from atoll.cluster.deploy.redeployer import Redeployer
 from atoll.server import create_app
 
 FILE = """
@@ -49,7 +49,9 @@ def edited(tmp_path, _service, monkeypatch):
     with LocalCluster(tmp_path / "root", engine="inline") as cluster:
         cluster.on_change(seen.append)
         app = cluster.deploy(load_module(str(target)))
-        deployer = Redeployer(cluster, str(target), app.name)
+        deployer = Redeployer(
+            cluster, app.name, str(target), lambda: load_module(str(target), again=True)
+        )
         _service.application = create_app(app, deployers={"summing": deployer})
         monkeypatch.setenv("ATOLL_URL", _service.url)
         yield edit, deployer

@@ -19,9 +19,9 @@ from atoll.cluster.depots import depot_spec
 from atoll.cluster.local import LocalCluster
 from atoll.errors import TopologyFailedError, UsageError
 from atoll.microbatch.commits.history import commit_objects, read_commit
-from atoll.microbatch.commits.objects import encode
+from atoll.microbatch.commits.objects import Branch, encode
 from atoll.microbatch.commits.tidy import files_of
-from atoll.microbatch.commits.timelines import Branch, create_timeline, read_timelines
+from atoll.microbatch.commits.timelines import create_timeline, read_timelines
 from atoll.path import Path as StatePath
 
 HISTORY = 5
@@ -152,7 +152,7 @@ def test_a_pinned_reader_is_exact_or_refused(running):
         running.microbatch(("a", 1), ("c", value))
         if value % 3 == 0:
             shutil.rmtree(
-                running.cluster.places.local / "state" / "back" / "sums", ignore_errors=True
+                running.cluster.folders.local / "state" / "back" / "sums", ignore_errors=True
             )
         try:
             assert pinned.select_one(StatePath()) == wanted

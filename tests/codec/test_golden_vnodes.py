@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from atoll.codec import arrow_type, decode_key, encode_columns, encode_element
+from atoll.arrow_types import arrow_type
+from atoll.codec import decode_key, encode_columns, encode_element
 from atoll.placement.vnodes import vnode_of, vnodes_of
 from atoll.schema import Scalar, from_json
 

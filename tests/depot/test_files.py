@@ -16,6 +16,7 @@ from depot_samples import all_rows, all_values, spec_of
 from atoll.codec.records.codec import RecordCodec
 from atoll.depot import Depot, FileSource, file_format
 from atoll.depot import files as files_module
+from atoll.depot.append import texts
 from atoll.errors import RecordsRefusedError, UsageError
 
 Open = Callable[..., Depot]
@@ -25,8 +26,8 @@ ROWS = 3000
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read in many small chunks."""
-    monkeypatch.setattr(files_module, "_READ_BYTES", 1000)
-    monkeypatch.setattr(files_module, "_CELL_ROWS", 100)
+    monkeypatch.setattr(texts, "_BLOCK_BYTES", 1000)
+    monkeypatch.setattr(texts, "_CSV_ROWS", 100)
     monkeypatch.setattr(files_module, "_ARROW_ROWS", 100)
 
 
@@ -44,6 +45,10 @@ def write(path: Path, records: list[dict[str, Any]]) -> Path:
     if name.endswith(".parquet"):
         pq.write_table(pa.Table.from_pylist(records), path, row_group_size=700)
         return path
+    if name.endswith(".arrow"):
+        with pa.ipc.new_file(path, pa.Table.from_pylist(records[:1]).schema) as writer:
+            writer.write_table(pa.Table.from_pylist(records), max_chunksize=200)
+        return path
     if name.endswith(".csv"):
         text = "k,v\n" + "".join(f'"{row["k"]}",{row["v"]}\n' for row in records)
     else:
@@ -54,7 +59,7 @@ def write(path: Path, records: list[dict[str, Any]]) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["a.jsonl", "a.ndjson.gz", "a.JSON", "a.csv", "a.csv.gz", "a.parquet"]
+    "name", ["a.jsonl", "a.ndjson.gz", "a.JSON", "a.csv", "a.csv.gz", "a.parquet", "a.arrow"]
 )
 def test_formats(open_depot: Open, tmp_path: Path, name: str) -> None:
     """Every format brings the same records, in order, with progress to the end."""
@@ -86,7 +91,7 @@ def test_bad_lines_are_named(open_depot: Open, tmp_path: Path, name: str, bad_at
 
 def test_bytes_read(tmp_path: Path) -> None:
     """How far the file is read can be watched, also through compression."""
-    for name in ("a.jsonl", "a.jsonl.gz", "a.csv", "a.parquet"):
+    for name in ("a.jsonl", "a.jsonl.gz", "a.csv", "a.parquet", "a.arrow"):
         source = FileSource(write(tmp_path / name, rows()), RecordCodec(spec_of().schema))
         before = 0
         for _ in source:

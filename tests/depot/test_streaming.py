@@ -15,8 +15,7 @@ import pytest
 from depot_samples import all_rows, all_values, numbers, segments, table
 
 import atoll
-from atoll.codec.records.codec import Checked
-from atoll.codec.records.refusals import Refusal
+from atoll.codec.records.refusals import Checked, Refusal
 from atoll.depot import Depot, DepotReader
 from atoll.depot.append import stream as stream_append
 from atoll.errors import RecordsRefusedError, StorageError

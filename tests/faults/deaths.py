@@ -19,16 +19,16 @@ from interpose import Call, Interposer
 from scenario import live, say
 
 import atoll.cluster.delivery
+import atoll.engine.actor
+import atoll.engine.inline
 import atoll.microbatch.loop
-import atoll.tasks.actor
-import atoll.tasks.inline
 from atoll.depot.depot import Depot
 from atoll.depot.segments.segment_file import SegmentFile
+from atoll.engine.attempt import JobSpecs
 from atoll.microbatch.actions import Actions
-from atoll.pstate.store.session import VnodeSession
+from atoll.pstate.store.vnode_writer import VnodeWriter
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
-from atoll.tasks.attempt import JobSpecs
 
 __all__ = ["POINTS", "at_call", "at_points", "count_calls", "count_points"]
 
@@ -93,11 +93,11 @@ _WRAPPED: dict[str, tuple[Any, str, Match]] = {
     "segment write": (SegmentFile, "write", _any),
     "segment sync": (SegmentFile, "sync", _any),
     "segment drop": (Depot, "_delete_below", _any),
-    "store commit": (VnodeSession, "commit", _any),
-    "rows staged": (atoll.tasks.actor, "stage", _any),
-    "log write": (atoll.tasks.actor, "write_change_file", _named("logs")),
-    "checkpoint write": (atoll.tasks.actor, "write_change_file", _named("checkpoints")),
-    "manifest": (atoll.tasks.inline, "run_actor", _any),
+    "store commit": (VnodeWriter, "commit", _any),
+    "rows staged": (atoll.engine.actor, "stage", _any),
+    "log write": (atoll.engine.actor, "write_change_file", _named("logs")),
+    "checkpoint write": (atoll.engine.actor, "write_change_file", _named("checkpoints")),
+    "manifest": (atoll.engine.inline, "run_actor", _any),
     "delivery": (atoll.cluster.delivery.Delivery, "__call__", lambda _, commit: commit.appends),
     "publish": (atoll.microbatch.loop.TopologyLoop, "_publish", _any),
     "staged drop": (JobSpecs, "forget", _any),

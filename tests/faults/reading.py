@@ -20,13 +20,13 @@ from scenario import MODULE, TOPOLOGIES, live, say
 
 import atoll
 from atoll import path
+from atoll.engine.inline import InlineExecutor
 from atoll.errors import DamageError, NotFoundError
 from atoll.microbatch.commits.history import commit_objects
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure
 from atoll.pstate import view as views
 from atoll.pstate.select import select
-from atoll.tasks.inline import InlineExecutor
 
 __all__ = ["Reader", "fail_and_die", "let_read", "read_until"]
 

@@ -17,9 +17,9 @@ from interpose import Call, Interposer
 
 from atoll.ddl import parse_ddl
 from atoll.depot import Depot, DepotSpec, HashBy
+from atoll.engine.exchange.staging import stage
 from atoll.errors import StorageError
 from atoll.storage import LocalStore, NumberedObjects
-from atoll.tasks.staging import stage
 
 
 def tree(root: Path) -> dict[str, bytes | None]:

@@ -16,6 +16,8 @@ import pytest
 import atoll
 from atoll import Map, agg, path, start
 from atoll.codec.keys.elements import encode_element
+from atoll.engine import actor
+from atoll.engine.inline import InlineExecutor
 from atoll.errors import FencedError, StorageError
 from atoll.microbatch import events as ev
 from atoll.microbatch.commits.checkpoints import Checkpoints
@@ -27,8 +29,6 @@ from atoll.microbatch.outcome import ActorFailure
 from atoll.placement.vnodes import vnode_of
 from atoll.schema import as_node
 from atoll.storage.local import LocalStore
-from atoll.tasks import actor
-from atoll.tasks.inline import InlineExecutor
 
 RECORDS = [{"k": number % 5, "v": number - 4} for number in range(10)]
 """The values of key 4 add up to 5, those of key 2 to 1; -4 + 1 and so on: 0 occurs on the way."""
@@ -227,7 +227,7 @@ def test_7_a_real_zero_is_not_taken_for_a_missing_value(cluster, monkeypatch):
             seen.append(_sums(app))
         return known(program, spec, unit, blobs)
 
-    monkeypatch.setattr("atoll.tasks.inline.run_actor", spy)
+    monkeypatch.setattr("atoll.engine.inline.run_actor", spy)
     _append(app, [{"k": 1, "v": 7}, {"k": 2, "v": 0}])
     assert flaky.runs == 2
     assert seen
@@ -277,7 +277,7 @@ def test_10_an_attempt_begins_only_from_stores_that_were_all_taken_back(cluster,
         done.append((spec.version, unit))
         return known(program, spec, unit, blobs)
 
-    monkeypatch.setattr("atoll.tasks.inline.run_actor", half)
+    monkeypatch.setattr("atoll.engine.inline.run_actor", half)
     app = cluster.deploy(_module())
     _append(app, RECORDS)
     assert (1, 0) in done
@@ -305,7 +305,7 @@ def test_12_an_actor_that_hung_and_wakes_up_changes_nothing(cluster, monkeypatch
         tasks.append((program, spec, unit, list(blobs)))
         return known(program, spec, unit, blobs)
 
-    monkeypatch.setattr("atoll.tasks.inline.run_actor", spy)
+    monkeypatch.setattr("atoll.engine.inline.run_actor", spy)
     Flaky(monkeypatch, failures=1)
     app = cluster.deploy(_module())
     _append(app, RECORDS)

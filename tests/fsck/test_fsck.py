@@ -16,8 +16,7 @@ from atoll.cli.app import app as command_line
 from atoll.errors import NotFoundError
 from atoll.fsck import topology
 from atoll.fsck.root import check_root
-from atoll.microbatch.commits.history import read_commit
-from atoll.microbatch.commits.progress import latest_commit
+from atoll.microbatch.commits.history import latest_commit, read_commit
 from atoll.microbatch.epochs import claim_epoch
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects

@@ -8,9 +8,13 @@ from protocol_fakes import FakeExecutor, FaultyStore, fresh_state, make_actions
 
 from atoll.errors import FencedError, StorageError
 from atoll.microbatch import events as ev
-from atoll.microbatch.commits.history import commit_objects, plan_objects, read_commit
+from atoll.microbatch.commits.history import (
+    commit_objects,
+    latest_commit,
+    plan_objects,
+    read_commit,
+)
 from atoll.microbatch.commits.objects import GENESIS, AppendedRows, decode_plan, encode
-from atoll.microbatch.commits.progress import latest_commit
 from atoll.microbatch.commits.rollback import complete_rollback
 from atoll.microbatch.commits.timelines import timeline_objects
 from atoll.microbatch.coordinator import decide

@@ -12,7 +12,8 @@ from atoll import path
 from atoll.errors import PathError
 from atoll.path import Path, from_json
 from atoll.pstate.handles import handle_for
-from atoll.pstate.select import SortedSet, select, select_one
+from atoll.pstate.navigate.ordered import SortedSet
+from atoll.pstate.select import select, select_one
 from atoll.pstate.spec import pstate_spec
 from atoll.schema import List, Map, Set, Struct, as_node
 

@@ -166,7 +166,7 @@ class TestDepots:
 
     def test_ndjson_line_numbers_go_on_over_blocks(self, client, monkeypatch):
         """Lines count from the start of the body, wherever it is cut into blocks."""
-        monkeypatch.setattr("atoll.server.intake._BLOCK_BYTES", 16)
+        monkeypatch.setattr("atoll.depot.append.texts._BLOCK_BYTES", 16)
         lines = [b'{"v": %d}' % number for number in range(100)]
         lines[41] = lines[98] = b"nonsense"
         headers = NDJSON
@@ -176,7 +176,7 @@ class TestDepots:
 
     def test_csv(self, client, app, monkeypatch):
         """Typed by the schema; quoted newlines, a byte order mark and small blocks are fine."""
-        monkeypatch.setattr("atoll.server.intake._BLOCK_BYTES", 7)
+        monkeypatch.setattr("atoll.depot.append.texts._BLOCK_BYTES", 7)
         body = '\ufeffk,k2,at\r\na,"x\r\ny",2015-07-15 00:00:00.005\r\n\r\nü,,\r\n'.encode()
         answer = client.post(f"{PAIRS}/records", content=body, headers=CSV)
         assert answer.json()["appended"] == 2, answer.text

@@ -30,7 +30,7 @@ def _looking(batches):
         rows = {
             "command": [" ".join(command)],
             "threads": [len(list(parent.joinpath("task").iterdir()))],
-            "imported": [all(name in sys.modules for name in ("pandas", "atoll.tasks.actor"))],
+            "imported": [all(name in sys.modules for name in ("pandas", "atoll.engine.actor"))],
         }
         yield pa.RecordBatch.from_pydict(rows)
 

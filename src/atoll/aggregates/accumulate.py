@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from atoll.aggregates.kernels.accumulate import Accumulator
     from atoll.schema import Node
 
-__all__ = ["Accumulate", "accumulate"]
-
 
 @dataclass(frozen=True)
 class Accumulate(Aggregator):
@@ -62,7 +60,7 @@ class Accumulate(Aggregator):
         self._rows(input_types)
 
     def _rows(self, input_types: Sequence[pa.DataType]) -> List:
-        from atoll.aggregates.kernels.types import node_of
+        from atoll.arrow_types import node_of
 
         nodes = [_with_tuples(node_of(each)) for each in input_types]
         if len(nodes) == 1:

@@ -184,7 +184,7 @@ class Aggregator(ABC):
         input_types: Sequence[pa.DataType],  # noqa: ARG002 - by subclasses
     ) -> tuple[pa.DataType, ...]:
         """The types of the state's physical columns."""
-        from atoll.aggregates.kernels.types import leaf_types
+        from atoll.arrow_types import leaf_types
 
         return leaf_types(node)
 
@@ -284,7 +284,7 @@ def to_declare(arrow_type: pa.DataType, shape: str = "{}") -> str:
     Raises:
         DeclarationError: When a PState can hold no such values.
     """
-    from atoll.aggregates.kernels.types import node_of
+    from atoll.arrow_types import node_of
 
     kind = str(node_of(arrow_type)).replace(" | None", "")
     return f"declare {shape.format(kind)} there, or cast the expression"

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from atoll.aggregates.kernels.combine import Combiner
     from atoll.schema import Node
 
-__all__ = ["Combine", "combine"]
-
 
 @dataclass(frozen=True)
 class Combine(Aggregator):
@@ -52,7 +50,7 @@ class Combine(Aggregator):
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """The schema of the value, where the function keeps it."""
-        from atoll.aggregates.kernels.types import node_of
+        from atoll.arrow_types import node_of
 
         if self.lifter is None and len(self.inputs) == 1:
             return node_of(input_types[0])

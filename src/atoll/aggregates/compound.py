@@ -27,17 +27,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = [
-    "Compound",
-    "MapOf",
-    "MergeMap",
-    "count_values",
-    "map",
-    "map_from",
-    "merge_map",
-    "struct",
-]
-
 
 @dataclass(frozen=True)
 class Compound(Aggregator):
@@ -83,7 +72,7 @@ class MapOf(Compound):
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """A map of the inner results."""
-        from atoll.aggregates.kernels.types import node_of
+        from atoll.arrow_types import node_of
 
         key = node_of(input_types[0])
         if not isinstance(key, Scalar):
@@ -104,7 +93,7 @@ class MergeMap(Compound):
         """A map of the entries' types."""
         from pyarrow import types
 
-        from atoll.aggregates.kernels.types import node_of
+        from atoll.arrow_types import node_of
 
         (kind,) = input_types
         key = node_of(kind.key_type) if types.is_map(kind) else None

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["Kept", "StructOf"]
-
 
 @dataclass(frozen=True)
 class Kept(Aggregator):
@@ -60,7 +58,7 @@ class Kept(Aggregator):
         """The columns of the field's state."""
         if self.field is not None:
             return self.field.columns
-        from atoll.aggregates.kernels.types import column_type
+        from atoll.arrow_types import column_type
 
         return (column_type(node),)
 

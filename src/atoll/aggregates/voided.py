@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["Voided", "voided"]
-
 
 @dataclass(frozen=True)
 class Voided(Aggregator):

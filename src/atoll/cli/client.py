@@ -19,7 +19,6 @@ from atoll.errors import AtollError, UsageError
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Client", "ServiceError", "ServiceUnreachableError"]
 
 _CONNECT_SECONDS_MAX = 5.0
 _ANSWER_SECONDS_MAX = 600.0

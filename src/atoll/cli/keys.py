@@ -14,8 +14,6 @@ from atoll import schema
 from atoll.errors import PathError
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
-__all__ = ["typed_keys"]
-
 
 def typed_keys(node: Node, texts: Sequence[str]) -> tuple[list[list[Any]], Node]:
     """The path steps for the keys, and the node where they end.

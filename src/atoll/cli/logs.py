@@ -6,8 +6,6 @@ import logging
 import sys
 from typing import TextIO
 
-__all__ = ["configure_logs"]
-
 
 class _CurrentStderr(logging.Handler):
     """Writes to what is stderr at the moment of logging: a live view may have replaced it."""

@@ -7,20 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = [
-    "DEFAULT_PORT",
-    "DEFAULT_URL",
-    "EXIT_NOT_YET",
-    "WAIT_SECONDS",
-    "EngineChoice",
-    "ModuleName",
-    "Output",
-    "OutputOption",
-    "TimeoutOption",
-    "TopologyName",
-    "UrlOption",
-]
-
 DEFAULT_PORT = 7410
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 

@@ -12,17 +12,6 @@ from typing import Any, TextIO, cast
 
 from atoll.errors import AtollError
 
-__all__ = [
-    "OutputClosedError",
-    "OutputError",
-    "cell",
-    "guarded_output",
-    "note",
-    "print_error",
-    "print_json",
-    "print_table",
-]
-
 
 class OutputError(AtollError):
     """What a command has to say cannot be written: what it did stands."""

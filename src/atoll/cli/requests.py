@@ -8,8 +8,6 @@ from typing import Any
 from atoll.cli.options import DEFAULT_URL, Output
 from atoll.cli.output import note, print_json
 
-__all__ = ["ask_topology", "say_paused", "state_of"]
-
 
 def ask_topology(  # what the command line gave
     action: str,

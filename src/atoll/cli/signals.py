@@ -16,8 +16,6 @@ from types import FrameType
 
 from atoll.cli.output import note
 
-__all__ = ["Stop", "stopping", "telling"]
-
 _TOLD_SECONDS = 3.0
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -31,7 +29,6 @@ class Stop:
     """
 
     def __init__(self) -> None:
-        """Not yet."""
         self.event = threading.Event()
 
     def listen(self) -> None:

@@ -6,47 +6,23 @@ Parquet is read batch by batch into an Arrow stream.
 
 from __future__ import annotations
 
-import gzip
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
 
+from atoll.depot.formats import Format, format_of, unpacked
 from atoll.errors import NotFoundError, StorageError, UsageError
-
-__all__ = ["Format", "Source", "argument_source", "file_source", "stdin_source"]
 
 _CHUNK_BYTES = 256 << 10
 _PARQUET_ROWS = 8_192
-_GZIP_MAGIC = b"\x1f\x8b"
 
 NDJSON = "application/x-ndjson"
 CSV = "text/csv"
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 
-
-class Format(StrEnum):
-    """What a file holds."""
-
-    JSONL = "jsonl"
-    CSV = "csv"
-    PARQUET = "parquet"
-    ARROW = "arrow"
-
-
-_SUFFIXES = {
-    ".jsonl": Format.JSONL,
-    ".ndjson": Format.JSONL,
-    ".json": Format.JSONL,
-    ".csv": Format.CSV,
-    ".parquet": Format.PARQUET,
-    ".pq": Format.PARQUET,
-    ".arrow": Format.ARROW,
-    ".arrows": Format.ARROW,
-}
 
 Progress = Callable[[int], None]
 """Told how many bytes of the source have been read so far."""
@@ -119,8 +95,7 @@ def file_source(file: Path, kind: Format | None) -> Source:
     """
     if not file.is_file():
         raise NotFoundError(f"there is no file {file}", hint="check the name", file=str(file))
-    plain = file.with_suffix("") if file.suffix.lower() in {".gz", ".gzip"} else file
-    chosen = kind or _SUFFIXES.get(plain.suffix.lower())
+    chosen = kind or format_of(file)
     if chosen is None:
         raise UsageError(
             f"the name of {file.name} does not tell its format",
@@ -130,12 +105,10 @@ def file_source(file: Path, kind: Format | None) -> Source:
 
     def read(progress: Progress) -> Iterator[bytes]:
         try:
-            if chosen is Format.PARQUET:
-                yield from _parquet(file, progress)
-            elif chosen is Format.ARROW:
-                yield from _arrow(file, progress)
+            if chosen in {Format.PARQUET, Format.ARROW}:
+                yield from _columns(file, chosen, progress)
             else:
-                yield from _plain(file, progress)
+                yield from _text(file, progress)
         except OSError as error:
             raise StorageError(
                 f"cannot read {file}: {error.strerror or error}",
@@ -154,14 +127,10 @@ _MEDIA_TYPES = {
 }
 
 
-def _plain(file: Path, progress: Progress) -> Iterator[bytes]:
-    """The file's bytes; gzip is told by its first bytes, whatever the file is called."""
+def _text(file: Path, progress: Progress) -> Iterator[bytes]:
     with file.open("rb") as raw:
-        packed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-        raw.seek(0)
-        content: Any = gzip.GzipFile(fileobj=raw) if packed else raw
         try:
-            yield from _chunks(content, raw, progress, lambda file, _: file.tell())
+            yield from _chunks(unpacked(raw), raw, progress, lambda file, _: file.tell())
         except EOFError:
             raise OSError("the gzip stream ends early") from None
 
@@ -179,52 +148,25 @@ def _chunks(
         progress(position(counted, total))
 
 
-def _parquet(file: Path, progress: Progress) -> Iterator[bytes]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    size_bytes = file.stat().st_size
-    try:
-        with pq.ParquetFile(file, memory_map=False) as parquet:
-            rows_total = max(parquet.metadata.num_rows, 1)
-            rows = 0
-
-            def counted() -> Iterator[Any]:
-                nonlocal rows
-                for batch in parquet.iter_batches(batch_size=_PARQUET_ROWS):
-                    yield batch
-                    rows += batch.num_rows
-                    progress(size_bytes * rows // rows_total)
-
-            yield from _stream(parquet.schema_arrow, counted())
-    except pa.ArrowException as error:
-        raise UsageError(
-            f"{file} is no Parquet file: {error}", hint="name its format with --format"
-        ) from None
-
-
-def _arrow(file: Path, progress: Progress) -> Iterator[bytes]:
-    """An Arrow file or stream, batch by batch."""
+def _columns(file: Path, kind: Format, progress: Progress) -> Iterator[bytes]:
+    """A Parquet or Arrow file as an Arrow stream, batch by batch."""
     import pyarrow as pa
 
-    try:
-        with pa.memory_map(str(file)) as mapped:
-            if mapped.read(6) == b"ARROW1":
-                reader = pa.ipc.open_file(mapped)
-                batches = (reader.get_batch(index) for index in range(reader.num_record_batches))
-            else:
-                mapped.seek(0)
-                reader = batches = pa.ipc.open_stream(mapped)
+    from atoll.depot.files import table_batches
 
-            def counted() -> Iterator[Any]:
+    try:
+        with file.open("rb") as raw:
+
+            def counted(batches: Iterator[Any]) -> Iterator[Any]:
                 for batch in batches:
                     yield batch
-                    progress(mapped.tell())
+                    progress(raw.tell())
 
-            yield from _stream(reader.schema, counted())
+            schema, batches = table_batches(raw, kind, _PARQUET_ROWS)
+            yield from _stream(schema, counted(batches))
     except pa.ArrowException as error:
         raise UsageError(
-            f"{file} is no Arrow file: {error}", hint="name its format with --format"
+            f"{file} is no {kind.capitalize()} file: {error}", hint="name its format with --format"
         ) from None
 
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
-__all__ = ["table_of", "table_of_values"]
-
 
 def table_of(node: Node, value: Any) -> tuple[list[str], list[list[Any]]]:
     """Columns and rows of the value that a PState holds at a node."""

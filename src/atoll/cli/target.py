@@ -21,7 +21,6 @@ from atoll.errors import AtollError, NotFoundError, UsageError
 if TYPE_CHECKING:
     from atoll.module import Module
 
-__all__ = ["load_module"]
 
 _FORM = "write FILE.py:NAME or PACKAGE.MODULE:NAME, for example examples/key_pairs.py:module"
 

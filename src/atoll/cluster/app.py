@@ -26,14 +26,15 @@ from atoll.cluster.upkeep.trimming import DepotTrimmer
 from atoll.cluster.upkeep.warnings import ModuleWarnings
 from atoll.cluster.waiting import wait_committed, wait_fresh
 from atoll.depot.depot import Depot
+from atoll.engine.charts import job_charts
+from atoll.engine.sessions import state_folder
 from atoll.errors import AtollError, FencedError
 from atoll.markup import table
 from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
-from atoll.microbatch.commits.history import CommitHistory
+from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.microbatch.commits.progress import (
     known_checkpoints,
-    latest_commit,
     pending_plan,
     settle_commit,
     with_starts,
@@ -49,8 +50,6 @@ from atoll.microbatch.stepping import Observer, Stepper
 from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of
-from atoll.tasks.charts import job_charts
-from atoll.tasks.sessions import state_folder
 from atoll.views.names import is_hidden, not_found
 from atoll.views.readable import ReadablePState, check_public
 from atoll.views.subscription import PAGE_ENTRIES, Subscription
@@ -62,8 +61,8 @@ if TYPE_CHECKING:
 
     from atoll.cluster.engines import Engine
     from atoll.depot.mirror import MirrorDepot
+    from atoll.queries.run import BoundQuery
     from atoll.storage.local import LocalStore
-    from atoll.tasks.queries.run import BoundQuery
     from atoll.views.mirrored import MirroredPStates
 
 __all__ = ["App"]

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from atoll.microbatch.loop import TopologyLoop
 from atoll.microbatch.stepping import Stepper
 
-__all__ = ["Drive", "now_ms", "steady_ms"]
-
 
 def now_ms() -> int:
     """The machine's clock, in milliseconds since 1970."""

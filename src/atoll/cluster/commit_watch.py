@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from atoll.microbatch.commits.history import CommitHistory
     from atoll.microbatch.control.requests import Requests
 
-__all__ = ["LoopWatch"]
-
 
 class LoopWatch:
     """Waits where everybody waits who wants to know of the topology's progress.
@@ -21,7 +19,6 @@ class LoopWatch:
     """
 
     def __init__(self, loop: Requests, head: Callable[[], CommitHistory]) -> None:
-        """Bind them."""
         self._loop = loop
         self.head = head
 

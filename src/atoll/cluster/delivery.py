@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from atoll.pstate.store.history import FileRef
     from atoll.storage.local import LocalStore
 
-__all__ = ["Delivery"]
 
 _CHUNK_BYTES = 1024 * 1024
 
@@ -44,7 +43,6 @@ class Delivery:
     def __init__(
         self, store: LocalStore, depots: Mapping[str, Depot], module: str, topology: str
     ) -> None:
-        """Nothing is read yet."""
         self.store = store
         self.depots = depots
         self.producer_id = f"topology/{module}/{topology}"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from atoll.dataflow.declared import DepotDeclaration
 from atoll.depot.migration import DepotMigration
 from atoll.depot.spec import DepotSpec, Retention
-from atoll.tasks.appending import partitioner_of
-
-__all__ = ["depot_spec", "described_partitioner"]
+from atoll.steps.append_to.bind import partitioner_of
+from atoll.topology.declared import DepotDeclaration
 
 
 def depot_spec(

@@ -10,21 +10,20 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from atoll.engine.inline import InlineExecutor
 from atoll.errors import DeclarationError, UsageError
-from atoll.tasks.columns import ColumnStep, python_steps, schemas_of
-from atoll.tasks.inline import InlineExecutor
+from atoll.steps.columns.schemas import ColumnStep, python_steps, schemas_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from atoll.cluster.deploy.catalog import BoundTopology
-    from atoll.dataflow.graph import Graph
-    from atoll.dataflow.operators import ColumnOperator, Operator
+    from atoll.engine.attempt import BlockSource
     from atoll.microbatch.executor import Executor
-    from atoll.tasks.attempt import BlockSource
+    from atoll.topology.graph import Graph
+    from atoll.topology.operator import ColumnOperator, Operator
 
-__all__ = ["AutoEngine", "Engine", "EngineName", "InlineEngine", "SparkEngine", "engine_named"]
 
 EngineName = Literal["spark", "inline", "auto"]
 
@@ -76,7 +75,6 @@ class SparkEngine:
     """
 
     def __init__(self, start: Callable[[], SparkSession], *, seated: bool = False) -> None:
-        """Nothing has started."""
         self._start = start
         self._session: SparkSession | None = None
         self._seated = seated
@@ -170,7 +168,6 @@ class AutoEngine:
     """
 
     def __init__(self, spark: SparkEngine) -> None:
-        """Nothing has started."""
         self._spark = spark
         self._inline = InlineEngine()
         self._on_spark: weakref.WeakSet[Graph] = weakref.WeakSet()

@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from atoll.dataflow.usercode import MEND_HINT
 from atoll.errors import (
     AtollError,
     DamageError,
@@ -22,13 +21,12 @@ from atoll.errors import (
     UserCodeError,
 )
 from atoll.pstate.view import PStateView
+from atoll.queries.arguments import fit_arguments
+from atoll.queries.run import BoundQuery, Reading
 from atoll.schema import to_json
-from atoll.tasks.queries.arguments import fit_arguments
-from atoll.tasks.queries.run import BoundQuery, Reading
+from atoll.topology.usercode import MEND_HINT
 from atoll.views.mirrored import Commits, MirroredPStates
 from atoll.views.readable import ReadablePState
-
-__all__ = ["ASK_SECONDS", "Queries"]
 
 ASK_SECONDS = 10.0
 _THREADS_MAX = 16
@@ -54,7 +52,6 @@ class Queries:
         pstates: Mapping[str, ReadablePState],
         mirrored: MirroredPStates,
     ) -> None:
-        """Nothing was asked yet."""
         self._module = module
         self._bound = bound
         self._pstates = pstates
@@ -164,7 +161,6 @@ class Moment:
     """
 
     def __init__(self, pstates: Mapping[str, ReadablePState], histories: Commits) -> None:
-        """Nothing is read yet."""
         self._pstates = pstates
         self._histories = histories
 

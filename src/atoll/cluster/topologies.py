@@ -10,8 +10,6 @@ from atoll.markup import Rows, table
 from atoll.microbatch.commits.objects import Commit
 from atoll.microbatch.stepping import Stepper
 
-__all__ = ["RunningTopology", "status_table"]
-
 _COLUMNS = ("topology", "state", "id", "committed", "version", "step", "processed")
 
 
@@ -34,7 +32,6 @@ class RunningTopology:
     """Pause, resume, wait for and look at one topology."""
 
     def __init__(self, loop: Stepper, warnings: ModuleWarnings) -> None:
-        """Made by the app."""
         self._loop = loop
         self._warnings = warnings
         self.name = loop.topology

@@ -11,8 +11,6 @@ from atoll.errors import UsageError
 if TYPE_CHECKING:
     from atoll.microbatch.stepping import Stepper
 
-__all__ = ["wait_committed", "wait_fresh"]
-
 
 def wait_committed(
     loops: Mapping[str, Stepper],

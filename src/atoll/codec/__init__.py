@@ -1,6 +1,5 @@
 """How keys, values and records become bytes and columns, and come back."""
 
-from atoll.codec.arrow_types import arrow_type, value_type
 from atoll.codec.keys.columns import KeyColumn, empty_keys, encode_columns
 from atoll.codec.keys.decode import decode_columns
 from atoll.codec.keys.elements import (
@@ -11,14 +10,14 @@ from atoll.codec.keys.elements import (
     prefix_range,
     successor,
 )
-from atoll.codec.values.leaf import FieldLayout, LeafCodec, leaf_codec
+from atoll.codec.values.fields import FieldLayout
+from atoll.codec.values.leaf import LeafCodec, leaf_codec
 
 __all__ = [
     "EMPTY_KEY",
     "FieldLayout",
     "KeyColumn",
     "LeafCodec",
-    "arrow_type",
     "decode_columns",
     "decode_key",
     "empty_keys",
@@ -28,5 +27,4 @@ __all__ = [
     "leaf_codec",
     "prefix_range",
     "successor",
-    "value_type",
 ]

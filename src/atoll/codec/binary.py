@@ -13,21 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = [
-    "Bytes",
-    "Positions",
-    "binary_from_list",
-    "binary_parts",
-    "expand",
-    "join_columns",
-    "list_from_binary",
-    "list_from_matrix",
-    "matrix_as_binary",
-    "present_rows",
-    "take_slices",
-    "take_words",
-]
-
 Bytes = NDArray[np.uint8]
 Positions = NDArray[np.int64]
 

@@ -7,8 +7,6 @@ import datetime as dt
 from decimal import Decimal
 from typing import Any
 
-__all__ = ["can_change", "detached"]
-
 _UNCHANGING = (bool, int, float, str, bytes, dt.date, Decimal, type(None))
 
 

@@ -16,26 +16,6 @@ from typing import Any
 from atoll.errors import StateError
 from atoll.schema import Scalar
 
-__all__ = [
-    "DAYS_MAX",
-    "DAYS_MIN",
-    "INT64_MAX",
-    "INT64_MIN",
-    "MICROSECONDS_MAX",
-    "MICROSECONDS_MIN",
-    "date_of",
-    "datetime_of",
-    "days_of",
-    "decimal_of",
-    "fit",
-    "from_plain",
-    "microseconds_of",
-    "misfit",
-    "plain_decimal",
-    "plain_of",
-    "value_of",
-]
-
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
 

@@ -12,8 +12,6 @@ import atoll
 from atoll import List, Map, Struct, agg
 from atoll.demo.nexmark import AUCTION_DDL, BID_DDL, PERSON_DDL
 
-__all__ = ["UNLISTED", "module"]
-
 UNLISTED = 0
 """The category of bids for an auction that is not open yet: references may come early."""
 

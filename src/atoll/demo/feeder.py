@@ -14,8 +14,6 @@ from typing import Any, Protocol
 from atoll.demo.nexmark import Nexmark
 from atoll.demo.recount import Recount
 
-__all__ = ["Feeder"]
-
 _TICK_SECONDS = 0.1
 _LAG_SECONDS_MAX = 5.0
 _CHUNK_EVENTS_MAX = 50_000
@@ -37,7 +35,6 @@ class Feeder:
     """
 
     def __init__(self, app: _App, stream: Nexmark, rate: int, lag: Callable[[], int]) -> None:
-        """Starts nothing yet."""
         self.recount = Recount()
         self.error: BaseException | None = None
         self._depots = {name: app.depot(name) for name in ("persons", "auctions", "bids")}

@@ -29,8 +29,6 @@ from atoll.demo import words
 from atoll.demo.randomness import Draws
 from atoll.errors import UsageError
 
-__all__ = ["AUCTION_DDL", "BID_DDL", "PERSON_DDL", "Events", "Nexmark", "NexmarkSettings"]
-
 Numbers = NDArray[np.int64]
 
 _EPOCH_EVENTS = 50
@@ -117,7 +115,6 @@ class Nexmark:
     """The stream."""
 
     def __init__(self, settings: NexmarkSettings | None = None) -> None:
-        """Nothing is made yet."""
         self.settings = settings or NexmarkSettings()
 
     def events(self, start: int, count: int) -> Events:

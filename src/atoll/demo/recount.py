@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from atoll.demo.nexmark import Events
 
-__all__ = ["Recount"]
-
 Numbers = NDArray[np.int64]
 
 
@@ -54,7 +52,6 @@ class Recount:
     """What the PStates must hold after all events given."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
         self.events = 0
         self.bids = 0
         self.total = 0

@@ -18,8 +18,6 @@ from atoll.demo.feeder import Feeder
 from atoll.demo.nexmark import Nexmark, NexmarkSettings
 from atoll.demo.view import Picture, line, screen
 
-__all__ = ["DemoSettings", "run_demo"]
-
 _PICTURES_PER_SECOND = 4
 _LINE_EVERY_SECONDS = 5.0
 _CATCH_UP_SECONDS_MAX = 120.0

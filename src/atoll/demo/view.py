@@ -12,8 +12,6 @@ from rich.text import Text
 
 from atoll.demo.auctions import UNLISTED
 
-__all__ = ["Picture", "line", "screen"]
-
 _STEPS = ("prime", "process", "commit", "publish", "tidy")
 
 

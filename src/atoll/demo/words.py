@@ -9,21 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = [
-    "CHANNELS",
-    "CITIES",
-    "DESCRIPTIONS",
-    "FIRST_NAMES",
-    "ITEMS",
-    "LAST_NAMES",
-    "QUALITIES",
-    "STATES",
-    "digits",
-    "joined",
-    "letters",
-    "pick",
-]
-
 FIRST_NAMES = pa.array(
     ["Ada", "Bruno", "Carla", "Deniz", "Elif", "Fumiko", "Goran", "Hanna", "Ivo", "Jun", "Kofi"]
 )

@@ -219,8 +219,8 @@ class Depot:
         """Append a file's records as one call, all or nothing, in bounded memory.
 
         Args:
-            path: JSON lines, CSV (both also gzipped) or Parquet.
-            format: ``jsonl``, ``csv`` or ``parquet``; by default the name's ending tells.
+            path: JSON lines, CSV (both also gzipped), Parquet or Arrow.
+            format: ``jsonl``, ``csv``, ``parquet``, ``arrow``; by default the name's ending tells.
             on_invalid: As for :meth:`append`; refusals name the file's lines.
             progress: Called with the number of records seen so far.
             producer: As for :meth:`append_stream`.

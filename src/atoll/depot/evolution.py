@@ -12,8 +12,6 @@ import pyarrow as pa
 
 from atoll.ddl import parse_ddl
 
-__all__ = ["added_columns", "extends", "with_columns"]
-
 
 @functools.lru_cache(maxsize=1024)
 def extends(ddl: str | None, earlier: str | None) -> bool:

@@ -25,16 +25,6 @@ from atoll.ddl import parse_ddl
 from atoll.depot.evolution import extends, with_columns
 from atoll.errors import AtollError, UserCodeError
 
-__all__ = [
-    "DepotMigration",
-    "NotMigratedError",
-    "blamed",
-    "generation_of_rows",
-    "generation_of_segment",
-    "migrate",
-    "schema_at",
-]
-
 
 class DepotMigration(msgspec.Struct, frozen=True):
     """One migration, as the deployment keeps it.

@@ -21,8 +21,6 @@ from atoll.depot.segments.chain import SegmentChain
 from atoll.depot.segments.segment_file import sync_file
 from atoll.depot.start import StartFrom
 
-__all__ = ["MirrorDepot"]
-
 
 class MirrorDepot:
     """Follows a depot that another module owns. Safe to share between threads.

@@ -17,14 +17,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from atoll.arrow_types import kind_of
 from atoll.codec.keys.columns import encode_columns
 from atoll.codec.keys.elements import encode_element
 from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError, DepotError, UserCodeError
 from atoll.python_values import python_rows
 from atoll.schema import Scalar
-
-__all__ = ["Custom", "HashBy", "Partitioner", "Placer", "Random", "check_partitioner"]
 
 Parts = list[tuple[int, pa.RecordBatch]]
 RecordParts = list[tuple[int, list[Any]]]
@@ -66,7 +65,7 @@ def check_partitioner(partitioner: HashBy, schema: pa.Schema, depot: str) -> Sca
             hint=f"its fields are {', '.join(schema.names)}",
         )
     field = schema.field(partitioner.field)
-    kind = _scalar_kind(field.type)
+    kind = "datetime" if pa.types.is_timestamp(field.type) else kind_of(field.type)
     if kind is None:
         raise DeclarationError(
             f"depot {depot!r} cannot be partitioned by {field.name!r}: it is "
@@ -82,7 +81,6 @@ class Placer:
     def __init__(
         self, partitioner: Partitioner, schema: pa.Schema, partitions: int, depot: str
     ) -> None:
-        """Choose the way once."""
         self.partitions = partitions
         self.depot = depot
         self._turn = itertools.count(secrets.randbelow(partitions))
@@ -171,18 +169,3 @@ def _split(batch: pa.RecordBatch, targets: Targets, partitions: int) -> Parts:
             parts.append((partition, ordered.slice(start, count)))
             start += count
     return parts
-
-
-def _scalar_kind(arrow_type: pa.DataType) -> str | None:
-    types = pa.types
-    kinds: list[tuple[Callable[[pa.DataType], bool], str]] = [
-        (types.is_boolean, "bool"),
-        (types.is_integer, "int"),
-        (types.is_floating, "float"),
-        (types.is_string, "str"),
-        (types.is_binary, "bytes"),
-        (types.is_date, "date"),
-        (types.is_timestamp, "datetime"),
-        (types.is_decimal128, "decimal"),
-    ]
-    return next((kind for check, kind in kinds if check(arrow_type)), None)

@@ -14,8 +14,6 @@ from atoll.depot.segments.blocks import BlockRef, read_blocks
 from atoll.depot.segments.chain import SegmentChain
 from atoll.depot.start import StartFrom
 
-__all__ = ["DepotReader", "read_range", "resolve_start"]
-
 
 class DepotReader:
     """Reads a depot that another process may be writing.
@@ -40,7 +38,6 @@ class DepotReader:
         clock: Callable[[], float] = time.time,
         migrations: tuple[DepotMigration, ...] = (),
     ) -> None:
-        """Look at the folder."""
         self.folder = Path(folder)
         self.schema = schema
         self._clock = clock

@@ -11,8 +11,6 @@ from atoll.depot.partitioner import HashBy, Partitioner, Random, check_partition
 from atoll.depot.producers.table import PRODUCER_SECONDS_MAX
 from atoll.errors import DeclarationError
 
-__all__ = ["SEGMENT_BYTES_MAX", "DepotSpec", "Retention"]
-
 SEGMENT_BYTES_MAX = 64 * 1024 * 1024
 _SEGMENT_BYTES_LEAST = 64 * 1024
 _PARTITIONS_MAX = 4096

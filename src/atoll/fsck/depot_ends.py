@@ -12,16 +12,15 @@ import msgspec
 import pyarrow as pa
 
 from atoll.depot.reader import DepotReader
+from atoll.engine.exchange.reading import depot_folder
 from atoll.errors import AtollError
-from atoll.microbatch.commits.progress import latest_commit
+from atoll.microbatch.commits.history import latest_commit
 from atoll.microbatch.plans.planning import lost_records
-from atoll.tasks.reading import depot_folder
 
 if TYPE_CHECKING:
     from atoll.fsck.findings import Report
     from atoll.storage.local import LocalStore
 
-__all__ = ["check_depot_ends"]
 
 _COST = "the topology does not start: records that it has processed are lost"
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from atoll.pstate.store.history import FileRef
     from atoll.storage.local import LocalStore
 
-__all__ = ["check_change_file", "check_rows_file"]
-
 
 def check_change_file(store: LocalStore, ref: FileRef, vnodes: Sequence[int] | None) -> str | None:
     """What is wrong with an incremental log or checkpoint; None when nothing is.

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Finding", "Report"]
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:

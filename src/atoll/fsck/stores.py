@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from atoll.errors import AtollError
-from atoll.microbatch.commits.history import CommitHistory
+from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.microbatch.commits.objects import unpack_ids
-from atoll.microbatch.commits.progress import latest_commit
 from atoll.pstate.store.changefile import rebuilt
 from atoll.pstate.store.sizes import EVERYTHING_END
 from atoll.pstate.store.stores import module_stores
@@ -23,8 +22,6 @@ from atoll.pstate.view import PStateView
 if TYPE_CHECKING:
     from atoll.fsck.findings import Report
     from atoll.storage.local import LocalStore
-
-__all__ = ["check_stores"]
 
 
 def check_stores(

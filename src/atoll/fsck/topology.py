@@ -16,11 +16,11 @@ from atoll.fsck.files import check_change_file, check_rows_file
 from atoll.microbatch.commits.history import (
     CommitHistory,
     commit_objects,
+    latest_commit,
     plan_objects,
     read_commit,
 )
 from atoll.microbatch.commits.objects import Commit, Ranges, decode_plan
-from atoll.microbatch.commits.progress import latest_commit
 from atoll.microbatch.commits.recovery import vnodes_needing
 from atoll.microbatch.commits.tidy import files_of
 from atoll.microbatch.commits.timelines import Timelines, read_timelines
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from atoll.storage.local import LocalStore
     from atoll.storage.numbered import NumberedObjects
 
-__all__ = ["check_topology"]
 
 _STOPS = "the topology cannot go on, nor can its PStates be rebuilt: restore it from a backup"
 _COST_OF_PLAN = {

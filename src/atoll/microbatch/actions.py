@@ -30,8 +30,6 @@ from atoll.microbatch.plans.mirrored import MirroredTopologies, lowest_pin, read
 from atoll.microbatch.plans.revisions import create_revision, newest_revision
 from atoll.storage.objects import ObjectStore
 
-__all__ = ["Actions", "DepotOffsets"]
-
 _log = get_logger("atoll.microbatch")
 
 _BEFORE_COMMIT = (

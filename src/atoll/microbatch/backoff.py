@@ -5,8 +5,6 @@ from __future__ import annotations
 from atoll.errors import StorageError
 from atoll.microbatch.outcome import ActorFailure
 
-__all__ = ["delay_ms", "is_environmental"]
-
 _DELAY_MS_MIN = 50
 _ENVIRONMENT_DELAY_MS_MAX = 5_000
 """Work goes on soon after the disk has room again, whatever the option says."""

@@ -18,8 +18,6 @@ from atoll.errors import AtollError, FencedError, StorageError
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError, ObjectStore
 
-__all__ = ["Epoch", "claim_epoch", "refuse_other_processes"]
-
 
 class Life(msgspec.Struct, frozen=True):
     """Who took an epoch, for the message to whoever is fenced by it."""

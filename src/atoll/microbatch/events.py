@@ -6,7 +6,6 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from atoll.dataflow.times import Clock
 from atoll.microbatch.commits.checkpoints import Checkpoints
 from atoll.microbatch.commits.horizon import NO_HEADS, Heads
 from atoll.microbatch.commits.objects import Commit, Plan
@@ -17,52 +16,7 @@ from atoll.microbatch.plans.cutting import WEIGHED, Cutting
 from atoll.microbatch.plans.fitting import Sizes
 from atoll.microbatch.plans.migrating import Migrating
 from atoll.placement.placement import NOWHERE, Placement
-
-__all__ = [
-    "Answer",
-    "AskCheckpoint",
-    "Asked",
-    "AttemptFailed",
-    "AttemptSucceeded",
-    "Begin",
-    "Command",
-    "CommitCreated",
-    "CommitRefused",
-    "Condition",
-    "CreateCommit",
-    "CreatePlan",
-    "CutPlan",
-    "Deliver",
-    "Delivered",
-    "DeliveryFailed",
-    "Event",
-    "GoBack",
-    "Halt",
-    "Pause",
-    "Place",
-    "Placing",
-    "PlanCut",
-    "PlanReady",
-    "Publish",
-    "Published",
-    "Resume",
-    "Retry",
-    "RollBack",
-    "RollBackRefused",
-    "RolledBack",
-    "RunAttempt",
-    "Said",
-    "SetOptions",
-    "State",
-    "Step",
-    "Tidied",
-    "Tidy",
-    "Wait",
-    "Wake",
-    "Weigh",
-    "Weighed",
-    "Work",
-]
+from atoll.topology.times import Clock
 
 
 class Step(enum.IntEnum):
@@ -326,7 +280,7 @@ class RollBack:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MoveTo:
     """The cluster wants the next microbatch on another placement."""
 
     ticket: int
@@ -383,7 +337,7 @@ Event = (
     | Pause
     | Resume
     | AskCheckpoint
-    | Place
+    | MoveTo
     | RollBack
     | RolledBack
     | RollBackRefused

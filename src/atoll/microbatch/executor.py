@@ -9,14 +9,11 @@ from atoll.microbatch.control.options import Options
 from atoll.microbatch.outcome import ActorFailure, Outcome
 from atoll.placement.placement import Placement
 
-__all__ = ["AttemptError", "Executor"]
-
 
 class AttemptError(Exception):
     """An attempt that ended without a result, and why."""
 
     def __init__(self, failure: ActorFailure) -> None:
-        """Keep the failure as data: it goes into the topology's status."""
         super().__init__(failure.message)
         self.failure = failure
 

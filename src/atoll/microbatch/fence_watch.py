@@ -13,8 +13,6 @@ from atoll.errors import FencedError
 from atoll.logs import get_logger
 from atoll.microbatch.epochs import Epoch
 
-__all__ = ["FenceWatch"]
-
 _log = get_logger("atoll.microbatch")
 
 

@@ -22,8 +22,6 @@ from atoll.microbatch.outcome import ActorFailure, failure_of
 from atoll.microbatch.stepping import Observer, Stepper
 from atoll.placement.placement import Placement
 
-__all__ = ["Observer", "TopologyLoop"]
-
 _log = get_logger("atoll.microbatch")
 
 

@@ -18,19 +18,6 @@ from atoll.microbatch.accounts.entries import ActorAccounts, StepRows
 from atoll.microbatch.commits.objects import AppendedRows, CheckpointFile, LogFile
 from atoll.pstate.store.history import FileRef
 
-__all__ = [
-    "ActorFailure",
-    "JobOutcome",
-    "Manifest",
-    "Outcome",
-    "StagedFile",
-    "Way",
-    "failure_of",
-    "first_failure",
-    "too_large",
-]
-
-
 _ENVIRONMENT = frozenset(
     {
         errno.ENOSPC,

@@ -22,8 +22,6 @@ from atoll.microbatch.control.status import Status
 from atoll.microbatch.coordinator import decide
 from atoll.microbatch.outcome import ActorFailure
 
-__all__ = ["Observer", "Stepper"]
-
 _log = get_logger("atoll.microbatch")
 
 Observer = Callable[[ev.Step, int], None]
@@ -51,7 +49,6 @@ class Stepper(Requests):
         observer: Observer | None = None,
         on_fenced: Callable[[FencedError], None] | None = None,
     ) -> None:
-        """Nothing is done yet."""
         super().__init__(Status(actions.topology, state), state.last)
         self.actions = replace(actions, publish=self._publish)
         self.depots = actions.depots

@@ -15,8 +15,6 @@ from atoll.path.steps import (
     checked_paths,
 )
 
-__all__ = ["ControlSteps"]
-
 
 class ControlSteps(Steps):
     """Filters, views, branches, collected values and terms."""

@@ -7,8 +7,6 @@ from typing import Any, Self
 from atoll.errors import PathError
 from atoll.path.steps import Step, Steps, checked_keys
 
-__all__ = ["KeyedSteps"]
-
 
 class KeyedSteps(Steps):
     """By key, element, field or range of keys. In transforms None is an empty map or set."""

@@ -14,8 +14,6 @@ from atoll.path.steps import (
     checked_whole,
 )
 
-__all__ = ["ListedSteps"]
-
 
 class ListedSteps(Steps):
     """Elements, positions and parts of lists. None is an empty list."""

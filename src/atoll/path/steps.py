@@ -9,8 +9,6 @@ from typing import Any, Final, Protocol, Self, runtime_checkable
 
 from atoll.errors import PathError
 
-__all__ = ["COMPARISONS", "TERMS", "VOID", "Navigator", "Step", "Steps", "checked_paths"]
-
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 TERMS = ("term", "set", "delete")
 """The steps that write. A path that writes ends in one of them."""

@@ -18,8 +18,6 @@ from atoll.errors import PathError
 from atoll.path.path import Path
 from atoll.path.steps import COMPARISONS, Step
 
-__all__ = ["from_json", "steps_to_json"]
-
 _STEPS_MAX = 200
 """Over all paths within the path: each costs some frames of the stack where it is followed."""
 _DEPTH_MAX = 32

@@ -14,8 +14,6 @@ from atoll.errors import DeclarationError
 from atoll.placement.info import ClusterInfo, Fragment, FragmentKind
 from atoll.placement.mapping import Mapping
 
-__all__ = ["FragmentSpec", "with_topology", "without_topologies"]
-
 
 class FragmentSpec(msgspec.Struct, frozen=True):
     """A fragment as declared.

@@ -21,8 +21,6 @@ import msgspec
 from atoll.errors import NotFoundError
 from atoll.placement.mapping import Mapping
 
-__all__ = ["ClusterInfo", "Fragment", "FragmentKind", "Worker"]
-
 FragmentKind = Literal["source", "hash", "singleton"]
 
 _Thing = TypeVar("_Thing", "Worker", "Fragment")

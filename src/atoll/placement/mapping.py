@@ -16,8 +16,6 @@ from typing import Any
 from atoll.errors import DeclarationError, UsageError
 from atoll.placement.vnodes import check_vnode_count
 
-__all__ = ["Mapping"]
-
 
 @dataclass(frozen=True, slots=True)
 class Mapping:

@@ -7,8 +7,6 @@ import msgspec
 from atoll.placement.info import ClusterInfo
 from atoll.placement.mapping import Mapping
 
-__all__ = ["NOWHERE", "Placement", "placement_of"]
-
 
 class Placement(msgspec.Struct, frozen=True):
     """Which units run a topology's actors, and what each owns.

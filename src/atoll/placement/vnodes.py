@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 
     from atoll.codec.keys.columns import KeyColumn
 
-__all__ = [
-    "VNODE_COUNT_DEFAULT",
-    "VNODE_COUNT_MAX",
-    "check_vnode_count",
-    "vnode_by",
-    "vnode_of",
-    "vnodes_by",
-    "vnodes_of",
-]
 
 VNODE_COUNT_DEFAULT = 256
 VNODE_COUNT_MAX = 32_768

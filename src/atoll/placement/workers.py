@@ -19,8 +19,6 @@ import msgspec
 from atoll.errors import NotFoundError, RescheduleError, UsageError
 from atoll.placement.info import ClusterInfo, Worker
 
-__all__ = ["cordon", "join", "lose", "remove", "uncordon"]
-
 
 def join(info: ClusterInfo, name: str, host: str, units: int) -> ClusterInfo:
     """The cluster once a worker of that name runs there with so many parallel units.

@@ -14,8 +14,6 @@ from typing import Any, Literal
 
 from atoll.pstate.navigate.kinds import SETS
 
-__all__ = ["Difference", "Kind", "applied", "between", "owned"]
-
 Kind = Literal["added", "changed", "removed", "spliced"]
 
 

@@ -16,8 +16,6 @@ from atoll.pstate.navigate.places import Builder, Place
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import Map, Set, Struct
 
-__all__ = ["EntryChange", "Exists", "differences_of", "value_of"]
-
 
 class EntryChange(NamedTuple):
     """One entry whose stored value differs; None where there was, or is, none."""

@@ -8,12 +8,9 @@ from typing import Any
 from atoll.errors import PathError
 from atoll.path import Path
 from atoll.pstate.navigate.fit_path import fit_path
-from atoll.pstate.navigate.ordered import SortedSet
 from atoll.pstate.navigate.places import Places, Reader
 from atoll.pstate.navigate.stored import StoredWalker
 from atoll.pstate.spec import PStateSpec
-
-__all__ = ["Reader", "SortedSet", "iterate", "select", "select_one"]
 
 
 def select(reader: Reader, spec: PStateSpec, path: Path) -> list[Any]:

@@ -11,7 +11,6 @@ from atoll.schema import List, Map, Node, Scalar, Struct
 if TYPE_CHECKING:
     from atoll.codec.values.leaf import LeafCodec
 
-__all__ = ["Shape"]
 
 _FIELD_NAME = Scalar("str")
 
@@ -36,7 +35,6 @@ class Shape:
     def __init__(
         self, node: Node, position: tuple[str, ...], codecs: Mapping[tuple[str, ...], LeafCodec]
     ) -> None:
-        """Work it out, with everything below."""
         self.node = node
         self.position = position
         self.leaf = node.leaf

@@ -21,16 +21,6 @@ from atoll.pstate.migration import Migration
 from atoll.pstate.shapes import Shape
 from atoll.schema import Map, Node, Set, Struct, from_json, to_json
 
-__all__ = [
-    "DeclaredPState",
-    "PStateSpec",
-    "PartitionBy",
-    "Position",
-    "child_of",
-    "leaves",
-    "pstate_spec",
-]
-
 Position = tuple[str, ...]
 """The names of the struct fields on the way to a leaf."""
 

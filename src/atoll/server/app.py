@@ -8,6 +8,8 @@ import anyio
 from fastapi import FastAPI
 
 import atoll
+from atoll.cluster.deploy.redeployer import Redeployer
+from atoll.cluster.deploy.stopped import AppOrStopped
 from atoll.errors import UsageError
 from atoll.runtime.service.following import FollowedRuntimes
 from atoll.runtime.service.runtimes import Runtimes
@@ -15,7 +17,6 @@ from atoll.server.context import Context, Served
 from atoll.server.forwarding import Forwarding
 from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
-from atoll.server.ports import AppPort, Deployer
 from atoll.server.problems import install_problems
 from atoll.server.routes import (
     cluster,
@@ -47,9 +48,9 @@ _CHANGES_MAX = 8
 
 
 def create_app(
-    *apps: AppPort,
+    *apps: AppOrStopped,
     settings: ServerSettings | None = None,
-    deployers: Mapping[str, Deployer] | None = None,
+    deployers: Mapping[str, Redeployer] | None = None,
     runtimes: Runtimes | FollowedRuntimes | None = None,
 ) -> FastAPI:
     """The service over the given deployed modules.

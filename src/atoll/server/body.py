@@ -8,7 +8,7 @@ filling a buffer.
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,7 +20,6 @@ from atoll.errors import UsageError
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["BodyFile", "drain"]
 
 _DRAIN_BYTES_MAX = 64 << 20
 _DRAIN_SECONDS_MAX = 5.0
@@ -43,7 +42,6 @@ class BodyFile(io.RawIOBase):
         chunk_timeout_seconds: float,
         read_bytes_max: int,
     ) -> None:
-        """Nothing is read yet."""
         super().__init__()
         self._chunks = chunks
         self._timeout = chunk_timeout_seconds
@@ -83,28 +81,6 @@ class BodyFile(io.RawIOBase):
             parts.append(part)
             missing -= len(part)
         return b"".join(parts)
-
-    def blocks(self, block_bytes: int, line_bytes_max: int) -> Iterator[bytes]:
-        """The body in blocks of about ``block_bytes`` that end where a line ends.
-
-        Raises:
-            UsageError: When a line is longer than ``line_bytes_max``.
-        """
-        rest = b""
-        while data := self.read(block_bytes):
-            cut = data.rfind(b"\n") + 1
-            if cut:
-                yield rest + data[:cut]
-                rest = data[cut:]
-            else:
-                rest += data
-            if len(rest) > line_bytes_max:
-                raise UsageError(
-                    f"a line is longer than {line_bytes_max} bytes",
-                    hint="one record stands on one line, lines end with a newline",
-                )
-        if rest:
-            yield rest
 
     def _take(self, size: int) -> memoryview:
         """At most ``size`` bytes of the current chunk, after fetching one if need be."""

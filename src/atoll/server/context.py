@@ -11,17 +11,16 @@ import anyio
 import anyio.to_thread
 from fastapi import Depends, Path, Request, Response
 
+from atoll.cluster.deploy.redeployer import Redeployer
+from atoll.cluster.deploy.stopped import AppOrStopped
 from atoll.errors import AtollError, NotFoundError, UsageError
 from atoll.runtime.service.following import FollowedRuntimes
 from atoll.runtime.service.registry import Registered
 from atoll.runtime.service.runtimes import Runtimes
 from atoll.server.metrics import Metrics
-from atoll.server.ports import AppPort, Deployer
-from atoll.server.reading_ports import SubscriptionPort
 from atoll.server.render import render_json
 from atoll.server.settings import ServerSettings
-
-__all__ = ["WAIT_SECONDS_MAX", "Context", "ContextOf", "Name", "Served", "answer"]
+from atoll.views.subscription import Subscription
 
 WAIT_SECONDS_MAX = 300
 """So long a request may wait until records are processed."""
@@ -32,7 +31,7 @@ Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
 """A name in a URL: what a module may call its parts, so never a path and never a pattern."""
 
 
-class Served(Mapping[str, AppPort]):
+class Served(Mapping[str, AppOrStopped]):
     """The modules as they are now: one that can be deployed again is another app each time.
 
     Args:
@@ -43,16 +42,15 @@ class Served(Mapping[str, AppPort]):
 
     def __init__(
         self,
-        apps: Mapping[str, AppPort],
-        deployers: Mapping[str, Deployer],
+        apps: Mapping[str, AppOrStopped],
+        deployers: Mapping[str, Redeployer],
         runtimes: Runtimes | FollowedRuntimes | None = None,
     ) -> None:
-        """Look each time."""
         self._apps = apps
         self._deployers = deployers
         self._runtimes = runtimes
 
-    def __getitem__(self, name: str) -> AppPort:
+    def __getitem__(self, name: str) -> AppOrStopped:
         """The module as it runs, or what stands for it while it does not."""
         if name in self._deployers:
             return self._deployers[name].app
@@ -70,7 +68,7 @@ class Served(Mapping[str, AppPort]):
         """Whether a module is that of a runtime."""
         return name not in self._apps and name in self._of_runtimes()
 
-    def _of_runtimes(self) -> Mapping[str, AppPort]:
+    def _of_runtimes(self) -> Mapping[str, AppOrStopped]:
         return {} if self._runtimes is None else self._runtimes.apps()
 
 
@@ -91,14 +89,14 @@ class Context:
     """Threads for subscribers that wait for commits: one each."""
     wait_limiter: anyio.CapacityLimiter
     """Threads that wait until records are processed."""
-    subscriptions: set[SubscriptionPort] = field(default_factory=set)
+    subscriptions: set[Subscription] = field(default_factory=set)
     """Those that are open."""
     runtimes: Runtimes | FollowedRuntimes | None = None
     """The runtimes of the root, where they are served."""
-    deployers: Mapping[str, Deployer] = field(default_factory=dict)
+    deployers: Mapping[str, Redeployer] = field(default_factory=dict)
     """For each module that can be deployed again what does it."""
 
-    def app(self, module: str) -> AppPort:
+    def app(self, module: str) -> AppOrStopped:
         """The deployed module of that name.
 
         Raises:
@@ -117,7 +115,7 @@ class Context:
         """Why a runtime does not run here as it should; None when it does."""
         return None if self.runtimes is None else self.runtimes.failure(runtime)
 
-    def deployer(self, module: str) -> Deployer:
+    def deployer(self, module: str) -> Redeployer:
         """What deploys a module again.
 
         Raises:

@@ -18,10 +18,9 @@ from atoll.errors import AtollError
 from atoll.logs import get_logger
 from atoll.server.context import Context
 from atoll.server.problems import problem_for
-from atoll.server.reading_ports import SubscriptionPort, ValueChangePort
 from atoll.server.render import render_json
-
-__all__ = ["EVENT_STREAM", "EventStream", "event_text"]
+from atoll.views.subscription import Subscription
+from atoll.views.value_change import ValueChange
 
 EVENT_STREAM = "text/event-stream"
 
@@ -34,7 +33,7 @@ def event_text(kind: str, data: bytes, position: str | None = None) -> bytes:
     return named + b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
 
 
-def _change_text(change: ValueChangePort) -> bytes:
+def _change_text(change: ValueChange) -> bytes:
     """A change as an event; who breaks off between two pages begins again with the first."""
     data = render_json(change.as_dict())
     return event_text(change.kind, data, change.position if change.last else None)
@@ -50,9 +49,8 @@ class EventStream(Response):
     """
 
     def __init__(
-        self, context: Context, subscription: SubscriptionPort, first: ValueChangePort | None
+        self, context: Context, subscription: Subscription, first: ValueChange | None
     ) -> None:
-        """Nothing is sent yet."""
         super().__init__(media_type=EVENT_STREAM, headers={"x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._context = context

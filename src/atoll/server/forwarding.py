@@ -13,8 +13,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from atoll.errors import AtollError
 from atoll.server.problems import problem_for, problem_of, problem_response
 
-__all__ = ["Forwarding"]
-
 _SECONDS_MAX = 310.0
 _BODY_BYTES_MAX = 16 << 20
 _PASSED_ON = ("content-type", "accept")
@@ -32,7 +30,6 @@ class Forwarding:
     """
 
     def __init__(self, app: ASGIApp, owner: Callable[[], str]) -> None:
-        """Nothing is passed on yet."""
         self._app = app
         self._owner = owner
 

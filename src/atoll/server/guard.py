@@ -29,8 +29,6 @@ from atoll.logs import get_logger
 from atoll.server.problems import problem_of, problem_response, smaller
 from atoll.server.settings import ServerSettings
 
-__all__ = ["ARROW_STREAM", "CSV", "JSON", "NDJSON", "Guard", "media_type"]
-
 _log = get_logger(__name__)
 
 JSON = "application/json"
@@ -64,7 +62,6 @@ class Guard:
     """ASGI middleware around the whole application."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
-        """Keep the application and what it allows."""
         self._app = app
         self._settings = settings
         self._hosts = settings.hosts_allowed

@@ -8,29 +8,23 @@ their place in the array or stream, counting from 1.
 
 from __future__ import annotations
 
-import csv
-import io
-import itertools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from atoll.codec.records.codec import Checked, RecordCodec
+from atoll.codec.records.codec import RecordCodec
+from atoll.codec.records.refusals import Checked
 from atoll.depot import Producer
+from atoll.depot.append.texts import csv_rows, json_lines
 from atoll.depot.producers.table import TOPOLOGY_PREFIX
 from atoll.errors import UsageError
 from atoll.server.body import BodyFile
 from atoll.server.guard import ARROW_STREAM, CSV, NDJSON
 
-__all__ = ["BATCHES_OF", "batches_of_json", "producer_of"]
-
 _ID_HEADER = "atoll-producer-id"
 _SEQUENCE_HEADER = "atoll-producer-sequence"
 _EPOCH_HEADER = "atoll-producer-epoch"
-_BLOCK_BYTES = 1 << 20
-_CSV_ROWS = 8_192
 _DIGITS_MAX = 20
 
 _records = msgspec.json.Decoder(list[msgspec.Raw])
@@ -88,46 +82,11 @@ def batches_of_json(codec: RecordCodec, body: bytes) -> Iterator[Checked]:
 
 
 def _ndjson(codec: RecordCodec, body: BodyFile, line_bytes_max: int) -> Iterator[Checked]:
-    line = 1
-    for block in body.blocks(_BLOCK_BYTES, line_bytes_max):
-        yield codec.from_json_lines(block, line)
-        line += block.count(b"\n")
+    return json_lines(codec, body.read, line_bytes_max)
 
 
 def _csv(codec: RecordCodec, body: BodyFile, line_bytes_max: int) -> Iterator[Checked]:
-    reader = csv.reader(_text_lines(body, line_bytes_max), strict=True)
-    try:
-        columns: list[str] = next(reader, [])
-        rows = _numbered(reader)
-        while part := list(itertools.islice(rows, _CSV_ROWS)):
-            lines, cells = zip(*part, strict=True)
-            yield codec.from_cells(columns, cells, lines)
-    except csv.Error as error:
-        raise UsageError(
-            f"the body is no CSV: {error}",
-            hint="separate cells by commas, quote with double quotes, name columns in line 1",
-            line=reader.line_num,
-        ) from None
-
-
-def _numbered(reader: Any) -> Iterator[tuple[int, list[str]]]:
-    """Each row with the line that it begins on; blank lines are stepped over."""
-    before = reader.line_num
-    for row in reader:
-        if row:
-            yield before + 1, row
-        before = reader.line_num
-
-
-def _text_lines(body: BodyFile, line_bytes_max: int) -> Iterator[str]:
-    """The body's lines with their ends; bytes that are no UTF-8 stay to be refused per record."""
-    first = True
-    for block in body.blocks(_BLOCK_BYTES, line_bytes_max):
-        text = block.decode("utf-8", "surrogateescape")
-        if first:
-            text = text.removeprefix("\ufeff")
-            first = False
-        yield from io.StringIO(text, newline="")
+    return csv_rows(codec, body.read, line_bytes_max)
 
 
 def _arrow(codec: RecordCodec, body: BodyFile, line_bytes_max: int) -> Iterator[Checked]:

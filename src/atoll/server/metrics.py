@@ -42,12 +42,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from atoll.cluster.deploy.stopped import AppOrStopped
 from atoll.errors import AtollError
 from atoll.logs import get_logger
 from atoll.placement.info import ClusterInfo
-from atoll.server.ports import AppPort
-
-__all__ = ["Metrics", "RequestMetrics"]
 
 _log = get_logger(__name__)
 
@@ -57,8 +55,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 1
 class Metrics:
     """The registry of one application."""
 
-    def __init__(self, apps: Mapping[str, AppPort]) -> None:
-        """Register what is asked for at each scrape, and the request metrics."""
+    def __init__(self, apps: Mapping[str, AppOrStopped]) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_ModuleCollector(apps))
         self.requests = Counter(
@@ -88,7 +85,6 @@ class RequestMetrics:
     """ASGI middleware that counts and times requests by route, never by path."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        """Keep where to count."""
         self._app = app
         self._metrics = metrics
 
@@ -123,7 +119,7 @@ def _method(method: str) -> str:
 class _ModuleCollector(Collector):
     """Asks the modules for their status at each scrape."""
 
-    def __init__(self, apps: Mapping[str, AppPort]) -> None:
+    def __init__(self, apps: Mapping[str, AppOrStopped]) -> None:
         self._apps = apps
 
     def describe(self) -> Iterable[Metric]:

@@ -23,15 +23,6 @@ from atoll.errors import AtollError
 from atoll.logs import get_logger
 from atoll.server.render import render_json
 
-__all__ = [
-    "MEDIA_TYPE",
-    "install_problems",
-    "problem_for",
-    "problem_of",
-    "problem_response",
-    "smaller",
-]
-
 MEDIA_TYPE = "application/problem+json"
 
 _log = get_logger(__name__)

@@ -34,8 +34,6 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-__all__ = ["render", "render_json"]
-
 
 def render_json(value: Any) -> bytes:
     """The value as JSON text in UTF-8."""

@@ -23,8 +23,6 @@ from atoll.runtime.service.following import FollowedRuntimes
 from atoll.runtime.service.registry import Registered
 from atoll.runtime.service.runtimes import Runtimes
 
-__all__ = ["RuntimeCollector"]
-
 _log = get_logger(__name__)
 
 
@@ -32,7 +30,6 @@ class RuntimeCollector(Collector):
     """Asks the runtimes what they did at each scrape."""
 
     def __init__(self, runtimes: Runtimes | FollowedRuntimes) -> None:
-        """Ask nothing yet."""
         self._runtimes = runtimes
 
     def describe(self) -> Iterable[Metric]:

@@ -10,29 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from atoll.dataflow import operators as op
 from atoll.errors import AtollError, DeclarationError
-from atoll.tasks.columns import schemas_of
+from atoll.steps.columns.schemas import schemas_of
+from atoll.topology.operator import ColumnOperator, Operator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from atoll.dataflow.graph import Graph
+    from atoll.topology.graph import Graph
 
-__all__ = ["arrow_schema", "empty_frame", "resolve", "spark_schema"]
 
 _MESSAGE_LINES_MAX = 3
 
 
-def resolve(session: SparkSession, graph: Graph) -> dict[op.Operator, pa.Schema]:
+def resolve(session: SparkSession, graph: Graph) -> dict[Operator, pa.Schema]:
     """The columns after each operator of a topology.
 
     Raises:
         DeclarationError: When a step names a column that is not there or mixes types.
     """
 
-    def column_step(operator: op.ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
+    def column_step(operator: ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
         return _after(operator, [empty_frame(session, each) for each in inputs])
 
     return schemas_of(graph, column_step)
@@ -57,7 +56,7 @@ def empty_frame(session: SparkSession, schema: pa.Schema) -> DataFrame:
     return session.createDataFrame([], spark_schema(schema))
 
 
-def _after(operator: op.ColumnOperator, frames: list[DataFrame]) -> pa.Schema:
+def _after(operator: ColumnOperator, frames: list[DataFrame]) -> pa.Schema:
     try:
         frame: Any = operator.apply(frames, 1)
         return _distinct(arrow_schema(frame.schema), operator)
@@ -74,7 +73,7 @@ def _after(operator: op.ColumnOperator, frames: list[DataFrame]) -> pa.Schema:
         ) from error
 
 
-def _distinct(schema: pa.Schema, operator: op.Operator) -> pa.Schema:
+def _distinct(schema: pa.Schema, operator: Operator) -> pa.Schema:
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if twice:
         raise DeclarationError(

@@ -25,7 +25,6 @@ from atoll.spark.folders import claim_folder
 if TYPE_CHECKING:
     import socket
 
-__all__ = ["main"]
 
 _Worker = Callable[["socket.socket", bool], int]
 

@@ -8,7 +8,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from atoll.dataflow import operators as op
+from atoll.engine.attempt import BlockSource, JobSpecs, bytes_of, has_work, row_bytes_of, rows_of
+from atoll.engine.exchange.waybills import column_origins
+from atoll.engine.program import JobProgram, JobSpec, Program
 from atoll.errors import SparkLostError
 from atoll.microbatch.commits.objects import Commit, Plan
 from atoll.microbatch.control.options import Options
@@ -26,20 +28,17 @@ from atoll.spark.shipping import ship
 from atoll.spark.standing.jobs import NotReadyError, StandingJob, TaskLostError, warm
 from atoll.spark.standing.tasks import standing_tasks
 from atoll.spark.tasks import WarmTask
-from atoll.tasks.attempt import BlockSource, JobSpecs, bytes_of, has_work, row_bytes_of, rows_of
-from atoll.tasks.handing_over import column_origins
-from atoll.tasks.program import JobProgram, JobSpec, Program
+from atoll.topology.operator import Operator, RootOperator, StateOperator
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row, SparkSession
 
-    from atoll.dataflow.fragments import Fragments
-    from atoll.dataflow.graph import Graph
     from atoll.placement.placement import Placement
     from atoll.spark.standing.post import Post
+    from atoll.topology.graph import Graph
+    from atoll.topology.jobs import Cut
 
-__all__ = ["SparkExecutor"]
 
 _PREPARE_SECONDS_MAX = 30.0
 _MANNED_SECONDS_MAX = 5.0
@@ -76,15 +75,14 @@ class SparkExecutor:
         sessions: Callable[[], SparkSession],
         program: Program,
         graph: Graph,
-        cut: Fragments,
-        schemas: Mapping[op.Operator, pa.Schema],
+        cut: Cut,
+        schemas: Mapping[Operator, pa.Schema],
         depots: Mapping[str, BlockSource],
         options: Options,
         *,
         seated: bool = False,
         careful: bool = False,
     ) -> None:
-        """Pickle the program once."""
         self._sessions = sessions
         self.careful = careful
         self._carefully: SparkExecutor | None = None
@@ -325,7 +323,7 @@ class SparkExecutor:
     def _transfer_rows(self, spec: JobSpec) -> int:
         """How many rows Spark may move at once: fewer, where rows are long."""
         fitting = _TRANSFER_BYTES_MAX / max(1.0, row_bytes_of(spec))
-        return max(1, min(self.specs.options.transfer_rows_max, int(fitting)))
+        return max(1, min(self.specs.options.spark_batch_rows_max, int(fitting)))
 
     def _frames_of(self, job: JobProgram, reading_tasks: int) -> JobFrames:
         """The job's frames, built by the first microbatch that has so many reading tasks."""
@@ -354,7 +352,7 @@ class SparkExecutor:
         """
         return all(
             all(step.runs_own_code for step in chain.steps)
-            and isinstance(self.operators[chain.origin], op.RootOperator | op.StateOperator)
+            and isinstance(self.operators[chain.origin], RootOperator | StateOperator)
             for chain in job.chains
         )
 

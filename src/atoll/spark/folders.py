@@ -14,8 +14,6 @@ import stat
 import tempfile
 from pathlib import Path
 
-__all__ = ["claim_folder", "private_temporary_folder"]
-
 _LOCK = "lock"
 _TRIES_MAX = 10
 _LENGTH_MAX = 60

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["members"]
 
 _DRIVER = "driver"
 _ADDRESS = re.compile(r"(\[.*\]|[^:]*):\d+")

@@ -1,4 +1,4 @@
-"""The functions that Spark calls in its Python workers: thin shells around ``atoll.tasks``.
+"""The functions that Spark calls in its Python workers: thin shells around ``atoll.engine``.
 
 What goes wrong in a task is reported as data, so that the driver gets the error itself and Spark
 does not repeat what would fail again. Only a lost process is left to Spark's own retries.
@@ -13,21 +13,10 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
-from atoll.dataflow.rows import ORIGIN_FIELD, conformed, rows_of
-from atoll.dataflow.usercode import Rejects
-from atoll.microbatch.accounts.entries import PART_TASKS, STEP_TASKS, RowsRead
-from atoll.microbatch.accounts.faults import chain_faults, refuse
-from atoll.microbatch.outcome import Manifest
-from atoll.spark.frames.guarding import GUARD
-from atoll.spark.jobs.failures import telling
-from atoll.spark.jobs.handing import handed_spec
-from atoll.spark.shipping import Shipped
-from atoll.tasks.actor import run_actor
-from atoll.tasks.attempt import check_reads, described
-from atoll.tasks.careful import Refusing
-from atoll.tasks.chain import feed, feed_splits, packed_alone, packers_of, run_steps
-from atoll.tasks.charts import step_charts
-from atoll.tasks.exchange import (
+from atoll.engine.actor import run_actor
+from atoll.engine.attempt import check_reads, described
+from atoll.engine.charts import step_charts
+from atoll.engine.exchange.blobs import (
     Blob,
     failure_file,
     failure_in,
@@ -35,30 +24,25 @@ from atoll.tasks.exchange import (
     wrapped,
     wrapped_failure,
 )
-from atoll.tasks.guards import Guarded
-from atoll.tasks.handing_over import RECEIPTS, receipt_of_rejects
-from atoll.tasks.program import JobProgram, JobSpec, Program, TaskChain
-from atoll.tasks.provenance import locating
-from atoll.tasks.reading import read_split
-from atoll.tasks.rejects import REJECTS, UNHEARD, RejectPacker
-from atoll.tasks.tally import ChainCounts
-from atoll.tasks.warming import warm_up
-
-__all__ = [
-    "BLOB_SCHEMA",
-    "MANIFEST_SCHEMA",
-    "TOLD",
-    "ActorTask",
-    "DirectTask",
-    "HandedTask",
-    "PackTask",
-    "ReadTask",
-    "RefuseTask",
-    "StepTask",
-    "WarmTask",
-    "reader_name",
-    "told_schema",
-]
+from atoll.engine.exchange.careful import Refusing
+from atoll.engine.exchange.feeding import feed, feed_splits, packed_alone, packers_of, run_steps
+from atoll.engine.exchange.provenance import locating
+from atoll.engine.exchange.reading import read_split
+from atoll.engine.exchange.rejects import UNHEARD, RejectPacker
+from atoll.engine.exchange.tally import ChainCounts
+from atoll.engine.exchange.waybills import WAYBILLS, waybill_of_rejects
+from atoll.engine.program import JobProgram, JobSpec, Program, TaskChain
+from atoll.engine.warming import warm_up
+from atoll.microbatch.accounts.entries import PART_TASKS, REJECTS, STEP_TASKS, RowsRead
+from atoll.microbatch.accounts.faults import chain_faults, refuse
+from atoll.microbatch.outcome import Manifest
+from atoll.spark.frames.guarding import GUARD
+from atoll.spark.jobs.failures import telling
+from atoll.spark.jobs.handing import handed_spec
+from atoll.spark.shipping import Shipped
+from atoll.steps.columns.guards import Guarded
+from atoll.topology.rows import ORIGIN_FIELD, conformed, rows_of
+from atoll.topology.usercode import Rejects
 
 BLOB_SCHEMA = pa.schema([("actor", pa.int32()), ("blob", pa.binary())])
 """As few columns as can be: Spark resolves each of them anew in every microbatch."""
@@ -166,8 +150,8 @@ class StepTask(_Task):
             blobs = [rows for _, rows in packer.finish()]
             for rows in blobs:
                 yield _told(columns, wrapped(program, spec, (REJECTS, task), rows))
-            receipt = receipt_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
-            yield _told(columns, wrapped(program, spec, (RECEIPTS, task), receipt))
+            waybill = waybill_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
+            yield _told(columns, wrapped(program, spec, (WAYBILLS, task), waybill))
 
     def _ran(
         self, batches: Iterator[pa.RecordBatch], rejects: Rejects | None, spec: JobSpec
@@ -205,8 +189,8 @@ class RefuseTask(_Task):
             blobs = [rows for _, rows in packer.finish()]
             for rows in blobs:
                 yield _placed(0, wrapped(program, spec, (REJECTS, task), rows))
-            receipt = receipt_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
-            yield _placed(0, wrapped(program, spec, (RECEIPTS, task), receipt))
+            waybill = waybill_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
+            yield _placed(0, wrapped(program, spec, (WAYBILLS, task), waybill))
 
 
 def _beside(step: int) -> int:

@@ -17,8 +17,6 @@ from pathlib import Path
 from atoll.errors import NotFoundError, StorageError
 from atoll.storage.objects import ObjectExistsError, check_name
 
-__all__ = ["LocalStore", "fsync_folder", "make_folder", "storage_errors"]
-
 _TEMPORARY = ".tmp-"
 _SWEEPS_MAX = 5
 
@@ -31,7 +29,6 @@ class LocalStore:
     """
 
     def __init__(self, root: Path | str) -> None:
-        """Touch nothing yet."""
         self.root = Path(root)
 
     def __repr__(self) -> str:

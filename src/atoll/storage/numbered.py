@@ -15,8 +15,6 @@ import zlib
 from atoll.errors import DamageError, NotFoundError, UsageError
 from atoll.storage.objects import ObjectExistsError, ObjectStore, check_name
 
-__all__ = ["NumberedObjects", "number_name"]
-
 _FRAME = struct.Struct("<4sIQ")
 _MAGIC = b"ATO2"
 _MAGIC_OF_NUMBERS = b"ATO1"
@@ -42,7 +40,6 @@ class NumberedObjects:
     """
 
     def __init__(self, store: ObjectStore, prefix: str) -> None:
-        """Touch nothing yet."""
         self.store = store
         self.prefix = check_name(prefix)
 

@@ -14,8 +14,6 @@ from typing import ClassVar, Protocol
 
 from atoll.errors import StorageError
 
-__all__ = ["ObjectExistsError", "ObjectStore", "check_name"]
-
 
 class ObjectExistsError(StorageError):
     """An object of that name exists already: somebody else was first."""

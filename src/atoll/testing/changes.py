@@ -15,7 +15,6 @@ from atoll.schema import Map, Node, Set, Struct
 if TYPE_CHECKING:
     from atoll.views.readable import ReadablePState
 
-__all__ = ["Change", "changes_between"]
 
 _ABSENT = object()
 

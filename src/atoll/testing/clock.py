@@ -6,8 +6,6 @@ import datetime as dt
 
 from atoll.errors import UsageError
 
-__all__ = ["START", "VirtualClock"]
-
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 """Where the clock begins unless a test says otherwise."""
 
@@ -23,7 +21,6 @@ class VirtualClock:
     """
 
     def __init__(self, start: dt.datetime = START) -> None:
-        """It stands at the start."""
         if start.tzinfo is None:
             raise UsageError(
                 "the clock cannot start at a time without a time zone",

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from atoll.microbatch.executor import Executor
     from atoll.placement.placement import Placement
 
-__all__ = ["INJECTED", "FailingExecutor"]
 
 INJECTED = ActorFailure("E-INJECTED", "the attempt was made to fail by the test")
 
@@ -34,7 +33,6 @@ class FailingExecutor:
     """
 
     def __init__(self, executor: Executor) -> None:
-        """No attempt fails yet."""
         self.executor = executor
         self._injected: deque[_Injected] = deque()
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from atoll.microbatch.commits.objects import Commit
     from atoll.testing.clock import VirtualClock
 
-__all__ = ["HandLoop"]
 
 _RECORDS_MAX = "depot.microbatch.max.records"
 _PATIENCE_SECONDS = 3_600.0
@@ -41,7 +40,6 @@ class HandLoop(Stepper):
     def __init__(
         self, actions: Actions, state: ev.State, *, clock: VirtualClock, **others: Any
     ) -> None:
-        """Nothing is done yet."""
         self.executor = FailingExecutor(actions.executor)
         super().__init__(replace(actions, executor=self.executor), state, **others)
         self._clock = clock

@@ -12,15 +12,13 @@ from typing import Any
 
 from atoll.codec.detached import detached
 from atoll.codec.keys.elements import encode_element
-from atoll.dataflow.rows import batch_from_rows, row_type, rows_of, taken
-from atoll.dataflow.usercode import declared_at
 from atoll.ddl import parse_ddl
 from atoll.errors import UsageError
 from atoll.pstate.handles import handle_for
 from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.schema import Map, Node, Set, as_node
-
-__all__ = ["State", "call", "state"]
+from atoll.topology.rows import batch_from_rows, row_type, rows_of, taken
+from atoll.topology.usercode import declared_at
 
 _VNODES = 16
 _HANDED: set[int] = set()
@@ -48,7 +46,6 @@ class _Memory:
     """The entries of one vnode."""
 
     def __init__(self) -> None:
-        """Empty."""
         self.entries: dict[bytes, bytes] = {}
 
     def get(self, key: bytes) -> bytes | None:
@@ -79,7 +76,6 @@ class State:
     """A PState in memory. Made by :func:`state`, changed by :func:`call`, read by :meth:`get`."""
 
     def __init__(self, spec: PStateSpec) -> None:
-        """Nothing was written."""
         self.spec = spec
         self._handles = [
             handle_for(spec, _Memory(), vnode, _HANDED) for vnode in range(spec.vnode_count)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from atoll.microbatch.commits.objects import Commit
 
-__all__ = ["Ran", "ran"]
-
 
 @dataclass(frozen=True, slots=True)
 class Ran:

@@ -17,17 +17,6 @@ from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.views.names import is_hidden, not_found
 
-__all__ = [
-    "Deployment",
-    "DepotDeployment",
-    "HiddenDeployment",
-    "MirrorDeployment",
-    "TopologyDeployment",
-    "deployment_number",
-    "latest_deployment",
-    "save_deployment",
-]
-
 
 class DepotDeployment(msgspec.Struct, frozen=True):
     """A depot as deployed."""
@@ -43,7 +32,7 @@ class DepotDeployment(msgspec.Struct, frozen=True):
 
 
 class HiddenDeployment(msgspec.Struct, frozen=True):
-    """Hidden state as deployed, the fields of :class:`~atoll.dataflow.hidden.Hidden`."""
+    """Hidden state as deployed, the fields of :class:`~atoll.topology.kept.hidden.Hidden`."""
 
     label: str
     kind: str

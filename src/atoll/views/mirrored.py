@@ -17,8 +17,6 @@ from atoll.views.connect import Connected, connect
 from atoll.views.deployment import MirrorDeployment, deployment_number
 from atoll.views.readable import ReadablePState
 
-__all__ = ["Commits", "MirroredPStates"]
-
 Commits = dict[tuple[str, str], CommitHistory]
 """For each module and topology the log as of its last commit."""
 
@@ -32,7 +30,6 @@ class MirroredPStates:
     """
 
     def __init__(self, root: Path, mirrors: Mapping[str, MirrorDeployment]) -> None:
-        """Nothing is read yet."""
         self._store = LocalStore(root)
         self._mirrors = mirrors
         self._connected: dict[str, tuple[int, Connected]] = {}

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from atoll.errors import NotFoundError
 
-__all__ = ["is_hidden", "not_found"]
-
 
 def is_hidden(pstate: str) -> bool:
     """Whether a PState of that name is a step's own, which no user declared or can name."""

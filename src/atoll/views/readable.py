@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from atoll.pstate.spec import PStateSpec
     from atoll.storage.local import LocalStore
 
-__all__ = ["ReadablePState", "check_public"]
 
 _GONE = (DamageError, NotFoundError)
 """What a reader meets whose commit was dropped, or abandoned by a rollback, while it read."""
@@ -49,7 +48,6 @@ class ReadablePState:
         history: Callable[[], CommitHistory],
         head: Callable[[], CommitHistory] | None = None,
     ) -> None:
-        """Nothing is opened yet."""
         self.spec = spec
         self.name = spec.name
         self.store = store

@@ -11,7 +11,7 @@ from itertools import islice
 
 import pyarrow as pa
 
-from atoll.codec.arrow_types import arrow_type
+from atoll.arrow_types import arrow_type
 from atoll.codec.keys.decode import decode_columns
 from atoll.codec.keys.elements import decode_key
 from atoll.errors import PathError
@@ -19,8 +19,6 @@ from atoll.exact_values import exact_array
 from atoll.pstate.spec import Position, PStateSpec
 from atoll.pstate.view import PStateView
 from atoll.schema import Map, Node, Scalar, Set, Struct
-
-__all__ = ["entry_schema", "read_entries"]
 
 _ROWS_PER_BATCH = 16_384
 _FIELD_NAME = Scalar("str")

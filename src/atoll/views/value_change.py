@@ -8,8 +8,6 @@ from typing import Any, Literal, NamedTuple, Self
 from atoll.errors import UsageError
 from atoll.pstate.differences import Difference, applied
 
-__all__ = ["Position", "ValueChange"]
-
 
 class Position(NamedTuple):
     """How far a subscriber has come: a commit, and the timeline on which it counted."""

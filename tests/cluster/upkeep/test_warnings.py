@@ -13,7 +13,7 @@ from atoll import LocalCluster, Map, agg, start
 from atoll.cluster.upkeep import warnings as cluster_warnings
 from atoll.fsck.root import check_root
 from atoll.microbatch.commits import recovery
-from atoll.microbatch.commits.progress import latest_commit
+from atoll.microbatch.commits.history import latest_commit
 from atoll.microbatch.commits.recovery import RecoveryCheck
 from atoll.microbatch.control.warnings import clock_warning
 from atoll.storage.local import LocalStore

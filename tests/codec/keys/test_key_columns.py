@@ -14,14 +14,8 @@ from codec_strategies import arrow_ready, scalars, values_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atoll.codec import (
-    KeyColumn,
-    arrow_type,
-    decode_columns,
-    empty_keys,
-    encode_columns,
-    encode_key,
-)
+from atoll.arrow_types import arrow_type
+from atoll.codec import KeyColumn, decode_columns, empty_keys, encode_columns, encode_key
 from atoll.errors import StateError
 from atoll.schema import Scalar
 

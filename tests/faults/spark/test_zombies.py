@@ -20,8 +20,8 @@ from harness import report, soaking, volume
 from spark_processes import LINE_SECONDS_MAX, STEPS, Child, wait_until
 
 from atoll.cluster.local import LocalCluster
+from atoll.engine import inline
 from atoll.errors import FencedError, NotFoundError
-from atoll.tasks import inline
 
 PLACES = (*STEPS, "inside", "append")
 FENCED_SECONDS_MAX = 30.0

@@ -8,27 +8,27 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_store import MemoryStore
 
 from atoll.microbatch import events as ev
 from atoll.microbatch.commits.checkpoints import Checkpoints
-from atoll.microbatch.commits.history import commit_objects, read_commit
+from atoll.microbatch.commits.history import commit_objects, latest_commit, read_commit
 from atoll.microbatch.commits.objects import (
     GENESIS,
     AppendedRows,
+    Branch,
     Commit,
     Plan,
     decode_commit,
     encode,
 )
-from atoll.microbatch.commits.progress import latest_commit
 from atoll.microbatch.commits.rollback import Follower
-from atoll.microbatch.commits.timelines import Branch, Timelines, create_timeline, read_timelines
+from atoll.microbatch.commits.timelines import Timelines, create_timeline, read_timelines
 from atoll.microbatch.control.options import Options
 from atoll.microbatch.coordinator import decide
 from atoll.microbatch.outcome import ActorFailure
 from atoll.pstate.store.history import FileRef
 from atoll.storage.local import LocalStore
-from atoll.storage.memory import MemoryStore
 from atoll.storage.numbered import NumberedObjects
 
 FAILURE = ActorFailure("E-TEST", "it broke")

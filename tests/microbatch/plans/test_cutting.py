@@ -7,19 +7,19 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from memory_store import MemoryStore
 from protocol_fakes import FakeExecutor, fresh_state, make_actions, options
 
 from atoll.microbatch import events as ev
-from atoll.microbatch.commits.history import commit_objects, plan_objects
+from atoll.microbatch.commits.history import commit_objects, latest_commit, plan_objects
 from atoll.microbatch.commits.objects import Plan, decode_commit, decode_plan, encode
-from atoll.microbatch.commits.progress import latest_commit, pending_plan, with_starts
+from atoll.microbatch.commits.progress import pending_plan, with_starts
 from atoll.microbatch.commits.tidy import drop_below, drop_orphans
 from atoll.microbatch.coordinator import decide
 from atoll.microbatch.epochs import claim_epoch
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure
 from atoll.microbatch.plans.revisions import committed_plan, create_revision, revision_objects
-from atoll.storage.memory import MemoryStore
 
 BYTES_MAX = "depot__microbatch__max__bytes"
 RECORDS_MAX = "depot__microbatch__max__records"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from atoll.dataflow.times import NEVER, PROCESSING, Times
 from atoll.microbatch.commits.objects import (
     GENESIS,
     Clocks,
@@ -18,6 +17,7 @@ from atoll.microbatch.commits.objects import (
 )
 from atoll.microbatch.outcome import JobOutcome, Manifest, Outcome
 from atoll.microbatch.plans.timekeeping import clocks_after, tick_ranges, timed
+from atoll.topology.times import NEVER, PROCESSING, Times
 
 
 def plan(now_ms=1_000):

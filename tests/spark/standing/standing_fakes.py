@@ -15,6 +15,8 @@ from types import SimpleNamespace
 
 import msgspec
 
+from atoll.engine.exchange.waybills import attempt_of
+from atoll.engine.program import JobSpec
 from atoll.microbatch.outcome import Manifest
 from atoll.spark.jobs.limit import JobLimit
 from atoll.spark.shipping import Shipped
@@ -24,8 +26,6 @@ from atoll.spark.standing.post import Post
 from atoll.spark.standing.slots import HERE
 from atoll.spark.standing.tasks import StandingTasks
 from atoll.spark.standing.wire import Wire, prove
-from atoll.tasks.handing_over import attempt_of
-from atoll.tasks.program import JobSpec
 
 LONG = 30.0
 SECRET = b"s" * 32

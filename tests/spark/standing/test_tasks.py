@@ -20,13 +20,13 @@ from standing_fakes import LONG, Staff, come, connected, hello, let_go, listenin
 import atoll
 from atoll import Map, agg, path
 from atoll.cluster.local import LocalCluster
+from atoll.engine.exchange.waybills import column_origins
 from atoll.spark import executor as executors
 from atoll.spark.frames.job import JobFrames
 from atoll.spark.standing import tasks as modules
 from atoll.spark.standing.slots import HERE, Slots
 from atoll.spark.standing.tasks import standing_tasks
 from atoll.spark.standing.wire import ImpostorError
-from atoll.tasks.handing_over import column_origins
 
 WAIT_SECONDS = 120.0
 ROUNDS_MAX = 8

@@ -13,14 +13,13 @@ import pyarrow as pa
 from atoll.aggregates.kernels import lists
 from atoll.aggregates.kernels.combine import blamed, fresh, from_columns, to_columns
 from atoll.aggregates.kernels.segments import Positions, nulls
-from atoll.aggregates.kernels.types import OPAQUE, conform, leaf_types
+from atoll.aggregates.kernels.types import conform
+from atoll.arrow_types import OPAQUE, leaf_types
 from atoll.errors import StateError
 from atoll.schema import List, Node, Struct
 
 if TYPE_CHECKING:
     from atoll.aggregates.base import Packing
-
-__all__ = ["Accumulator"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from atoll.aggregates.kernels.types import OPAQUE, column_type, conform, fitted
+from atoll.aggregates.kernels.types import conform, fitted
+from atoll.arrow_types import OPAQUE, column_type
 from atoll.errors import AtollError, StateError, UserCodeError
 from atoll.exact_values import exact_array
 from atoll.python_values import python_values
@@ -22,15 +23,6 @@ from atoll.schema import Node, Scalar, Struct
 if TYPE_CHECKING:
     from atoll.aggregates.base import Aggregator, Packing
 
-__all__ = [
-    "Combiner",
-    "blamed",
-    "check_value",
-    "fresh",
-    "from_columns",
-    "is_identity",
-    "to_columns",
-]
 
 _TAKE_ALL = "the function must take every value that it returns and every lifted one"
 _UNCHANGING = (bool, int, float, str, bytes, type(None))

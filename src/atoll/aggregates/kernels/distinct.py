@@ -20,14 +20,14 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.aggregates.kernels.segments import Positions
-from atoll.aggregates.kernels.types import OPAQUE, fitted
+from atoll.aggregates.kernels.types import fitted
+from atoll.arrow_types import OPAQUE
 from atoll.errors import StateError
 from atoll.schema import Node, Scalar
 
 if TYPE_CHECKING:
     from atoll.aggregates.base import Packing
 
-__all__ = ["EMPTY", "Counter", "estimate"]
 
 EMPTY = b""
 """The state of no values."""

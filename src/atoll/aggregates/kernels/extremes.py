@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from atoll.aggregates.kernels.order import extreme_rows, order_codes, pair_codes
 from atoll.aggregates.kernels.segments import chosen, present, present_rows, spread, taken
 
-__all__ = ["extreme_groups", "extreme_of_pairs"]
-
 
 def extreme_groups(column: pa.Array, starts: NDArray[np.int64], *, greatest: bool) -> pa.Array:
     """Each group's extreme value; null where a group has none."""

@@ -8,8 +8,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["any_of_groups", "either", "flags_of", "new_flags"]
-
 
 def flags_of(columns: Sequence[pa.Array]) -> pa.Array:
     """Bit ``i`` is set where condition ``i`` holds; null does not hold."""

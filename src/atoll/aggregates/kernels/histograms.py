@@ -22,10 +22,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from atoll.aggregates.kernels.segments import Positions, present_rows
-from atoll.aggregates.kernels.types import OPAQUE
+from atoll.arrow_types import OPAQUE
 from atoll.errors import StateError
-
-__all__ = ["BUCKETS_MAX", "EMPTY", "Histograms", "percentiles"]
 
 Ints = NDArray[np.int64]
 

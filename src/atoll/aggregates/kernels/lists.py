@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from atoll.aggregates.kernels.types import OPAQUE, conform
+from atoll.aggregates.kernels.types import conform
+from atoll.arrow_types import OPAQUE
 from atoll.errors import StateError
 from atoll.schema import List
 
@@ -23,17 +24,6 @@ if TYPE_CHECKING:
     from atoll.aggregates.base import Packing
     from atoll.schema import Node
 
-__all__ = [
-    "EMPTY",
-    "ONE_GROUP",
-    "heads_of_groups",
-    "heads_of_pairs",
-    "join",
-    "join_groups",
-    "join_pairs",
-    "pack_groups",
-    "pack_rows",
-]
 
 EMPTY = b"\x90"
 """The packed empty list."""

@@ -18,7 +18,6 @@ from atoll.aggregates.kernels.segments import present_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["extreme_rows", "float_codes", "int_codes", "order_codes", "pair_codes"]
 
 Ints = NDArray[np.int64]
 

@@ -18,15 +18,6 @@ from atoll.aggregates.kernels.segments import (
     taken,
 )
 
-__all__ = [
-    "marks",
-    "merge_arrived",
-    "merge_ordered",
-    "null_where_null",
-    "reduce_arrived",
-    "reduce_ordered",
-]
-
 
 def marks(rows: int) -> pa.Array:
     """The companion of values that were seen, as opposed to a state that is absent."""

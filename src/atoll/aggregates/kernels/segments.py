@@ -9,8 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["chosen", "heads", "nulls", "ones", "present", "present_rows", "spread", "taken"]
-
 Mask = NDArray[np.bool_]
 Positions = NDArray[np.int64]
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from atoll.aggregates.kernels.segments import present, present_rows, spread
 from atoll.errors import DataError
 
-__all__ = ["add_columns", "sum_groups"]
-
 Ints = NDArray[np.int64]
 
 _LIMB_BITS = 32

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from atoll.aggregates.kernels.order import order_codes
 from atoll.aggregates.kernels.segments import Positions, present_rows, taken
-from atoll.aggregates.kernels.types import OPAQUE, fitted
+from atoll.aggregates.kernels.types import fitted
+from atoll.arrow_types import OPAQUE
 from atoll.schema import List, Node, Scalar, Struct
 
 if TYPE_CHECKING:
     from atoll.aggregates.base import Packing
     from atoll.aggregates.rows.top import TopN
 
-__all__ = ["Ranking"]
 
 _ORDER, _VALUE = itemgetter(0), itemgetter(1)
 
@@ -35,7 +35,6 @@ class Ranking:
     def __init__(
         self, declared: TopN, node: Node, kind: str, shown: Sequence[Node], packing: Packing
     ) -> None:
-        """Compute what every call needs."""
         assert isinstance(node, List), "checked when it was bound"
         self._declared = declared
         self._item = node.item

@@ -1,54 +1,22 @@
-"""Which Arrow columns fit which schema, and as which physical columns they are kept.
-
-The physical types are those of the leaf codec, which stands above this layer; a test holds the
-two in step.
-"""
+"""Which Arrow columns fit which schema, and the casts that keep every value exactly."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from atoll.ddl import type_in_words
-from atoll.errors import DataError, DeclarationError
+from atoll.arrow_types import OPAQUE, SCALE_MAX, column_type, holds, kind_of
+from atoll.errors import DataError
 from atoll.exact_values import exact_array, holds_decimals, sound_decimals
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
 if TYPE_CHECKING:
     from atoll.aggregates.base import Packing
 
-__all__ = [
-    "OPAQUE",
-    "accepts",
-    "column_type",
-    "conform",
-    "exact_cast",
-    "fitted",
-    "leaf_types",
-    "node_of",
-]
-
-OPAQUE = pa.binary()
-"""A column of packed Python values: lists, and structs inside of structs."""
-
-SCALE_MAX = 18
-"""The digits after the point that a decimal leaf keeps."""
-
-_COLUMN_TYPES: dict[str, pa.DataType] = {
-    "bool": pa.bool_(),
-    "int": pa.int64(),
-    "float": pa.float64(),
-    "str": pa.string(),
-    "bytes": pa.binary(),
-    "date": pa.date32(),
-    "datetime": pa.timestamp("us", "UTC"),
-    "decimal": pa.decimal128(38, SCALE_MAX),
-}
 
 _is = pa.types
 
@@ -56,64 +24,6 @@ _DIGITS_MAX = 76
 """Of Arrow's widest decimals."""
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-
-_KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
-    ("bool", _is.is_boolean),
-    ("int", _is.is_integer),
-    ("float", _is.is_floating),
-    ("str", lambda t: _is.is_string(t) or _is.is_large_string(t) or _is.is_string_view(t)),
-    ("bytes", lambda t: _is.is_binary(t) or _is.is_large_binary(t) or _is.is_binary_view(t)),
-    ("date", _is.is_date),
-    ("datetime", lambda t: _is.is_timestamp(t) and t.tz is not None),
-    ("decimal", _is.is_decimal),
-)
-
-_WIDENINGS = {("int", "float"), ("int", "decimal")}
-
-
-def column_type(node: Node) -> pa.DataType:
-    """The type of the one physical column of a field: a scalar's own, else opaque."""
-    if not isinstance(node, Scalar):
-        return OPAQUE
-    if node.kind == "tuple":
-        members = [pa.field(f"f{i}", column_type(item)) for i, item in enumerate(node.items)]
-        return pa.struct(members)
-    return _COLUMN_TYPES[node.kind]
-
-
-def leaf_types(node: Node) -> tuple[pa.DataType, ...]:
-    """The types of a plain leaf's physical columns: a struct has one for each field."""
-    if isinstance(node, Struct):
-        return tuple(column_type(field) for _, field in node.fields)
-    return (column_type(node),)
-
-
-def kind_of(arrow_type: pa.DataType) -> str | None:
-    """The scalar kind of a column of that type, or None."""
-    if _is.is_dictionary(arrow_type):
-        return kind_of(arrow_type.value_type)
-    return next((kind for kind, test in _KINDS if test(arrow_type)), None)
-
-
-def node_of(arrow_type: pa.DataType) -> Node:
-    """The schema that a column of that type fits best.
-
-    Raises:
-        DeclarationError: When a PState can hold no such values.
-    """
-    kind = kind_of(arrow_type)
-    if kind is not None:
-        return Scalar(kind, optional=True)
-    if _is.is_list(arrow_type) or _is.is_large_list(arrow_type):
-        return List(node_of(arrow_type.value_type))
-    if _is.is_struct(arrow_type):
-        return Struct(**{member.name: node_of(member.type) for member in arrow_type})
-    hint = "cast it to a type that a PState holds"
-    if _is.is_timestamp(arrow_type):
-        hint = "cast it to timestamp: a PState holds instants, in UTC"
-    raise DeclarationError(
-        f"a PState holds no values of type {type_in_words(arrow_type)}", hint=hint
-    )
 
 
 def accepts(node: Node, arrow_type: pa.DataType) -> bool:
@@ -133,10 +43,9 @@ def accepts(node: Node, arrow_type: pa.DataType) -> bool:
 
 
 def _accepts_scalar(wanted: str, arrow_type: pa.DataType) -> bool:
-    kind = kind_of(arrow_type)
-    if kind == "decimal" and wanted == "decimal":
+    if wanted == "decimal" and _is.is_decimal(arrow_type):
         return int(arrow_type.scale) <= SCALE_MAX
-    return kind is not None and (kind == wanted or (kind, wanted) in _WIDENINGS)
+    return holds(arrow_type, wanted)
 
 
 def _accepts_fields(fields: dict[str, Node], arrow_type: pa.DataType) -> bool:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["CollectList", "CollectSet", "collect_list", "collect_set", "remove_from_set"]
-
 
 @dataclass(frozen=True)
 class CollectList(Aggregator):
@@ -37,7 +35,7 @@ class CollectList(Aggregator):
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """A list of the input's values."""
-        from atoll.aggregates.kernels.types import node_of
+        from atoll.arrow_types import node_of
 
         return List(node_of(input_types[0]))
 
@@ -122,7 +120,7 @@ class CollectSet(Aggregator):
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """A set of the input's values."""
-        from atoll.aggregates.kernels.types import node_of
+        from atoll.arrow_types import node_of
 
         item = node_of(input_types[0])
         if not isinstance(item, Scalar):
@@ -155,7 +153,7 @@ class CollectSet(Aggregator):
         input_types: Sequence[pa.DataType],  # noqa: ARG002
     ) -> tuple[pa.DataType, ...]:
         """None: the element is the key; or whether it was taken out."""
-        from atoll.aggregates.kernels.types import column_type
+        from atoll.arrow_types import column_type
 
         return (column_type(Scalar("bool")),) if self.removes else ()
 

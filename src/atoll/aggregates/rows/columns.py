@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["Columns", "Shown", "check_count", "shown_columns"]
 
 Columns = Mapping[str, str] | Sequence[str] | str
 
@@ -38,7 +37,7 @@ class Shown:
 
     def result_node(self, aggregator: Aggregator, types: Sequence[pa.DataType]) -> Node:
         """A list of structs, tuples or values."""
-        from atoll.aggregates.kernels.types import node_of
+        from atoll.arrow_types import node_of
 
         shown = [node_of(each) for each in types]
         if self.names:

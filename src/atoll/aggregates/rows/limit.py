@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["Limit", "OrderedLimit", "limit"]
-
 
 @dataclass(frozen=True)
 class OrderedLimit(TopN):

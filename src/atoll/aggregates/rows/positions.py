@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["First", "Last", "MaxBy", "MinBy", "first", "last", "max_by", "min_by"]
-
 
 @dataclass(frozen=True)
 class _Position(Aggregator):
@@ -75,7 +73,8 @@ class _Position(Aggregator):
         return f"ordered:{self._order(input_types).kind}" if self.ordered else "plain"
 
     def _order(self, input_types: Sequence[pa.DataType]) -> Scalar:
-        from atoll.aggregates.kernels.types import accepts, node_of
+        from atoll.aggregates.kernels.types import accepts
+        from atoll.arrow_types import node_of
 
         node = node_of(input_types[1])
         if isinstance(node, Scalar) and accepts(node, input_types[1]):
@@ -86,7 +85,7 @@ class _Position(Aggregator):
 
     def _ordered_otherwise(self, input_types: Sequence[pa.DataType]) -> str:
         """What does the same where the order has several members: the extreme of tuples."""
-        from atoll.aggregates.kernels.types import node_of
+        from atoll.arrow_types import node_of
 
         value, by = self.inputs[:2]
         order, shown = node_of(input_types[1]), node_of(input_types[0])
@@ -104,7 +103,7 @@ class _Position(Aggregator):
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """The schema of the value; null where there was none."""
-        from atoll.aggregates.kernels.types import node_of
+        from atoll.arrow_types import node_of
 
         return node_of(input_types[0])
 
@@ -147,7 +146,7 @@ class _Position(Aggregator):
         self, node: Node, input_types: Sequence[pa.DataType]
     ) -> tuple[pa.DataType, ...]:
         """The value, after its order or mark where it has one."""
-        from atoll.aggregates.kernels.types import column_type
+        from atoll.arrow_types import column_type
 
         if self.ordered:
             return column_type(self._order(input_types)), column_type(node)
@@ -158,7 +157,8 @@ class _Position(Aggregator):
     def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:
         """The value, after its order or mark."""
         from atoll.aggregates.kernels import positions
-        from atoll.aggregates.kernels.types import fitted, node_of
+        from atoll.aggregates.kernels.types import fitted
+        from atoll.arrow_types import node_of
 
         value = fitted(columns[0], node, self, self.packing)
         if self._marked:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from atoll.aggregates.kernels.top import Ranking
     from atoll.schema import Node
 
-__all__ = ["TopN", "top_n"]
-
 
 @dataclass(frozen=True)
 class TopN(Aggregator):
@@ -63,7 +61,8 @@ class TopN(Aggregator):
         return f"top:{self._order_kind(input_types)}"
 
     def _order_kind(self, input_types: Sequence[pa.DataType]) -> str:
-        from atoll.aggregates.kernels.types import accepts, node_of
+        from atoll.aggregates.kernels.types import accepts
+        from atoll.arrow_types import node_of
 
         node = node_of(input_types[0])
         if isinstance(node, Scalar) and accepts(node, input_types[0]):
@@ -93,7 +92,7 @@ class TopN(Aggregator):
         input_types: Sequence[pa.DataType],  # noqa: ARG002
     ) -> tuple[pa.DataType, ...]:
         """One column of packed rows, each with its order."""
-        from atoll.aggregates.kernels.types import OPAQUE
+        from atoll.arrow_types import OPAQUE
 
         return (OPAQUE,)
 

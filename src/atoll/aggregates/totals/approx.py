@@ -30,12 +30,6 @@ if TYPE_CHECKING:
     from atoll.aggregates.kernels.histograms import Histograms
     from atoll.schema import Node
 
-__all__ = [
-    "ApproxCountDistinct",
-    "ApproxPercentile",
-    "approx_count_distinct",
-    "approx_percentile",
-]
 
 RSD_DEFAULT = 0.05
 RSD_MIN, RSD_MAX = 0.001, 0.09
@@ -69,7 +63,7 @@ class _Sketch(Aggregator):
         input_types: Sequence[pa.DataType],  # noqa: ARG002
     ) -> tuple[pa.DataType, ...]:
         """One column of bytes."""
-        from atoll.aggregates.kernels.types import OPAQUE
+        from atoll.arrow_types import OPAQUE
 
         return (OPAQUE,)
 
@@ -137,7 +131,7 @@ class ApproxCountDistinct(_Sketch):
             raise self.refusal(f"gives an int, the PState holds {node}", "declare int there")
 
     def _kind(self, input_types: Sequence[pa.DataType]) -> Node:
-        from atoll.aggregates.kernels.types import node_of
+        from atoll.arrow_types import node_of
 
         return node_of(input_types[0])
 
@@ -197,8 +191,8 @@ class ApproxPercentile(_Sketch):
             )
 
     def _check_numbers(self, input_types: Sequence[pa.DataType]) -> None:
-        from atoll.aggregates.kernels.types import kind_of
         from atoll.aggregates.totals.sums import NUMBERS
+        from atoll.arrow_types import kind_of
 
         if kind_of(input_types[0]) not in NUMBERS:
             raise self.refusal(

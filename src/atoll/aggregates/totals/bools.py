@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["BoolAnd", "BoolOr", "bool_and", "bool_or"]
-
 
 @dataclass(frozen=True)
 class _Truth(Extreme):
@@ -39,7 +37,7 @@ class _Truth(Extreme):
             raise self.refusal(f"gives a bool, the PState holds {node}", "declare bool there")
 
     def _condition(self, input_types: Sequence[pa.DataType]) -> None:
-        from atoll.aggregates.kernels.types import kind_of
+        from atoll.arrow_types import kind_of
 
         if kind_of(input_types[0]) != "bool":
             raise self.refusal(

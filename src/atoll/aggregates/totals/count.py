@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["Count", "count", "count_if"]
 
 EVERY_ROW = "true"
 """The input of ``count()``: one bit per row, so that the number of rows is known."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["FLAGS_MAX", "CountDistinct", "Flags", "Zero", "count_distinct"]
 
 FLAGS_MAX = 63
 """As many counts share what they keep as an int has bits beside its sign."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["Extreme", "Max", "Min", "max", "min"]
-
 
 @dataclass(frozen=True)
 class Extreme(Aggregator):
@@ -33,7 +31,7 @@ class Extreme(Aggregator):
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """The kind of the input; null where all inputs are."""
-        from atoll.aggregates.kernels.types import node_of
+        from atoll.arrow_types import node_of
 
         node = node_of(input_types[0])
         if not isinstance(node, Scalar):

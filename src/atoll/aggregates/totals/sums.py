@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
     from atoll.schema import Node
 
-__all__ = ["Avg", "Sum", "avg", "sum"]
 
 NUMBERS = frozenset({"int", "float", "decimal"})
 
 
 def _number_kind(aggregator: Aggregator, input_types: Sequence[pa.DataType]) -> str:
-    from atoll.aggregates.kernels.types import kind_of
+    from atoll.arrow_types import kind_of
 
     kind = kind_of(input_types[0])
     if kind in NUMBERS:
@@ -118,7 +117,7 @@ class Avg(Aggregator):
         input_types: Sequence[pa.DataType],
     ) -> tuple[pa.DataType, ...]:
         """The sum and the count."""
-        from atoll.aggregates.kernels.types import column_type
+        from atoll.arrow_types import column_type
 
         kind = _number_kind(self, input_types)
         total = Scalar("int" if kind == "int" else "float")
@@ -127,7 +126,8 @@ class Avg(Aggregator):
     def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:  # noqa: ARG002 - float
         """The value and one; null and zero where it is null."""
         from atoll.aggregates.kernels.segments import ones, present_rows
-        from atoll.aggregates.kernels.types import fitted, kind_of
+        from atoll.aggregates.kernels.types import fitted
+        from atoll.arrow_types import kind_of
 
         (column,) = columns
         if kind_of(column.type) == "int":

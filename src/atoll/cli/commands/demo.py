@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["demo"]
-
 
 def demo(
     seconds: Annotated[float, typer.Option(help="How long to run.", min=1.0)] = 60.0,

@@ -11,8 +11,6 @@ from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, Url
 from atoll.cli.output import note, print_json, print_table
 from atoll.cli.requests import say_paused
 
-__all__ = ["deploy"]
-
 
 def deploy(
     module: ModuleName,

@@ -10,8 +10,6 @@ import typer
 from atoll.cli.options import Output, OutputOption
 from atoll.cli.output import note, print_json, print_table
 
-__all__ = ["fsck"]
-
 _DAMAGED = 1
 
 

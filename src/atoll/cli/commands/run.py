@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from atoll.cluster.app import App
     from atoll.cluster.cluster import Cluster
+    from atoll.cluster.deploy.redeployer import Redeployer
     from atoll.cluster.deploy.stopped import StoppedModule
     from atoll.errors import FencedError
     from atoll.module import Module
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from atoll.runtime.service.runtimes import Runtimes
     from atoll.server.serve import ServingAddress
 
-__all__ = ["run"]
 
 _FENCED = 3
 """The exit code of a run whose module another process took over."""
@@ -121,7 +122,6 @@ def run(
             _refuse_master(master)
             engine = EngineChoice.INLINE
         cluster = _cluster(root, parallelism, master, settings, engine)
-        from atoll.cli.redeploy import Redeployer
         from atoll.runtime.service.following import announce
         from atoll.runtime.service.runtimes import Runtimes
         from atoll.server import ServerSettings, create_app, serve
@@ -137,7 +137,7 @@ def run(
             service = create_app(
                 *apps,
                 settings=ServerSettings(hosts=names),
-                deployers={app.name: Redeployer(cluster, target or "", app.name) for app in apps},
+                deployers={app.name: _redeployer(cluster, app, target or "") for app in apps},
                 runtimes=runtimes,
             )
             with serve(service, listener, note) as address:
@@ -171,6 +171,14 @@ def _runtimes(
     found = Runtimes(cluster, outside=read_outside(outside) if outside else None)
     found.open()
     return found
+
+
+def _redeployer(cluster: Cluster, app: App, target: str) -> Redeployer:
+    """Deploys it again from the target that it was started with."""
+    from atoll.cli.target import load_module
+    from atoll.cluster.deploy.redeployer import Redeployer
+
+    return Redeployer(cluster, app.name, target, partial(load_module, target, again=True))
 
 
 def _fenced(cluster: Cluster) -> FencedError | None:

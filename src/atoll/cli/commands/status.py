@@ -11,8 +11,6 @@ from atoll.cli.output import cell, note, print_json, print_table
 from atoll.cli.requests import say_paused
 from atoll.errors import NotFoundError
 
-__all__ = ["status"]
-
 _COLUMNS = (
     "module",
     "topology",

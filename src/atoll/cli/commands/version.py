@@ -6,8 +6,6 @@ import sys
 
 import atoll
 
-__all__ = ["version"]
-
 
 def version() -> None:
     """Print the version."""

@@ -23,14 +23,12 @@ from atoll.cluster.scaling.resting import RestingCluster
 from atoll.cluster.scaling.scaling import Scaling
 from atoll.cluster.scaling.sizes import vnode_bytes
 from atoll.cluster.upkeep.reviving import Reviver
+from atoll.engine.sessions import state_folder
 from atoll.errors import AtollError, FencedError
 from atoll.logs import get_logger
 from atoll.placement.info import ClusterInfo
 from atoll.pstate.store.environment import shared_environments
 from atoll.storage.local import LocalStore
-from atoll.tasks.sessions import state_folder
-
-__all__ = ["Deploying"]
 
 _log = get_logger("atoll.cluster")
 
@@ -50,7 +48,6 @@ class Deploying:
     """
 
     def __init__(self, lives: Callable[[], Lives]) -> None:
-        """Nothing runs yet."""
         self.apps: dict[str, App] = {}
         self.stopped: dict[str, StoppedModule] = {}
         self.lock = threading.RLock()
@@ -108,10 +105,10 @@ class Deploying:
 
     def at_rest(self, name: str, info: ClusterInfo, since: int | None = None) -> RestingCluster:
         """The workers of a module that does not run; ``since`` when it last ran here."""
-        places = self._lives().places
-        folder = state_folder(places.local, name)
+        folders = self._lives().folders
+        folder = state_folder(folders.local, name)
         return RestingCluster(
-            LocalStore(places.root),
+            LocalStore(folders.root),
             name,
             info,
             since,
@@ -126,7 +123,7 @@ class Deploying:
         self.reviver.close()
         with self.lock, ExitStack() as ending:
             for name in self.apps:
-                folder = state_folder(self._lives().places.local, name)
+                folder = state_folder(self._lives().folders.local, name)
                 ending.callback(shared_environments().close, folder)
             self._end(App.close)
 

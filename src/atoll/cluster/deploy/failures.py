@@ -5,8 +5,6 @@ from __future__ import annotations
 from atoll.errors import DeployError
 from atoll.microbatch.outcome import failure_of
 
-__all__ = ["not_started", "nothing_runs"]
-
 _AGAIN = "it is tried again every few seconds; or mend the cause and deploy again"
 
 

@@ -15,11 +15,10 @@ from atoll.placement.placement import Placement, placement_of
 if TYPE_CHECKING:
     from atoll.cluster.deploy.catalog import BoundTopology
     from atoll.cluster.engines import Engine
+    from atoll.engine.attempt import BlockSource
     from atoll.microbatch.stepping import Stepper
     from atoll.placement.info import ClusterInfo
-    from atoll.tasks.attempt import BlockSource
 
-__all__ = ["prepare_update"]
 
 _log = get_logger("atoll.cluster")
 

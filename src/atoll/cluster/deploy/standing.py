@@ -18,8 +18,6 @@ from atoll.placement.info import ClusterInfo
 from atoll.storage.local import LocalStore
 from atoll.views.deployment import Deployment, latest_deployment, save_deployment
 
-__all__ = ["Standing", "let_stand"]
-
 
 @dataclass(frozen=True)
 class Standing:

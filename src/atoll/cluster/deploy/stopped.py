@@ -7,15 +7,18 @@ either, as on a full disk, or when another process took the module over meanwhil
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from atoll.errors import AtollError, FencedError, StoppedError
 
 if TYPE_CHECKING:
+    from atoll.cluster.app import App
     from atoll.cluster.deploy.standing import Standing
     from atoll.cluster.scaling.resting import RestingCluster
 
-__all__ = ["StoppedModule"]
+
+AppOrStopped: TypeAlias = "App | StoppedModule"
+"""A module as it is: it runs, or this stands for it."""
 
 
 class StoppedModule:
@@ -31,7 +34,6 @@ class StoppedModule:
     def __init__(
         self, name: str, standing: Standing, cluster: RestingCluster, failure: AtollError
     ) -> None:
-        """It does not run."""
         self.name = name
         self.standing = standing
         self.cluster = cluster

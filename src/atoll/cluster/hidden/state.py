@@ -8,20 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from atoll.cluster.hidden.adoption import KEPT_AS, Match, Remembered, adopt, at_positions
-from atoll.dataflow.hidden import STEMS, Hidden
-from atoll.dataflow.renaming import renamed
-from atoll.dataflow.scheduling import fragment_specs
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import Map, Node, Struct, to_text
+from atoll.topology.fragments import fragment_specs
+from atoll.topology.kept.hidden import Hidden, in_pstates
+from atoll.topology.kept.renaming import renamed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from atoll.dataflow.graph import Graph
     from atoll.placement.info import ClusterInfo
+    from atoll.topology.graph import Graph
     from atoll.views.deployment import Deployment, TopologyDeployment
-
-__all__ = ["Known", "hidden_of_topology", "named_as_stored"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ def hidden_of_topology(topology: TopologyDeployment) -> list[Match]:
 
 
 def _typed(hidden: Hidden, specs: Mapping[str, PStateSpec]) -> Hidden:
-    if hidden.kind not in STEMS:
+    if not in_pstates(hidden.kind):
         return hidden
     kept = " and ".join(kept_as(specs[name].node) for name in hidden.stored)
     return dataclasses.replace(hidden, means=(*hidden.means, (KEPT_AS, kept)))

@@ -21,8 +21,6 @@ from atoll.placement.info import ClusterInfo
 from atoll.placement.policies.load import LoadOptions, LoadState, Sample, decide
 from atoll.placement.policies.policy import Load, parse_policy
 
-__all__ = ["LoadWatch"]
-
 _log = get_logger("atoll.cluster")
 
 INTERVAL_SECONDS = 2.0

@@ -12,8 +12,6 @@ from atoll.placement.info import ClusterInfo
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError, ObjectStore
 
-__all__ = ["Revision", "Revisions"]
-
 _KEPT = 100
 """So many of the last ones are kept, to look at."""
 
@@ -38,7 +36,6 @@ class Revisions:
     """The sequence of one module."""
 
     def __init__(self, store: ObjectStore, module: str) -> None:
-        """Nothing is read yet."""
         self.objects = NumberedObjects(store, f"{module}/cluster")
 
     def latest(self) -> Revision | None:

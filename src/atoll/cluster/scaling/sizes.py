@@ -8,8 +8,6 @@ from pathlib import Path
 from atoll.placement.info import ClusterInfo
 from atoll.pstate.store.store_file import store_bytes
 
-__all__ = ["Sizes", "vnode_bytes"]
-
 Sizes = Mapping[int, Sequence[int]]
 """For each root fragment the bytes of vnode 0, 1, 2 and so on."""
 

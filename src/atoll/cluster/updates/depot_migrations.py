@@ -16,27 +16,19 @@ from atoll.ddl import to_ddl
 from atoll.depot.migration import DepotMigration
 from atoll.depot.reader import read_range
 from atoll.depot.segments.chain import SegmentChain
+from atoll.engine.exchange.reading import depot_folder
 from atoll.errors import DeployError, UserCodeError
-from atoll.tasks.reading import depot_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from atoll.cluster.deploy.catalog import BoundTopology
-    from atoll.dataflow.declared import DeclaredMigration, DepotDeclaration
     from atoll.depot.depot import Depot
     from atoll.depot.mirror import MirrorDepot
     from atoll.module import Module
+    from atoll.topology.declared import DeclaredMigration, DepotDeclaration
     from atoll.views.deployment import Deployment, DepotDeployment
 
-__all__ = [
-    "depot_migrations",
-    "known_ids",
-    "new_migrations",
-    "not_migrated",
-    "try_depot_migrations",
-    "with_depot_migrations",
-]
 
 Ship = Callable[[Callable[..., Any]], bytes]
 Migrations = dict[str, tuple[DepotMigration, ...]]

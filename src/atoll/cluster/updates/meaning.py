@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from atoll.codec.values.leaf import LeafCodec
     from atoll.pstate.spec import PStateSpec
 
-__all__ = ["OWN_PSTATE", "MeaningChange", "meaning_changes", "other_states"]
 
 OWN_PSTATE = "fold it into a PState of another name, which begins empty, and remove this one later"
 """What to do about an aggregate that cannot go on from what another has left."""

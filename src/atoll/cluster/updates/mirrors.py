@@ -12,22 +12,20 @@ from typing import TYPE_CHECKING
 
 from atoll.ddl import to_ddl
 from atoll.depot.mirror import MirrorDepot
+from atoll.engine.exchange.reading import depot_folder
 from atoll.errors import DeclarationError
-from atoll.microbatch.commits.history import CommitHistory
-from atoll.microbatch.commits.progress import latest_commit, with_starts
+from atoll.microbatch.commits.history import CommitHistory, latest_commit
+from atoll.microbatch.commits.progress import with_starts
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import from_json, to_json
-from atoll.tasks.reading import depot_folder
 from atoll.views.deployment import Deployment, MirrorDeployment, latest_deployment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from atoll.dataflow.declared import DepotDeclaration, PStateDeclaration
     from atoll.module import Module
     from atoll.storage.local import LocalStore
-
-__all__ = ["Mirrors", "broken_mirrors", "mirrored_offsets", "resolve_mirrors"]
+    from atoll.topology.declared import DepotDeclaration, PStateDeclaration
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from atoll.logs import get_logger
 
-__all__ = ["Reviver"]
-
 _log = get_logger("atoll.cluster")
 
 _DELAY_SECONDS = 0.5
@@ -24,7 +22,6 @@ class Reviver:
     """
 
     def __init__(self, revive: Callable[[], bool]) -> None:
-        """Nothing is tried yet."""
         self._revive = revive
         self._ending = threading.Event()
         self._lock = threading.Lock()

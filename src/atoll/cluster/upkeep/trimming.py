@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from atoll.microbatch.stepping import Stepper
     from atoll.storage.local import LocalStore
 
-__all__ = ["DepotTrimmer"]
 
 _INTERVAL_MS = 10_000
 

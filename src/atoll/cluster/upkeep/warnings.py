@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from atoll.dataflow.times import PROCESSING
 from atoll.logs import get_logger
 from atoll.microbatch.commits.recovery import RecoveryCheck, vnodes_of
 from atoll.microbatch.control.warnings import (
@@ -23,12 +22,12 @@ from atoll.microbatch.control.warnings import (
 )
 from atoll.microbatch.outcome import ActorFailure
 from atoll.storage.local import LocalStore
+from atoll.topology.times import PROCESSING
 
 if TYPE_CHECKING:
     from atoll.depot.depot import Depot
     from atoll.microbatch.stepping import Stepper
 
-__all__ = ["ModuleWarnings"]
 
 _log = get_logger("atoll.cluster")
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from atoll.codec.arrow_types import fit_column
 from atoll.codec.binary import (
     BINARY,
     Bytes,
@@ -31,6 +30,7 @@ from atoll.codec.binary import (
     matrix_as_binary,
     present_rows,
 )
+from atoll.codec.fit_column import fit_column
 from atoll.codec.keys.elements import (
     EMPTY_KEY,
     NAN_BITS,
@@ -47,8 +47,6 @@ from atoll.codec.keys.sort import crc32_rows, order_of_words, words_of
 from atoll.errors import DataError, StateError
 from atoll.schema import Scalar
 
-__all__ = ["KeyColumn", "empty_keys", "encode_columns"]
-
 _Piece = Any  # a matrix of bytes (rows, width), a binary array, or a binary scalar for all rows
 
 
@@ -62,7 +60,6 @@ class KeyColumn:
     __slots__ = ("_binary", "_keys", "_matrix", "_words")
 
     def __init__(self, rows: Bytes | pa.Array) -> None:
-        """Keep the rows; lists, words and hashes are made when asked for."""
         self._matrix: Bytes | None = rows if isinstance(rows, np.ndarray) else None
         self._binary: Any = None if isinstance(rows, np.ndarray) else rows
         self._keys: list[bytes] | None = None

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from atoll.codec.arrow_types import arrow_type
+from atoll.arrow_types import arrow_type
 from atoll.codec.binary import (
     Bytes,
     Positions,
@@ -43,8 +43,6 @@ from atoll.codec.keys.elements import (
 from atoll.errors import StateError
 from atoll.exact_values import exact_array
 from atoll.schema import Scalar
-
-__all__ = ["decode_columns"]
 
 
 def decode_columns(keys: Sequence[bytes], kinds: Sequence[Scalar]) -> list[pa.Array]:

@@ -52,17 +52,6 @@ from atoll.codec.scalars import (
 from atoll.errors import StateError
 from atoll.schema import Scalar
 
-__all__ = [
-    "DATA_END",
-    "EMPTY_KEY",
-    "decode_element",
-    "decode_key",
-    "encode_element",
-    "encode_key",
-    "prefix_range",
-    "successor",
-]
-
 DATA_END = b"\xfe"
 """The keys of data are lower: no element's tag is so high."""
 

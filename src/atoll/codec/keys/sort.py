@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from atoll.codec.binary import Bytes, Positions
 
-__all__ = ["crc32_rows", "order_of_words", "words_of"]
-
 _BLOCK_ROWS = 32_768  # so that a block and its tables stay in the processor's cache
 _WORD_BYTES = 8
 _COMPARE_ROWS = 64

@@ -16,8 +16,6 @@ from atoll.ddl import type_to_ddl
 from atoll.exact_values import sound_decimals
 from atoll.representable import beyond_datetime, too_large
 
-__all__ = ["column_misfit", "fit_rows", "needs_rows", "unreadable_times"]
-
 
 def needs_rows(found: pa.DataType, field: pa.Field) -> bool:
     """Whether a column must be checked value by value: nested, and not of the very type."""

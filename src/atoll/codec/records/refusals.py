@@ -9,8 +9,6 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-__all__ = ["REFUSALS_KEPT_MAX", "Checked", "Refusal", "Refusals"]
-
 REFUSALS_KEPT_MAX = 100
 """How many refusals of one call are kept with their reasons; all of them are counted."""
 

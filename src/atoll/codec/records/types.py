@@ -19,8 +19,6 @@ import pyarrow as pa
 from atoll.errors import DeclarationError
 from atoll.python_values import is_tuple
 
-__all__ = ["Converter", "converter", "record_type", "value_type"]
-
 Converter = Callable[[Any], Any]
 
 _SIGNED_BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}

@@ -23,13 +23,11 @@ from typing import Any, Literal, TypeGuard
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from atoll.codec.arrow_types import arrow_type, value_type
+from atoll.arrow_types import arrow_type, value_type
 from atoll.codec.scalars import INT64_MAX, INT64_MIN, from_plain, plain_of, value_of
 from atoll.codec.values.layout import CELL_TYPES
 from atoll.codec.values.opaque import arrow_ready, pack, unpack
 from atoll.schema import List, Node, Scalar, Struct
-
-__all__ = ["FieldLayout", "Finish"]
 
 Finish = Literal["plain", "avg", "ordered", "top", "distinct", "percentile"]
 

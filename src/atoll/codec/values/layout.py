@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from atoll.codec.arrow_types import TIMESTAMP
+from atoll.arrow_types import OPAQUE, SCALAR_TYPES
 from atoll.codec.binary import (
     BINARY,
     Bytes,
@@ -47,19 +47,7 @@ from atoll.codec.binary import (
 )
 from atoll.errors import StateError
 
-__all__ = ["CELL_TYPES", "RowLayout"]
-
-CELL_TYPES: dict[str, pa.DataType] = {
-    "int": pa.int64(),
-    "float": pa.float64(),
-    "bool": pa.bool_(),
-    "date": pa.date32(),
-    "datetime": TIMESTAMP,
-    "decimal": pa.decimal128(38, 18),
-    "str": pa.string(),
-    "bytes": pa.binary(),
-    "opaque": pa.binary(),
-}
+CELL_TYPES: dict[str, pa.DataType] = {**SCALAR_TYPES, "opaque": OPAQUE}
 """The Arrow type of a column of each kind of cell."""
 
 _WIDTHS = {"int": 8, "float": 8, "bool": 8, "date": 8, "datetime": 8, "decimal": 16}
@@ -77,7 +65,6 @@ class RowLayout:
     """
 
     def __init__(self, kinds: Sequence[str]) -> None:
-        """Compute the positions within a row, once."""
         self.kinds = tuple(kinds)
         self._single = self.kinds[0] if len(self.kinds) == 1 else None
         if self._single == "decimal":

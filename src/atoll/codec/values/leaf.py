@@ -19,14 +19,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from atoll.codec.arrow_types import arrow_type, fit_column
+from atoll.arrow_types import arrow_type
+from atoll.codec.fit_column import fit_column
 from atoll.codec.values.fields import FieldLayout
 from atoll.codec.values.layout import CELL_TYPES, RowLayout
 from atoll.codec.values.opaque import arrow_ready, check_struct, pack, unpack
 from atoll.errors import DeclarationError, StateError
 from atoll.schema import List, Map, Node, Scalar, Set, Struct, from_json, to_json
-
-__all__ = ["FieldLayout", "LeafCodec", "leaf_codec"]
 
 _HIDDEN_DEFAULTS = {"avg": "float", "ordered": "int", "top": "int"}
 _BYTES = Scalar("bytes", optional=True)

@@ -20,8 +20,6 @@ from atoll.codec.scalars import decimal_of, fit, plain_of, value_of
 from atoll.errors import StateError
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
-__all__ = ["PACKING", "arrow_ready", "check_struct", "pack", "unpack"]
-
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder()
 

@@ -9,8 +9,6 @@ from atoll.depot.append.stream import StreamAppend
 from atoll.depot.producers.fingerprint import RecordsCrc
 from atoll.depot.producers.resent import Resent
 
-__all__ = ["AppendCall"]
-
 
 class AppendCall:
     """Takes in the batches of one call.
@@ -30,7 +28,6 @@ class AppendCall:
         crc: RecordsCrc | None,
         resent: Resent | None,
     ) -> None:
-        """Nothing has come yet."""
         self.refusals = Refusals()
         self.count = 0
         self._stream = stream

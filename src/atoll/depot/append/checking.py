@@ -12,8 +12,6 @@ from atoll.codec.records.refusals import Checked
 from atoll.depot.segments.blocks import BLOCK_ROWS_MAX
 from atoll.errors import UsageError
 
-__all__ = ["checked_parts"]
-
 _ROWS_PER_CHECK = 4 * BLOCK_ROWS_MAX
 
 

@@ -25,8 +25,6 @@ from atoll.storage.local import LocalStore, storage_errors
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError
 
-__all__ = ["WriterClaim"]
-
 _CLAIM_BYTES_MAX = 4096
 
 

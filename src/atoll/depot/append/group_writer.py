@@ -35,8 +35,6 @@ from atoll.depot.segments.segment_file import SegmentFile, sync_file
 from atoll.errors import AtollError, DepotError, FencedError, ProducerError, StorageError
 from atoll.logs import get_logger
 
-__all__ = ["GroupWriter"]
-
 _GROUP_BYTES_MAX = 16 * 1024 * 1024
 _GROUP_REQUESTS_MAX = 4096
 _OPENINGS_MAX = 100

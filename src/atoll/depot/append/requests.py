@@ -11,8 +11,6 @@ from atoll.depot.partitioner import RecordParts
 from atoll.depot.producers.table import Producer, ProducerMark
 from atoll.depot.segments.blocks import BLOCK_BYTES, EncodedBlock, encode_block, encode_blocks
 
-__all__ = ["AppendRequest", "merged", "runs_of"]
-
 
 class AppendRequest:
     """One append on its way through the writer thread: exactly one of three forms.
@@ -55,7 +53,6 @@ class AppendRequest:
         blocks: list[EncodedBlock] | None = None,
         staged: StagedSegment | None = None,
     ) -> None:
-        """A request that nobody has seen yet."""
         self.records = records
         self.blocks = blocks
         self.staged = staged

@@ -13,8 +13,6 @@ from atoll.depot.segments.blocks import EncodedBlock
 from atoll.depot.segments.format import FrameHeader, encode_frame
 from atoll.depot.segments.segment_file import SegmentFile
 
-__all__ = ["StagedSegment"]
-
 
 class StagedSegment:
     """A segment that its appender writes by itself.
@@ -31,7 +29,6 @@ class StagedSegment:
     """
 
     def __init__(self, folder: Path, writer: int, partitions: int, ddl: str) -> None:
-        """Open the file."""
         self.file = SegmentFile(folder, writer, partitions, ddl)
         self.frames: list[tuple[FrameHeader, int, int]] = []
         self.handed_over = False

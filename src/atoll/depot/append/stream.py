@@ -12,8 +12,6 @@ from atoll.depot.append.staging import StagedSegment
 from atoll.depot.partitioner import Placer
 from atoll.depot.segments.blocks import EncodedBlock, encode_blocks
 
-__all__ = ["StreamAppend"]
-
 MEMORY_BYTES_MAX = 16 * 1024 * 1024
 _CHUNK_BYTES = 4 * 1024 * 1024
 _CHUNK_BATCHES = 4096
@@ -35,7 +33,6 @@ class StreamAppend:
     def __init__(
         self, folder: Path, writer: int, placer: Placer, partitions: int, ddl: str
     ) -> None:
-        """Nothing collected."""
         self._open = (folder, writer, partitions, ddl)
         self._placer = placer
         self._only: Checked | None = None

@@ -16,17 +16,6 @@ import msgspec
 
 from atoll.errors import ProducerError, UsageError
 
-__all__ = [
-    "PRODUCER_SECONDS_MAX",
-    "TOPOLOGY_PREFIX",
-    "Admission",
-    "Append",
-    "Duplicate",
-    "Producer",
-    "ProducerMark",
-    "ProducerTable",
-]
-
 TOPOLOGY_PREFIX = "topology/"
 """How the ids of Atoll's own producers begin: their entries neither expire nor make room."""
 PRODUCER_SECONDS_MAX = 7 * 86_400.0
@@ -121,7 +110,6 @@ class ProducerTable:
     def __init__(
         self, seconds_max: float = PRODUCER_SECONDS_MAX, producers_max: int = PRODUCERS_MAX
     ) -> None:
-        """Nobody is known."""
         self.seconds_max = seconds_max
         self.producers_max = producers_max
         self._marks: dict[str, tuple[ProducerMark, ...]] = {}
@@ -191,7 +179,6 @@ class Admission:
     """
 
     def __init__(self, table: ProducerTable, now_ms: int) -> None:
-        """Nothing of the group yet."""
         self.now_ms = now_ms
         self._table = table
         self._pending: dict[str, tuple[ProducerMark, ...]] = {}

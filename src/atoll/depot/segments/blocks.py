@@ -20,15 +20,6 @@ from atoll.ddl import parse_ddl
 from atoll.depot.migration import DepotMigration, NotMigratedError, blamed, migrate
 from atoll.errors import DamageError, StorageError
 
-__all__ = [
-    "BlockRef",
-    "EncodedBlock",
-    "encode_block",
-    "encode_blocks",
-    "read_block",
-    "read_blocks",
-]
-
 BLOCK_BYTES = 1024 * 1024
 """About how large a block may grow: a reader of few records reads at least one block."""
 BLOCK_ROWS_MAX = 65_536

@@ -25,8 +25,6 @@ from atoll.errors import DamageError, DepotError
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 
-__all__ = ["SegmentChain"]
-
 _INDEXES_KEPT_MAX = 64
 _LISTINGS_MAX = 20
 

@@ -27,22 +27,6 @@ from atoll.depot.producers.table import ProducerMark
 from atoll.depot.segments.blocks import EncodedBlock
 from atoll.errors import DamageError, StorageError
 
-__all__ = [
-    "FRAME_MAGIC",
-    "FRAME_PREAMBLE_BYTES",
-    "HEADER_PREAMBLE_BYTES",
-    "BlockEntry",
-    "FrameHeader",
-    "SegmentHeader",
-    "decode_frame_header",
-    "decode_header",
-    "encode_frame",
-    "encode_header",
-    "header_block_bytes",
-    "header_length",
-    "parse_frame_preamble",
-]
-
 FORMAT_VERSION = 1
 FRAME_MAGIC = b"\xa7FRM"
 _SEGMENT_MAGIC = b"ATOLSEG\n"

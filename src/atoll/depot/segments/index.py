@@ -19,8 +19,6 @@ from atoll.depot.segments.format import (
     header_block_bytes,
 )
 
-__all__ = ["SegmentIndex", "segment_file_name"]
-
 SEGMENTS_FOLDER = "segments"
 
 
@@ -55,7 +53,6 @@ class SegmentIndex:
     """
 
     def __init__(self, header: SegmentHeader, producers: ProducerTable | None = None) -> None:
-        """An index of no frames."""
         self.header = header
         self.producers = producers
         self.file = segment_file_name(header.number)

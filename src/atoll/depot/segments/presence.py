@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from atoll.depot.segments.chain import SegmentChain
 
-__all__ = ["lost_segments"]
-
 
 def lost_segments(chain: SegmentChain) -> list[str]:
     """What is wrong with the segments' files by presence and size, a line for each file."""

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from atoll.depot.segments.format import SegmentHeader
 from atoll.depot.spec import Retention
 
-__all__ = ["removable"]
-
 
 def removable(
     headers: Sequence[SegmentHeader],

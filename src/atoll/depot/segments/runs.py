@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Runs"]
-
 _RUNS = 1_024
 """About into how many runs as many bytes as are enough are divided at most."""
 
@@ -21,7 +19,6 @@ class Runs:
     """
 
     def __init__(self, enough: int) -> None:
-        """No run yet."""
         self._enough = enough
         self._small = max(1, min(_SMALL_BYTES_MAX, enough // _RUNS))
         self._total = 0

@@ -29,8 +29,6 @@ from atoll.depot.segments.index import SegmentIndex
 from atoll.errors import DamageError
 from atoll.storage.local import storage_errors
 
-__all__ = ["read_header", "scan"]
-
 _WINDOW_BYTES = 64 * 1024
 _SEARCH_BYTES = 1024 * 1024
 

@@ -19,8 +19,6 @@ from atoll.depot.segments.format import SegmentHeader, encode_header, header_blo
 from atoll.depot.segments.index import SEGMENTS_FOLDER, segment_file_name
 from atoll.storage.local import fsync_folder, make_folder, storage_errors
 
-__all__ = ["SegmentFile", "clean_staging", "sync_file"]
-
 STAGING_FOLDER = "staging"
 _BUFFERS_PER_CALL = 512
 _datasync = getattr(os, "fdatasync", os.fsync)

@@ -31,8 +31,6 @@ from atoll.errors import AtollError, NotFoundError
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 
-__all__ = ["DepotDamage", "verify_depot"]
-
 _COST_OF_OBJECTS = {
     "writers": "the module does not start until it is restored, or deleted while no process runs "
     "the module: it says only who writes the depot",

@@ -16,25 +16,8 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 if TYPE_CHECKING:
-    from atoll.dataflow.operators.base import Makes
+    from atoll.topology.operator import Makes
 
-__all__ = [
-    "PART_TASKS",
-    "REJECTS",
-    "STEP_TASKS",
-    "ActorAccounts",
-    "ChainChart",
-    "ChainRows",
-    "JobChart",
-    "PackedRows",
-    "Parcel",
-    "Receipt",
-    "RowsRead",
-    "StepChart",
-    "StepRows",
-    "TaskAccounts",
-    "TerminalChart",
-]
 
 REJECTS = -2
 """The tag of rejected rows."""
@@ -107,7 +90,7 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True, order=True):
     crc: int
 
 
-class Receipt(msgspec.Struct, frozen=True, array_like=True):
+class Waybill(msgspec.Struct, frozen=True, array_like=True):
     """What one task packed for one unit in an attempt's job; it travels beside the blobs."""
 
     attempt: tuple[int, int, int, int]
@@ -128,7 +111,7 @@ class ActorAccounts(msgspec.Struct, frozen=True, array_like=True):
 
     alone: bool
     tasks: list[int]
-    """The packing tasks whose receipts came."""
+    """The packing tasks whose waybills came."""
     told: list[TaskAccounts]
     received: dict[int, int]
     """How many rows came out of the blobs, by tag."""

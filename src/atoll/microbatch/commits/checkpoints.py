@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from atoll.microbatch.commits.objects import CheckpointFile, Commit, unpack_ids
 from atoll.pstate.store.history import FileRef
 
-__all__ = ["Checkpoints", "Entry"]
-
 _ROUNDS = 5
 """A checkpoint interval is divided into so many rounds, so that no microbatch bears it all."""
 

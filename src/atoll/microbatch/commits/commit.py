@@ -12,8 +12,6 @@ from atoll.microbatch.plans.timekeeping import clocks_after
 if TYPE_CHECKING:
     from atoll.microbatch.events import State
 
-__all__ = ["build_commit"]
-
 
 def build_commit(state: State, outcome: Outcome, now_ms: int, pinned: int | None = None) -> Commit:
     """The commit object for the running plan, carrying over what the attempt left alone.

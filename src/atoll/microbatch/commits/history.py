@@ -25,8 +25,6 @@ from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectStore
 
-__all__ = ["CommitHistory", "commit_objects", "latest_commit", "plan_objects", "read_commit"]
-
 _COMMITS_KEPT = 512
 
 

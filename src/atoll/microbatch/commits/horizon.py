@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from atoll.microbatch.commits.objects import Commit
     from atoll.microbatch.control.options import Options
 
-__all__ = ["NO_HEADS", "Heads", "horizon_of"]
 
 _SAMPLES = 100
 """Into how many parts the time kept is divided: of the commits of one part the first is noted."""

@@ -17,29 +17,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from atoll.dataflow.times import Times
 from atoll.microbatch.accounts.entries import StepRows
 from atoll.pstate.store.history import FileRef
-
-__all__ = [
-    "GENESIS",
-    "AppendedRows",
-    "Branch",
-    "CheckpointFile",
-    "Clocks",
-    "Commit",
-    "LogFile",
-    "PStateCommit",
-    "Plan",
-    "Ranges",
-    "decode_commit",
-    "decode_plan",
-    "encode",
-    "pack_ids",
-    "pack_times",
-    "unpack_ids",
-    "unpack_times",
-]
+from atoll.topology.times import Times
 
 Ranges = dict[str, list[tuple[int, int]]]
 """For each depot, for each depot partition, the offsets ``[start, end)``."""
@@ -229,7 +209,7 @@ def unpack_ids(data: bytes) -> list[int]:
 
 
 def pack_times(times: Iterable[int]) -> bytes:
-    """Milliseconds by vnode, compressed; :data:`~atoll.dataflow.times.NEVER` where none is."""
+    """Milliseconds by vnode, compressed; :data:`~atoll.topology.times.NEVER` where none is."""
     return zlib.compress(array("q", times).tobytes(), level=1)
 
 

@@ -13,7 +13,6 @@ from atoll.errors import NotFoundError
 from atoll.microbatch.commits.checkpoints import Checkpoints
 from atoll.microbatch.commits.history import (
     commit_objects,
-    latest_commit,
     plan_objects,
     read_commit,
 )
@@ -21,15 +20,6 @@ from atoll.microbatch.commits.objects import Commit, Plan, decode_plan
 from atoll.microbatch.commits.timelines import read_timelines, timeline_objects
 from atoll.microbatch.plans.revisions import newest_revision
 from atoll.storage.objects import ObjectStore
-
-__all__ = [
-    "known_checkpoints",
-    "latest_commit",
-    "pending_plan",
-    "settle_commit",
-    "standing_commits",
-    "with_starts",
-]
 
 
 def with_starts(last: Commit, starts: Mapping[str, list[int]], depots: Iterable[str]) -> Commit:

@@ -22,8 +22,6 @@ from atoll.microbatch.commits.objects import Commit, unpack_ids
 from atoll.microbatch.commits.tidy import refs_of
 from atoll.storage.local import LocalStore
 
-__all__ = ["LostFile", "RecoveryCheck", "vnodes_needing", "vnodes_of"]
-
 FILES_PER_LOOK = 2_000
 
 
@@ -55,7 +53,6 @@ class RecoveryCheck:
     def __init__(
         self, store: LocalStore, module: str, topology: str, published: Callable[[], Commit]
     ) -> None:
-        """Nothing is looked at yet."""
         self.lost: tuple[LostFile, ...] = ()
         self._store = store
         self._names = (module, topology)

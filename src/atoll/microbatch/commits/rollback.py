@@ -15,14 +15,9 @@ import msgspec
 
 from atoll.logs import get_logger
 from atoll.microbatch import events as ev
-from atoll.microbatch.commits.history import commit_objects, read_commit
+from atoll.microbatch.commits.history import commit_objects, latest_commit, read_commit
 from atoll.microbatch.commits.objects import GENESIS, Branch, Commit, decode_commit, encode
-from atoll.microbatch.commits.progress import (
-    known_checkpoints,
-    latest_commit,
-    settle_commit,
-    with_starts,
-)
+from atoll.microbatch.commits.progress import known_checkpoints, settle_commit, with_starts
 from atoll.microbatch.commits.tidy import drop_abandoned
 from atoll.microbatch.commits.timelines import (
     create_timeline,
@@ -32,8 +27,6 @@ from atoll.microbatch.commits.timelines import (
 from atoll.microbatch.control.pausing import paused
 from atoll.microbatch.outcome import ActorFailure
 from atoll.storage.objects import ObjectExistsError, ObjectStore
-
-__all__ = ["Follower", "complete_rollback", "refusal", "rolled_back"]
 
 _log = get_logger("atoll.microbatch")
 

@@ -18,15 +18,6 @@ from atoll.microbatch.plans.revisions import delete_plan, delete_plans_above, de
 from atoll.pstate.store.history import FileRef
 from atoll.storage.objects import ObjectStore
 
-__all__ = [
-    "NamedCheckpoints",
-    "drop_abandoned",
-    "drop_below",
-    "drop_orphans",
-    "files_of",
-    "refs_of",
-]
-
 _FOLDERS = ("logs", "checkpoints", "staged", "appends")
 
 

@@ -29,8 +29,6 @@ from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectStore
 
-__all__ = ["Branch", "Timelines", "create_timeline", "read_timelines", "timeline_objects"]
-
 _KEPT = 1024
 
 

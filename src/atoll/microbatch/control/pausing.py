@@ -19,8 +19,6 @@ from atoll.microbatch.epochs import Epoch
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError, ObjectStore
 
-__all__ = ["Paused", "let_go_on", "pause_objects", "paused", "rest"]
-
 _KEPT = 100
 """So many of the last ones are kept, to look at."""
 

@@ -27,8 +27,6 @@ from atoll.microbatch.control.status import Status
 from atoll.microbatch.outcome import ActorFailure
 from atoll.placement.placement import Placement
 
-__all__ = ["Requests"]
-
 
 class Requests:
     """The side of a topology's loop that others call. Safe from any thread.
@@ -39,7 +37,6 @@ class Requests:
     """
 
     def __init__(self, status: Status, published: Commit) -> None:
-        """Nothing was asked yet."""
         self.topology = status.topology
         self.status = status
         self.published = published
@@ -200,14 +197,14 @@ class Requests:
         before = self.status.state.placement
         try:
             failure = self._answered(
-                lambda ticket: ev.Place(ticket, to, trial), _placed, timeout_seconds
+                lambda ticket: ev.MoveTo(ticket, to, trial), _placed, timeout_seconds
             )
         except WaitTimeoutError:
             if not trial:
                 raise
             with self._one_at_a_time:
                 self._tickets += 1
-                self._request(ev.Place(self._tickets, before))
+                self._request(ev.MoveTo(self._tickets, before))
             raise
         if failure is not None:
             raise StateError(

@@ -16,8 +16,6 @@ from atoll.microbatch.events import State
 from atoll.microbatch.outcome import ActorFailure, Outcome
 from atoll.microbatch.plans.migrating import left
 
-__all__ = ["Status"]
-
 _RATE_WINDOW_SECONDS = 10.0
 
 

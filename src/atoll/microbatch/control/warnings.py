@@ -9,8 +9,6 @@ from atoll.errors import DamageError
 from atoll.microbatch.commits.recovery import LostFile
 from atoll.microbatch.outcome import ActorFailure
 
-__all__ = ["CLOCK_BEHIND", "clock_warning", "lost_depot_warning", "lost_files_warning"]
-
 CLOCK_BEHIND = "W-CLOCK-BEHIND"
 _BEHIND_MS_MAX = 1_000
 """A clock that is set back by less is not worth a word: it is slewed every day."""

@@ -18,8 +18,6 @@ from atoll.microbatch.outcome import ActorFailure
 from atoll.microbatch.plans import planning
 from atoll.microbatch.plans.fitting import Sizes, total_bytes
 
-__all__ = ["WEIGHED", "Cutting", "bytes_max", "grown", "room_left", "smaller"]
-
 _FAILURES_BEFORE = {
     TooLargeError.code: 1,
     "E-PHASE-TIMEOUT": 2,

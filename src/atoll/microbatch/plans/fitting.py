@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 
 from atoll.microbatch.commits.objects import Ranges
 
-__all__ = ["Run", "Sizes", "fit", "total_bytes"]
-
 Run = tuple[int, int]
 """Records that follow each other: the offset after the last of them, and the bytes of all."""
 

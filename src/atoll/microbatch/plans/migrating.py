@@ -14,8 +14,6 @@ from typing import Any
 from atoll.microbatch.commits.objects import Commit, unpack_ids
 from atoll.microbatch.control.options import Options
 
-__all__ = ["Migrating", "behind", "left", "slices"]
-
 
 @dataclass(frozen=True, slots=True)
 class Migrating:

@@ -20,11 +20,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from atoll.errors import StateError
-from atoll.microbatch.commits.progress import latest_commit
+from atoll.microbatch.commits.history import latest_commit
 from atoll.storage.local import LocalStore
 from atoll.storage.objects import ObjectExistsError, ObjectStore
-
-__all__ = ["MirroredTopologies", "drop_stale_pins", "lowest_pin", "readers_above"]
 
 _TRIES_MAX = 100
 
@@ -46,7 +44,6 @@ class MirroredTopologies:
         mirrored: Sequence[tuple[str, str]],
         epoch: int,
     ) -> None:
-        """Nothing is pinned yet."""
         self._store = store
         self._epoch = epoch
         self._reader = ".".join(reader)

@@ -10,16 +10,6 @@ from atoll.errors import DamageError
 from atoll.microbatch.commits.objects import Commit, Plan, Ranges
 from atoll.microbatch.plans.fitting import Sizes, fit
 
-__all__ = [
-    "choose_ranges",
-    "cut",
-    "left_behind",
-    "lost_records",
-    "partition_name",
-    "with_unread",
-]
-
-
 _Reading = TypeVar("_Reading", Plan, Commit)
 
 

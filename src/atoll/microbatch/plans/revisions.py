@@ -14,17 +14,6 @@ from atoll.microbatch.commits.objects import Commit, Plan, decode_plan, encode
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectStore
 
-__all__ = [
-    "committed_plan",
-    "create_revision",
-    "delete_plan",
-    "delete_plans_above",
-    "delete_plans_below",
-    "newest_revision",
-    "plan_of",
-    "revision_objects",
-]
-
 _SPAN = 1_000_000
 """Revision ``r`` of plan ``N`` has the number ``N * _SPAN + r``."""
 

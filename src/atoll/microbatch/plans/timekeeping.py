@@ -10,11 +10,9 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from atoll.dataflow.times import NEVER, Clock
 from atoll.microbatch.commits.objects import Clocks, Plan, Ranges, pack_times, unpack_times
 from atoll.microbatch.outcome import Outcome
-
-__all__ = ["clocks_after", "due_vnodes", "tick_ranges", "timed"]
+from atoll.topology.times import NEVER, Clock
 
 
 def tick_ranges(ticks: Mapping[str, int], progress: Mapping[str, list[int]], now_ms: int) -> Ranges:

@@ -30,8 +30,6 @@ import msgspec
 
 from atoll.errors import UsageError
 
-__all__ = ["LoadOptions", "LoadState", "Sample", "decide"]
-
 _Verdict = Literal["high", "normal", "low"]
 
 

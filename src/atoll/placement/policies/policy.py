@@ -16,19 +16,6 @@ import msgspec
 
 from atoll.errors import UsageError
 
-__all__ = [
-    "POLICY_DEFAULT",
-    "Adaptive",
-    "Bounded",
-    "Custom",
-    "Fixed",
-    "Load",
-    "Policy",
-    "Ratio",
-    "parse_policy",
-    "target",
-]
-
 POLICY_DEFAULT = "adaptive"
 """Of a topology for which none was set."""
 

@@ -11,8 +11,6 @@ import msgspec
 from atoll.placement.info import ClusterInfo
 from atoll.placement.policies.policy import POLICY_DEFAULT, Fixed, Load, parse_policy
 
-__all__ = ["Shortage", "shortage"]
-
 
 class Shortage(msgspec.Struct, frozen=True):
     """What a policy asks for and does not get.

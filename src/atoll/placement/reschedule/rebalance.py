@@ -34,8 +34,6 @@ import msgspec
 from atoll.errors import UsageError
 from atoll.placement.mapping import Mapping
 
-__all__ = ["Move", "moves", "moves_least", "rebalance"]
-
 
 class Move(msgspec.Struct, frozen=True):
     """A vnode that gets another owner.

@@ -16,8 +16,6 @@ from atoll.pstate.navigate.writing import StateChange, check_vnode
 from atoll.pstate.shapes import Shape
 from atoll.schema import Scalar
 
-__all__ = ["KINDS", "Handle"]
-
 
 class Handle(Driven):
     """A place in a PState, within one vnode."""

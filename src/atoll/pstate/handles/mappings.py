@@ -7,8 +7,6 @@ from typing import Any
 
 from atoll.pstate.handles.base import Handle
 
-__all__ = ["MappingHandle"]
-
 
 class MappingHandle(Handle, MutableMapping[Any, Any]):
     """A stored mapping."""

@@ -10,8 +10,6 @@ from atoll.pstate.handles.base import Handle
 from atoll.pstate.handles.live import ABSENT
 from atoll.pstate.handles.mappings import MappingHandle
 
-__all__ = ["MapHandle"]
-
 
 class MapHandle(MappingHandle):
     """A stored map: works as a dict, sorted by key.

@@ -8,8 +8,6 @@ from typing import Any
 from atoll.codec.keys.elements import decode_element, encode_element
 from atoll.pstate.handles.base import Handle
 
-__all__ = ["SetHandle"]
-
 
 class SetHandle(Handle, MutableSet[Any]):
     """A stored set, sorted: works as a set."""

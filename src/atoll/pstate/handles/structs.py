@@ -10,8 +10,6 @@ from atoll.pstate.handles.live import ABSENT
 from atoll.pstate.handles.mappings import MappingHandle
 from atoll.pstate.shapes import Shape
 
-__all__ = ["StructHandle"]
-
 
 class StructHandle(MappingHandle):
     """A struct whose fields are stored apart: ``user["name"] = "Ann"; user["tags"].add("x")``.

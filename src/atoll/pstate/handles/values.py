@@ -11,8 +11,6 @@ from atoll.pstate.handles.base import Handle
 from atoll.pstate.handles.live import ABSENT
 from atoll.pstate.navigate.changing import checked_result
 
-__all__ = ["ValueHandle"]
-
 
 class ValueHandle(Handle):
     """One stored value: a PState that is a scalar, list or struct as a whole."""

@@ -20,8 +20,6 @@ from atoll.pstate.navigate.walker import (
     passes,
 )
 
-__all__ = ["changed", "checked_result", "giving", "path_of_list", "transformed"]
-
 _WALKER = Walker()
 
 

@@ -17,8 +17,6 @@ from atoll.path.steps import TERMS
 from atoll.pstate.navigate.fit_value import fit_operand, fit_value
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
-__all__ = ["fit_path", "fit_transform"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Pair:

@@ -13,8 +13,6 @@ from atoll.codec.keys.elements import encode_element
 from atoll.errors import PathError
 from atoll.schema import Scalar
 
-__all__ = ["fit_operand", "fit_value"]
-
 
 def fit_value(value: Any, scalar: Scalar, outside: bool) -> Any:  # noqa: FBT001
     """The value in the scalar's type; StateError when it does not fit."""

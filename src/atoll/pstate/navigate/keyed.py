@@ -18,8 +18,6 @@ from atoll.pstate.navigate.kinds import (
 )
 from atoll.pstate.navigate.ordered import SortedSet
 
-__all__ = ["KEYED"]
-
 
 def _select_key(value: Any, step: Step) -> Iterable[Any]:
     return (as_map(value, step).get(step.arguments[0]),)

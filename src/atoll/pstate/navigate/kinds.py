@@ -9,8 +9,6 @@ from typing import Any
 from atoll.errors import PathError
 from atoll.path import Step
 
-__all__ = ["SETS", "Follow", "Kind", "as_list", "as_map", "as_set", "misfit"]
-
 SETS = (set, frozenset)
 
 Follow = Callable[[Any], Any]

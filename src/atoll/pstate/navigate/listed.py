@@ -9,8 +9,6 @@ from atoll.errors import PathError
 from atoll.path import VOID, Step
 from atoll.pstate.navigate.kinds import Follow, Kind, as_list, rebuilt
 
-__all__ = ["LISTED"]
-
 
 def _position(items: list[Any], index: int) -> int | None:
     """The position counted from the start; None when there is no element there."""

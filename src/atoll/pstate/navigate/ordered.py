@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
-__all__ = ["SortedSet"]
-
 
 class SortedSet(frozenset[Any]):
     """The elements of a stored set: equal to any set of them, iterated in stored order."""

@@ -17,8 +17,6 @@ from atoll.pstate.spec import Position, PStateSpec, child_of
 from atoll.pstate.store.sizes import SIZES_COMPLETE, counter_key, size_of
 from atoll.schema import Map, Node, Scalar, Set, Struct
 
-__all__ = ["Builder", "Place", "Places", "Reader", "Span"]
-
 _Pair = tuple[bytes, bytes]
 _FIELD_NAME = Scalar("str")
 _SEEK_AFTER = 32
@@ -75,7 +73,6 @@ class Places:
     """Reads of places through one reader."""
 
     def __init__(self, reader: Reader, spec: PStateSpec) -> None:
-        """Read nothing yet."""
         self.reader = reader
         self.spec = spec
 
@@ -242,7 +239,6 @@ class Builder:
     """Builds nested dicts and sets from sorted entries."""
 
     def __init__(self, spec: PStateSpec, place: Place) -> None:
-        """Nothing was added yet."""
         self._spec = spec
         self._place = place
         self._start = len(place.prefix)

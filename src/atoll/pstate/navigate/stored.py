@@ -12,14 +12,11 @@ from atoll.pstate.navigate.places import Place, Places, Span
 from atoll.pstate.navigate.walker import KINDS, Walker
 from atoll.schema import Scalar, Set
 
-__all__ = ["StoredWalker", "range_of"]
-
 
 class StoredWalker(Walker):
     """Follows paths through places and the values found there."""
 
     def __init__(self, places: Places) -> None:
-        """Read nothing yet."""
         self.places = places
 
     def read(self, spot: Any) -> Any:

@@ -17,8 +17,6 @@ from atoll.pstate.navigate.kinds import Kind
 from atoll.pstate.navigate.listed import LISTED
 from atoll.pstate.navigate.ordered import SortedSet
 
-__all__ = ["KINDS", "Walker", "default_of", "passes"]
-
 KINDS: dict[str, Kind] = KEYED | LISTED
 """How each step reads and changes values, but for those that control where to go on."""
 

@@ -16,8 +16,6 @@ import msgspec
 
 from atoll.errors import DamageError
 
-__all__ = ["FORMAT_VERSION", "Attempt", "Fence", "Header", "Pending"]
-
 FORMAT_VERSION = 2
 """The layout of a vnode store on disk. A store of another version is rebuilt, never read."""
 

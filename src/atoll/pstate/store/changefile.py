@@ -24,8 +24,6 @@ import pyarrow as pa
 from atoll.errors import DamageError, TooLargeError
 from atoll.pstate.store.history import FileRef, History
 
-__all__ = ["ChangeFile", "FileSink", "Part", "read_vnode", "rebuilt", "write_change_file"]
-
 Part = tuple[int, Sequence[bytes], Sequence[bytes | None]]
 """(vnode, sorted keys, their new values; None means deleted)."""
 
@@ -132,7 +130,6 @@ class ChangeFile:
     """
 
     def __init__(self, path: Path, ref: FileRef) -> None:
-        """Read and check it."""
         self.size = ref.size
         data = _checked_bytes(path, ref)
         try:

@@ -21,8 +21,6 @@ from typing import Any, NamedTuple
 from atoll.codec.keys.elements import successor
 from atoll.errors import DamageError
 
-__all__ = ["PLAIN_KEY_BYTES_MAX", "Bounds", "Entries", "Page"]
-
 PLAIN_KEY_BYTES_MAX = 480
 _LONG_KEY_BYTES = PLAIN_KEY_BYTES_MAX + 1 + 16
 _TAIL_LENGTH = struct.Struct("<I")
@@ -60,7 +58,6 @@ class Entries:
     __slots__ = ("_cursor", "_get", "_table", "_transaction")
 
     def __init__(self, transaction: Any, table: Any) -> None:
-        """Bind to the transaction."""
         self._transaction = transaction
         self._table = table
         self._get = transaction.get

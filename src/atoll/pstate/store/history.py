@@ -13,8 +13,6 @@ from typing import Protocol, Self
 
 import msgspec
 
-__all__ = ["FileRef", "History", "Prior", "Rebuild"]
-
 
 class FileRef(msgspec.Struct, frozen=True, array_like=True):
     """One file of rows, as a manifest or a commit names it.

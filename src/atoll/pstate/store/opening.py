@@ -19,8 +19,6 @@ from atoll.pstate.store.changefile import read_vnode
 from atoll.pstate.store.history import FileRef, History, Prior
 from atoll.pstate.store.transaction import StoreTransaction
 
-__all__ = ["Opening", "VnodeHistory", "open_for_attempt", "settle"]
-
 
 class Opening(msgspec.Struct, frozen=True):
     """What it took to bring the store to the state needed; for metrics and logs.
@@ -49,7 +47,6 @@ class VnodeHistory:
     __slots__ = ("commit_id", "history", "horizon", "pstate", "timeline", "vnode")
 
     def __init__(self, history: History, pstate: str, vnode: int) -> None:
-        """Bind them."""
         self.history = history
         self.pstate = pstate
         self.vnode = vnode

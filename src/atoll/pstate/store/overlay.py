@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 from atoll.pstate.store.entries import Bounds
 from atoll.pstate.store.reverse_log import ReverseLog
 
-__all__ = ["UNTOUCHED", "Overlay"]
-
 _SEARCHES_MAX = 256
 """How many times a reverse log is searched before a table of all of them is worth making."""
 
@@ -49,7 +47,6 @@ class Overlay:
     __slots__ = ("_content", "_earlier", "_searches")
 
     def __init__(self, logs: Sequence[ReverseLog], earlier: Overlay | None = None) -> None:
-        """Keep the logs; nothing is decoded yet."""
         self._content = _Content(tuple(logs))
         self._earlier = earlier
         self._searches = 0

@@ -22,8 +22,6 @@ import pyarrow as pa
 
 from atoll.errors import DamageError, TooLargeError
 
-__all__ = ["ReverseLog", "encode_reverse_log"]
-
 _MAGIC = b"ARL1"
 _HEAD = struct.Struct("<4sI")
 _OFFSET = struct.Struct("<I")

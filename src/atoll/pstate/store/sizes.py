@@ -20,8 +20,6 @@ from atoll.errors import DamageError
 from atoll.pstate.spec import child_of
 from atoll.schema import Map, Node, Set
 
-__all__ = ["EVERYTHING_END", "SIZES_COMPLETE", "counter_key", "size_of", "with_sizes"]
-
 EVERYTHING_END = b"\xff\xff"
 SIZES_COMPLETE = b"\xff"
 """The key of the mark."""
@@ -32,7 +30,7 @@ _Counter = tuple[bytes, bytes | None, bytes | None]
 
 
 class _Store(Protocol):
-    """What is asked of the session that writes."""
+    """What is asked of the writer that writes."""
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values as they are before the write."""

@@ -17,16 +17,6 @@ from pathlib import Path
 
 from atoll.errors import StorageError
 
-__all__ = [
-    "is_cut_short",
-    "is_sound",
-    "mark_open",
-    "store_bytes",
-    "store_error",
-    "suspicious",
-    "unmark",
-]
-
 _META_AT = 16
 _META = struct.Struct("<IIQQ")  # magic, version, address, map size
 _MAGIC = 0xBEEFC0DE

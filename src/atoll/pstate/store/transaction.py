@@ -16,8 +16,6 @@ from atoll.pstate.store.entries import Entries
 from atoll.pstate.store.environment import Environment
 from atoll.pstate.store.reverse_log import ReverseLog, encode_reverse_log
 
-__all__ = ["HEADER_KEY", "StoreTransaction"]
-
 HEADER_KEY = b"header"
 """Where the header stands: in LMDB's main table, beside the names of the other two."""
 
@@ -36,7 +34,6 @@ class StoreTransaction:
     __slots__ = ("_reverse", "_transaction", "entries", "header", "stored_header")
 
     def __init__(self, environment: Environment, transaction: Any) -> None:
-        """Bind to the transaction and read the header."""
         self._transaction = transaction
         self._reverse = environment.reverse
         self.entries = Entries(transaction, environment.data)

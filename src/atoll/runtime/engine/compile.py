@@ -23,8 +23,8 @@ from atoll.runtime.snapshots.step import calculator_function
 from atoll.schema import Map
 
 if TYPE_CHECKING:
-    from atoll.dataflow.stream import Stream
     from atoll.module import Microbatch
+    from atoll.stream.stream import Stream
 
 __all__ = ["CALCULATOR", "EFFECTS", "EVENTS_LOG", "INTAKE", "TOPOLOGY", "module_of"]
 

@@ -11,16 +11,15 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from atoll.codec.records.codec import Checked, RecordCodec
+from atoll.codec.records.codec import RecordCodec
+from atoll.codec.records.refusals import Checked
 from atoll.ddl import to_ddl
+from atoll.depot.depot import Appended, Depot, OnInvalid
 from atoll.errors import UsageError
 from atoll.server.body import BodyFile, drain
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, answer
 from atoll.server.guard import ARROW_STREAM, CSV, JSON, NDJSON, media_type
 from atoll.server.intake import BATCHES_OF, batches_of_json, producer_of
-from atoll.server.ports import AppendedPort, DepotPort, OnInvalid
-
-__all__ = ["router"]
 
 router = APIRouter(prefix="/v1/modules/{module}/depots", tags=["depots"])
 
@@ -118,8 +117,8 @@ async def _append_streamed(
     context: Context,
     request: Request,
     codec: RecordCodec,
-    append: Callable[[Iterable[Checked]], AppendedPort],
-) -> AppendedPort:
+    append: Callable[[Iterable[Checked]], Appended],
+) -> Appended:
     chunks = request.stream()
     body = BodyFile(
         chunks,
@@ -137,7 +136,7 @@ async def _append_streamed(
         raise
 
 
-def _appended(appended: AppendedPort, refusals_max: int) -> dict[str, Any]:
+def _appended(appended: Appended, refusals_max: int) -> dict[str, Any]:
     return {
         "appended": appended.count,
         "offsets": {str(part): list(span) for part, span in appended.offsets.items()},
@@ -150,7 +149,7 @@ def _appended(appended: AppendedPort, refusals_max: int) -> dict[str, Any]:
     }
 
 
-def _describe(depot: DepotPort) -> dict[str, Any]:
+def _describe(depot: Depot) -> dict[str, Any]:
     start, end = list(depot.start_offsets()), list(depot.end_offsets())
     return {
         "name": depot.spec.name,

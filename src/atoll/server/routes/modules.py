@@ -7,10 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 import atoll
+from atoll.cluster.deploy.stopped import AppOrStopped
 from atoll.server.context import ContextOf, Name, answer
-from atoll.server.ports import AppPort
-
-__all__ = ["router"]
 
 router = APIRouter(prefix="/v1", tags=["modules"])
 
@@ -38,7 +36,7 @@ async def get_status(context: ContextOf) -> Response:
     return answer({"version": atoll.__version__, "modules": modules})
 
 
-def _parts(app: AppPort) -> dict[str, Any]:
+def _parts(app: AppOrStopped) -> dict[str, Any]:
     return {
         "name": app.name,
         "depots": list(app.depots()),

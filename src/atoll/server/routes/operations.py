@@ -11,8 +11,6 @@ from atoll.errors import DamageError
 from atoll.server.context import Context, ContextOf, answer
 from atoll.server.problems import problem_for
 
-__all__ = ["router"]
-
 _STOPPED = ("failed", "fenced")
 
 router = APIRouter(tags=["operations"])

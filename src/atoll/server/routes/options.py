@@ -9,8 +9,6 @@ from pydantic import BaseModel, ConfigDict, StrictInt
 
 from atoll.server.context import ContextOf, Name, answer
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/modules/{module}/options", tags=["options"])
 
 

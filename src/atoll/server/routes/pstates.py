@@ -13,9 +13,7 @@ from atoll import path as paths
 from atoll import schema
 from atoll.errors import PathError, UsageError
 from atoll.server.context import WAIT_SECONDS_MAX, ContextOf, Name, answer
-from atoll.server.ports import PStatePort
-
-__all__ = ["router"]
+from atoll.views.readable import ReadablePState
 
 router = APIRouter(prefix="/v1/modules/{module}/pstates", tags=["pstates"])
 
@@ -83,7 +81,7 @@ async def select(
     return answer(await context.in_thread(_select, found, wanted, as_of))
 
 
-def _select(pstate: PStatePort, wanted: Selection, as_of: int | None) -> dict[str, Any]:
+def _select(pstate: ReadablePState, wanted: Selection, as_of: int | None) -> dict[str, Any]:
     if as_of is not None:
         pstate = pstate.as_of(as_of)
     try:

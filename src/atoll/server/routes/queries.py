@@ -11,8 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from atoll.server.context import ContextOf, Name, answer
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/modules/{module}/queries", tags=["queries"])
 
 _SECONDS_MAX = 300.0

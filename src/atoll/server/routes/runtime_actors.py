@@ -22,8 +22,6 @@ from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, answer
 from atoll.server.guard import NDJSON, media_type
 from atoll.server.routes.runtimes import RuntimesOf, SeenRuntimesOf, found, json_wanted
 
-__all__ = ["router"]
-
 router = APIRouter(
     prefix="/api/runtimes/{reference}", tags=["runtimes"], dependencies=[Depends(json_wanted)]
 )

@@ -28,8 +28,6 @@ from atoll.runtime.service.runtimes import Fate, Runtimes
 from atoll.runtime.service.showing import runtime_shown, runtime_stats, time_text
 from atoll.server.context import ContextOf, answer
 
-__all__ = ["RuntimesOf", "SeenRuntimesOf", "found", "json_wanted", "router", "whole"]
-
 
 def json_wanted(request: Request) -> None:
     """Refuse who accepts no JSON: all answers are."""

@@ -12,9 +12,8 @@ from atoll import path as paths
 from atoll.errors import BusyError, PathError, UsageError
 from atoll.server.context import Context, ContextOf, Name
 from atoll.server.event_stream import EVENT_STREAM, EventStream
-from atoll.server.reading_ports import SubscriptionPort, ValueChangePort
-
-__all__ = ["router"]
+from atoll.views.subscription import Subscription
+from atoll.views.value_change import ValueChange
 
 router = APIRouter(prefix="/v1/modules/{module}/pstates", tags=["pstates"])
 
@@ -60,11 +59,11 @@ async def subscribe(  # noqa: PLR0913 - each is a parameter of the request
         raise
 
 
-def _first(subscription: SubscriptionPort) -> ValueChangePort | None:
+def _first(subscription: Subscription) -> ValueChange | None:
     return subscription.next(0)
 
 
-def _drop(context: Context, subscription: SubscriptionPort) -> None:
+def _drop(context: Context, subscription: Subscription) -> None:
     subscription.close()
     context.subscriptions.discard(subscription)
 

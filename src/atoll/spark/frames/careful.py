@@ -10,27 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from atoll.dataflow import operators as op
-from atoll.dataflow.rows import ORIGIN
+from atoll.engine.attempt import described
+from atoll.engine.exchange.careful import FIRST, Refusing
+from atoll.engine.exchange.provenance import locating
 from atoll.errors import AtollError
 from atoll.microbatch.executor import AttemptError
 from atoll.spark.analysis import spark_schema
 from atoll.spark.frames.guarding import GUARD, guard_of, problem_alone
 from atoll.spark.frames.job import JobFrames
 from atoll.spark.tasks import BLOB_SCHEMA, RefuseTask
-from atoll.tasks.attempt import described
-from atoll.tasks.careful import FIRST, Refusing
-from atoll.tasks.guards import Guarded
-from atoll.tasks.provenance import locating
+from atoll.steps.columns.guards import Guarded
+from atoll.steps.columns.join import Join
+from atoll.topology.operator import ColumnOperator
+from atoll.topology.rows import ORIGIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame, Row
 
-    from atoll.tasks.program import JobSpec, Program
-
-__all__ = ["CarefulFrames", "Looking"]
+    from atoll.engine.program import JobSpec, Program
 
 
 class Looking(NamedTuple):
@@ -48,13 +47,13 @@ class CarefulFrames(JobFrames):
 
     looking: Looking
 
-    def _columned(self, operator: op.ColumnOperator, frames: Sequence[DataFrame]) -> DataFrame:
-        if isinstance(operator, op.Join):
-            frames = [frame.alias(side) for frame, side in zip(frames, op.Join.SIDES, strict=True)]
+    def _columned(self, operator: ColumnOperator, frames: Sequence[DataFrame]) -> DataFrame:
+        if isinstance(operator, Join):
+            frames = [frame.alias(side) for frame, side in zip(frames, Join.SIDES, strict=True)]
         guarded = [self._guarded(operator, frame, at) for at, frame in enumerate(frames)]
         return super()._columned(operator, guarded)
 
-    def _guarded(self, operator: op.ColumnOperator, frame: DataFrame, at: int) -> DataFrame:
+    def _guarded(self, operator: ColumnOperator, frame: DataFrame, at: int) -> DataFrame:
         """The rows on which no expression of the step fails; the others go their own way.
 
         What both come from is held, so that the steps before it run once; and so are the good

@@ -15,23 +15,31 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from atoll.dataflow import operators as op
-from atoll.dataflow.operators.columns import named
 from atoll.spark.frames.pruning import referenced
 from atoll.spark.jobs.failures import value_problem
-from atoll.tasks.guards import Guard, Guarded, expression_title, shown_as
+from atoll.steps.columns.distinct import Distinct
+from atoll.steps.columns.explode import Explode
+from atoll.steps.columns.group_agg import GroupAgg
+from atoll.steps.columns.guards import Guard, Guarded, expression_title, shown_as
+from atoll.steps.columns.join import Join
+from atoll.steps.columns.select import Select
+from atoll.steps.columns.where import Where
+from atoll.steps.columns.with_columns import WithColumns
+from atoll.steps.exchanges.hash_by import HashBy
+from atoll.steps.exchanges.place_by import PlaceBy
+from atoll.topology.expressions import named
+from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["GUARD", "guard_of", "problem_alone"]
 
 GUARD = "__atoll_guard"
 """The hidden column that says which expression fails on a row, by its place among the guards."""
 
 
 def guard_of(
-    operator: op.ColumnOperator, frame: DataFrame, at: int = 0
+    operator: ColumnOperator, frame: DataFrame, at: int = 0
 ) -> tuple[Guarded, Column, list[Column]] | None:
     """The guard of a step over one of its inputs, and the expressions; None where it needs none.
 
@@ -67,26 +75,26 @@ def problem_alone(frame: DataFrame, value: Column) -> str | None:
 
 
 def _expressions(
-    operator: op.ColumnOperator, frame: DataFrame, at: int
+    operator: ColumnOperator, frame: DataFrame, at: int
 ) -> Iterator[tuple[str, Column]]:
     """What a step computes of each row of an input, and how it is shown."""
     from pyspark.sql import functions
 
     match operator:
-        case op.Select(expressions=texts) | op.Distinct(expressions=texts):
+        case Select(expressions=texts) | Distinct(expressions=texts):
             values = [(text, named(text)[0]) for text in texts]
             yield from ((text, functions.expr(value)) for text, value in values if value != "*")
-        case op.WithColumns(expressions=pairs):
+        case WithColumns(expressions=pairs):
             for name, text in pairs:
                 yield shown_as(name, text), functions.expr(text)
-        case op.Join(conditions=texts):
+        case Join(conditions=texts):
             for text in texts:
-                yield from ((text, each) for each in _sided(frame, text, op.Join.SIDES[at]))
-        case op.HashBy(expressions=texts):
+                yield from ((text, each) for each in _sided(frame, text, Join.SIDES[at]))
+        case HashBy(expressions=texts):
             yield from ((text, functions.expr(text)) for text in texts)
-        case op.Where(condition=text) | op.Explode(expression=text) | op.PlaceBy(expression=text):
+        case Where(condition=text) | Explode(expression=text) | PlaceBy(expression=text):
             yield text, functions.expr(text)
-        case op.GroupAgg(expressions=texts):
+        case GroupAgg(expressions=texts):
             for text in texts:
                 yield from ((text, each) for each in _arguments(frame, text))
 

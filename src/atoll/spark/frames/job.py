@@ -15,9 +15,8 @@ import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from atoll.dataflow import operators as op
-from atoll.dataflow.operators.columns import quoted
-from atoll.dataflow.rows import ORIGIN
+from atoll.engine.exchange.waybills import column_origins
+from atoll.engine.program import JobProgram, TaskChain
 from atoll.spark.analysis import spark_schema
 from atoll.spark.frames.pruning import columns_used, lasts
 from atoll.spark.shipping import Shipped
@@ -34,9 +33,16 @@ from atoll.spark.tasks import (
     reader_name,
     told_schema,
 )
-from atoll.tasks.handing_over import column_origins
-from atoll.tasks.needed import columns_needed
-from atoll.tasks.program import JobProgram, TaskChain
+from atoll.steps.columns.transform import Transform
+from atoll.topology.expressions import quoted
+from atoll.topology.operator import (
+    BatchOperator,
+    ColumnOperator,
+    Operator,
+    RootOperator,
+    StateOperator,
+)
+from atoll.topology.rows import ORIGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,8 +52,6 @@ if TYPE_CHECKING:
     from atoll.placement.placement import Placement
     from atoll.spark.frames.seats import Seats
     from atoll.spark.frames.tracking import Tracking
-
-__all__ = ["JobFrames"]
 
 
 class JobFrames:
@@ -70,10 +74,9 @@ class JobFrames:
         shipped: Shipped,
         job: JobProgram,
         reading_tasks: int,
-        operators: Mapping[int, op.Operator],
+        operators: Mapping[int, Operator],
         columns: Tracking,
     ) -> None:
-        """Nothing is built yet."""
         self.seats = seats
         self.placement = placement
         self.shipped = shipped
@@ -83,7 +86,7 @@ class JobFrames:
         self.columns = columns
         self.number = {operator: number for number, operator in operators.items()}
         self.used: dict[str, frozenset[str]] = {}
-        self.memo: dict[op.Operator, DataFrame] = {}
+        self.memo: dict[Operator, DataFrame] = {}
         self.told: list[DataFrame] = []
         self.held: list[DataFrame] = []
         self.lasting = False
@@ -138,7 +141,7 @@ class JobFrames:
         """What the chains of these origins take of their rows."""
         self.lasting = False  # should a function raise in it
         frames = [self._taken(origin) for origin in origins]
-        called = any(isinstance(each, op.Transform) for each in self.memo)
+        called = any(isinstance(each, Transform) for each in self.memo)
         self.lasting = not self.held and not called and all(map(lasts, frames))
         if not self.lasting:
             return frames
@@ -151,7 +154,7 @@ class JobFrames:
     def _taken(self, origin: int) -> DataFrame:
         frame = self._frame(self.operators[origin])
         chains = [each for each in self.job.chains if each.origin == origin]
-        needed = columns_needed(self.job, chains)
+        needed = self.job.columns_needed(chains)
         if needed is None:
             return frame
         kept = [name for name in frame.columns if name in needed or name == ORIGIN]
@@ -166,15 +169,15 @@ class JobFrames:
     def _actors(self) -> DataFrame:
         return self.seats.tasks(self.placement.units, self.placement.hosts)
 
-    def _frame(self, operator: op.Operator) -> DataFrame:
+    def _frame(self, operator: Operator) -> DataFrame:
         """The rows after an operator as a DataFrame."""
         if operator not in self.memo:
             self.memo[operator] = self._build(operator)
         return self.memo[operator]
 
-    def _build(self, operator: op.Operator) -> DataFrame:
+    def _build(self, operator: Operator) -> DataFrame:
         match operator:
-            case op.RootOperator() | op.StateOperator():
+            case RootOperator() | StateOperator():
                 schema = self.columns.schema(operator)
                 task = ReadTask(self.shipped, self.number[operator])
                 used = self.used.get(task.__name__)
@@ -182,19 +185,19 @@ class JobFrames:
                     task = replace(task, used=used)
                     schema = task.pruned(schema)
                 return self._readers().mapInArrow(task, spark_schema(schema))
-            case op.Watermark(inputs=inputs):
+            case BatchOperator(inputs=inputs) if operator.passes:
                 return self._frame(inputs[0])
-            case op.BatchOperator(inputs=inputs):
+            case BatchOperator(inputs=inputs):
                 return self._stepped(operator, self._frame(inputs[0]))
-            case op.ColumnOperator(inputs=inputs):
+            case ColumnOperator(inputs=inputs):
                 frames = [self._frame(each) for each in inputs]
                 return self._columned(operator, frames)
         raise AssertionError(operator)
 
-    def _columned(self, operator: op.ColumnOperator, frames: Sequence[DataFrame]) -> DataFrame:
+    def _columned(self, operator: ColumnOperator, frames: Sequence[DataFrame]) -> DataFrame:
         return self.columns.apply(operator, frames, self.reading_tasks)
 
-    def _stepped(self, operator: op.BatchOperator, frame: DataFrame) -> DataFrame:
+    def _stepped(self, operator: BatchOperator, frame: DataFrame) -> DataFrame:
         """The frame after a Python step; rows that it rejects are put aside.
 
         Then the frame is held while the job runs: its good rows and what it tells are read apart,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["columns_used", "lasts", "referenced"]
 
 _Used = frozenset[str] | None
 

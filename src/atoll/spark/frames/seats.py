@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Seats"]
 
 _FRAMES_MAX = 64
 
@@ -29,7 +28,6 @@ class Seats:
     """
 
     def __init__(self, session: SparkSession, *, fixed: bool = False) -> None:
-        """Nothing is made yet."""
         self.session = session
         self.fixed = fixed
         self._lock = threading.Lock()

@@ -7,25 +7,17 @@ once per deployment, by Spark's own analyzer.
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from typing import TYPE_CHECKING, Any
 
-from atoll.dataflow import operators as op
-from atoll.dataflow.operators.columns import quoted
-from atoll.dataflow.rows import ORIGIN, ORIGIN_FIELD
 from atoll.spark.analysis import empty_frame
+from atoll.topology.operator import ColumnOperator, Operator, RootOperator, StateOperator
+from atoll.topology.rows import ORIGIN, ORIGIN_FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-__all__ = ["Tracking"]
-
-_STAR = re.compile(r"(?:^|[(,]|\bdistinct\b)\s*\*", re.IGNORECASE)
-"""A star that means all columns; at worst it is found in a text, and the origin is lost."""
 
 
 class Tracking:
@@ -40,29 +32,29 @@ class Tracking:
     def __init__(
         self,
         session: SparkSession,
-        tracked: Collection[op.Operator],
-        schemas: Mapping[op.Operator, pa.Schema],
+        tracked: Collection[Operator],
+        schemas: Mapping[Operator, pa.Schema],
     ) -> None:
         """Ask the analyzer, if anything is to be tracked."""
         self.schemas = schemas
-        self.carrying: set[op.Operator] = set()
+        self.carrying: set[Operator] = set()
         for operator in schemas:
             if operator in tracked and self._carries(session, operator):
                 self.carrying.add(operator)
 
-    def schema(self, operator: op.Operator) -> pa.Schema:
+    def schema(self, operator: Operator) -> pa.Schema:
         """The columns of an operator's frame."""
         schema = self.schemas[operator]
         return schema.append(ORIGIN_FIELD) if operator in self.carrying else schema
 
     def apply(
-        self, operator: op.ColumnOperator, frames: Sequence[DataFrame], parallelism: int
+        self, operator: ColumnOperator, frames: Sequence[DataFrame], parallelism: int
     ) -> DataFrame:
         """The frame after a column step."""
-        step: op.ColumnOperator | None = operator
+        step: ColumnOperator | None = operator
         if operator in self.carrying:
             step = self._passing(operator)
-            if isinstance(operator, op.Union):
+            if operator.unites:
                 frames = [_with_origin(each) for each in frames]
         else:
             frames = [each.drop(ORIGIN) if ORIGIN in each.columns else each for each in frames]
@@ -70,25 +62,22 @@ class Tracking:
         frame: DataFrame = step.apply(frames, parallelism)
         return frame
 
-    def _carries(self, session: SparkSession, operator: op.Operator) -> bool:
-        match operator:
-            case op.Changes() | op.Fold() | op.WindowAgg() | op.FirstSeen() | op.IncrementalJoin():
-                return False
-            case op.RootOperator() | op.StateOperator():
-                return True
-            case op.ColumnOperator(inputs=inputs):
-                if not any(each in self.carrying for each in inputs):
-                    return False
-                return self._keeps(session, operator)
-        return operator.inputs[0] in self.carrying
+    def _carries(self, session: SparkSession, operator: Operator) -> bool:
+        if isinstance(operator, StateOperator):
+            return operator.keeps_records
+        if isinstance(operator, RootOperator):
+            return True
+        if not any(each in self.carrying for each in operator.inputs):
+            return False
+        return not isinstance(operator, ColumnOperator) or self._keeps(session, operator)
 
-    def _keeps(self, session: SparkSession, operator: op.ColumnOperator) -> bool:
+    def _keeps(self, session: SparkSession, operator: ColumnOperator) -> bool:
         """Whether the step passes the column on and makes the same of all others."""
         step = self._passing(operator)
         if step is None:
             return False
         frames = [empty_frame(session, self.schema(each)) for each in operator.inputs]
-        if isinstance(step, op.Union):
+        if step.unites:
             frames = [_with_origin(each) for each in frames]
         try:
             columns: list[str] = step.apply(frames, 1).columns
@@ -96,34 +85,9 @@ class Tracking:
             return False
         return sorted(columns) == sorted([*self.schemas[operator].names, ORIGIN])
 
-    def _passing(self, operator: op.ColumnOperator) -> op.ColumnOperator | None:
+    def _passing(self, operator: ColumnOperator) -> ColumnOperator | None:
         """The step as it passes the column on; None when it cannot be trusted to."""
-        match operator:
-            case op.Select(expressions=expressions):
-                visible = [quoted(name) for name in self.schemas[operator.inputs[0]].names]
-                wanted: list[str] = []
-                for each in expressions:
-                    wanted.extend(visible if each.strip() == "*" else [each])
-                if _has_star(wanted):
-                    return None
-                return dataclasses.replace(operator, expressions=(*wanted, ORIGIN))
-            case op.Where(condition=text) | op.Explode(expression=text):
-                return None if _has_star([text]) else operator
-            case op.WithColumns(expressions=pairs):
-                return None if _has_star([text for _, text in pairs]) else operator
-            case op.HashBy(expressions=texts):
-                return None if _has_star(texts) else operator
-            case op.PlaceBy(expression=text):
-                return None if _has_star([text]) else operator
-            case op.Join() | op.GroupAgg() | op.Distinct():
-                return None  # a row of theirs is no record's
-            case op.Transform(function=function):
-                return operator if getattr(function, "keeps_origins", False) else None
-        return operator
-
-
-def _has_star(expressions: Sequence[str]) -> bool:
-    return any(_STAR.search(each) for each in expressions)
+        return operator.carrying(ORIGIN, self.schemas[operator.inputs[0]].names)
 
 
 def _with_origin(frame: Any) -> Any:

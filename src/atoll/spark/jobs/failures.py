@@ -15,18 +15,10 @@ from pathlib import Path
 import msgspec
 from py4j.protocol import Py4JNetworkError
 
+from atoll.engine.attempt import described
 from atoll.errors import AtollError, DataError, StorageError
 from atoll.microbatch.outcome import ActorFailure, too_large
-from atoll.tasks.attempt import described
-from atoll.tasks.guards import EXPRESSION_HINT
-
-__all__ = [
-    "StepFailureError",
-    "is_broken",
-    "job_failure",
-    "telling",
-    "value_problem",
-]
+from atoll.steps.columns.guards import EXPRESSION_HINT
 
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] ")
 _STATE = " SQLSTATE: "
@@ -66,7 +58,6 @@ class StepFailureError(Exception):
     _MARK = re.compile(r"<atoll-failure ([A-Za-z0-9+/=]*)>")
 
     def __init__(self, failure: ActorFailure) -> None:
-        """The text holds all of it."""
         packed = base64.b64encode(msgspec.msgpack.encode(failure)).decode("ascii")
         super().__init__(f"{failure.message} <atoll-failure {packed}>")
 

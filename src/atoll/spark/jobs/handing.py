@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark import TaskContext
 
-from atoll.tasks.exchange import INLINE_BYTES_MAX, fetch, park
+from atoll.engine.exchange.blobs import INLINE_BYTES_MAX, fetch, park
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from atoll.tasks.program import JobSpec, Program
+    from atoll.engine.program import JobSpec, Program
 
-__all__ = ["handed_spec", "handing"]
 
 _VALUE = "atoll.spec"
 _FILE = "atoll.spec.file"

@@ -23,7 +23,6 @@ from atoll.spark.jobs.stages import stages_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-__all__ = ["JobLimit"]
 
 _log = get_logger("atoll.spark")
 

@@ -8,8 +8,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-__all__ = ["run_parts"]
-
 _RESULTS = "part long, result binary"
 
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["stages_of"]
-
 
 def stages_of(context: SparkContext, tag: str) -> set[int]:
     """The stages of the jobs that carry a tag and run, as far as Spark's status tells."""

@@ -31,8 +31,6 @@ from pathlib import Path
 from atoll.errors import UsageError
 from atoll.spark.folders import private_temporary_folder
 
-__all__ = ["JAVA_VERSION_MIN", "Java", "build_shim", "find_java"]
-
 JAVA_VERSION_MIN = 17
 """Spark 4.3's classes need at least this major version."""
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["LIFE_VARIABLE", "Lives", "lives", "not_ours"]
 
 _log = get_logger("atoll.spark")
 
@@ -64,7 +63,6 @@ class Lives:
     """All lives of Spark in one process. Safe to share between threads."""
 
     def __init__(self) -> None:
-        """Spark was not started yet."""
         self.lock = threading.RLock()
         """Held while one is started or buried."""
         self.restarts = 0

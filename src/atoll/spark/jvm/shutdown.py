@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ending_spark"]
-
 
 @contextmanager
 def ending_spark() -> Iterator[None]:

@@ -21,22 +21,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from atoll.engine.exchange.waybills import attempt_of
 from atoll.errors import AccountsError
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure, Manifest, first_failure
 from atoll.spark.standing.messages import Part, Reply, Request, Result, Warming, Work
-from atoll.tasks.handing_over import attempt_of
 
 if TYPE_CHECKING:
+    from atoll.engine.program import JobSpec, Program
     from atoll.microbatch.commits.objects import Commit
     from atoll.spark.jobs.limit import JobLimit
     from atoll.spark.shipping import Shipped
     from atoll.spark.standing.messages import Attempt
     from atoll.spark.standing.post import Post
     from atoll.spark.standing.wire import Wire
-    from atoll.tasks.program import JobSpec, Program
 
-__all__ = ["NotReadyError", "StandingJob", "TaskLostError", "warm"]
 
 _TURN_SECONDS_MAX = 1.0
 """So long a job waits for others; then it is run as an ordinary Spark job beside them."""
@@ -55,7 +54,6 @@ class TaskLostError(AttemptError):
     """An attempt one of whose standing tasks was lost."""
 
     def __init__(self, post: Post) -> None:
-        """Say which."""
         super().__init__(
             ActorFailure(
                 "E-WORKER-LOST",
@@ -89,7 +87,6 @@ class StandingJob:
         spec: JobSpec,
         limit: JobLimit,
     ) -> None:
-        """Nothing is begun."""
         self.posts = posts
         self.program = program
         self.shipped = shipped

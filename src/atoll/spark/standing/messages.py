@@ -8,8 +8,6 @@ import msgspec
 
 from atoll.microbatch.outcome import ActorFailure, Manifest
 
-__all__ = ["Attempt", "Hello", "Part", "Reply", "Request", "Result", "Warming", "Work"]
-
 Attempt = tuple[int, int, int, int]
 """Which job of which attempt: epoch, microbatch, version of the attempt, job."""
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from atoll.spark.standing.task import StandingTask
     from atoll.spark.standing.wire import Wire
 
-__all__ = ["Post", "PostKey"]
 
 _log = get_logger("atoll.spark")
 

@@ -13,7 +13,6 @@ from atoll.spark.members import members
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["HERE", "POSTS_SETTING", "Slots", "posts_told"]
 
 HERE = ""
 """The host of all posts where there is but one."""

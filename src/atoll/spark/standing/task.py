@@ -16,19 +16,17 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
+from atoll.engine.actor import run_actor
+from atoll.engine.attempt import described
+from atoll.engine.exchange.blobs import Blob, failure_in, unwrap, wrapped
+from atoll.engine.exchange.feeding import feed_splits, packed_alone, packers_of
+from atoll.engine.exchange.waybills import attempt_of
+from atoll.engine.program import JobSpec, Program
+from atoll.engine.warming import warm_up
 from atoll.microbatch.outcome import Manifest
 from atoll.spark.shipping import Shipped, is_loaded
 from atoll.spark.standing.messages import Hello, Part, Reply, Request, Result, Warming, Work
 from atoll.spark.standing.wire import Wire, prove
-from atoll.tasks.actor import run_actor
-from atoll.tasks.attempt import described
-from atoll.tasks.chain import feed_splits, packed_alone, packers_of
-from atoll.tasks.exchange import Blob, failure_in, unwrap, wrapped
-from atoll.tasks.handing_over import attempt_of
-from atoll.tasks.program import JobSpec, Program
-from atoll.tasks.warming import warm_up
-
-__all__ = ["Address", "StandingTask", "answer"]
 
 Address = str | tuple[str, int]
 """Of a Unix socket its path; else host and port."""

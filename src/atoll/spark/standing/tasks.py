@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
     from atoll.placement.placement import Placement
 
-__all__ = ["StandingTasks", "dismiss", "standing_tasks"]
 
 _log = get_logger("atoll.spark")
 
@@ -83,7 +82,6 @@ class StandingTasks:
     """
 
     def __init__(self, session: SparkSession, *, seated: bool) -> None:
-        """Nobody stands anywhere."""
         self.session = session
         self.seated = seated
         self._secret = secrets.token_bytes(32)

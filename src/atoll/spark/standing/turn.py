@@ -9,14 +9,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 
-__all__ = ["Turn"]
-
 
 class Turn:
     """Taken by one thread at a time, first come, first served."""
 
     def __init__(self) -> None:
-        """Nobody has it."""
         self._changed = threading.Condition()
         self._queue: deque[object] = deque()
         self._taken = False

@@ -19,8 +19,6 @@ import struct
 import time
 import weakref
 
-__all__ = ["HANDSHAKE_SECONDS_MAX", "ImpostorError", "Wire", "prove", "verify"]
-
 HANDSHAKE_SECONDS_MAX = 10.0
 _LENGTH = struct.Struct("!Q")
 _CHALLENGE_BYTES = 32

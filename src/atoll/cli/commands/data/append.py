@@ -21,13 +21,13 @@ from atoll.cli.options import (
     UrlOption,
 )
 from atoll.cli.output import OutputError, cell, note, print_error, print_json
-from atoll.cli.sources import Format, Source, argument_source, file_source, stdin_source
+from atoll.cli.sources import Source, argument_source, file_source, stdin_source
+from atoll.depot.formats import Format
 from atoll.errors import AtollError, RecordsRefusedError, UsageError, WaitTimeoutError
 
 if TYPE_CHECKING:
     from atoll.cli.client import Client
 
-__all__ = ["append"]
 
 EXIT_NOTHING_KEPT = 2
 EXIT_SOME_REFUSED = 3

@@ -11,8 +11,6 @@ from atoll.cli.options import DEFAULT_URL, ModuleName, UrlOption
 from atoll.cli.output import print_json
 from atoll.errors import UsageError
 
-__all__ = ["ask"]
-
 
 def ask(
     module: ModuleName,

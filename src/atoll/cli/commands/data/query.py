@@ -23,8 +23,6 @@ from atoll.cli.output import cell, note, print_error, print_json, print_table
 from atoll.errors import UsageError, WaitTimeoutError
 from atoll.schema import Map, Node, Scalar, Set
 
-__all__ = ["query"]
-
 _ROWS_SHOWN_MAX = 100
 
 

@@ -11,8 +11,6 @@ import typer
 from atoll.cli.options import DEFAULT_URL, ModuleName, UrlOption
 from atoll.errors import UsageError
 
-__all__ = ["watch"]
-
 
 def watch(
     module: ModuleName,

@@ -6,8 +6,6 @@ from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, Top
 from atoll.cli.output import note
 from atoll.cli.requests import ask_topology
 
-__all__ = ["checkpoint"]
-
 
 def checkpoint(
     module: ModuleName,

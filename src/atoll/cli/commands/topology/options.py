@@ -11,8 +11,6 @@ from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, Url
 from atoll.cli.output import print_json, print_table
 from atoll.errors import UsageError
 
-__all__ = ["options"]
-
 
 def options(
     module: ModuleName,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, TopologyName, UrlOption
 from atoll.cli.requests import ask_topology, state_of
 
-__all__ = ["resume"]
-
 
 def resume(
     module: ModuleName,

@@ -10,8 +10,6 @@ from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, Top
 from atoll.cli.output import note
 from atoll.cli.requests import ask_topology, state_of
 
-__all__ = ["rollback"]
-
 
 def rollback(
     module: ModuleName,

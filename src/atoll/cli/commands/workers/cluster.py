@@ -8,8 +8,6 @@ from typing import Any
 from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, UrlOption
 from atoll.cli.output import print_json, print_table
 
-__all__ = ["cluster", "print_workers"]
-
 _WORKER_COLUMNS = ("id", "name", "host", "state", "units", "actors", "vnodes")
 _FRAGMENT_COLUMNS = ("id", "topology", "name", "kind", "follows", "policy")
 

@@ -10,8 +10,6 @@ from atoll.cli.commands.workers.cluster import print_workers
 from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, UrlOption
 from atoll.cli.output import print_json
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Take workers out of use, and back.", no_args_is_help=True, rich_markup_mode=None
 )

@@ -1,1 +1,0 @@
-"""What a topology is: streams, operators, and the fragments that they are cut into (pure)."""

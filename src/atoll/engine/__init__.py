@@ -1,0 +1,1 @@
+"""What runs inside a task: programs, actors, attempts. Free of Spark."""

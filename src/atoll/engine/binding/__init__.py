@@ -1,0 +1,1 @@
+"""Binds what was declared by name to types, once per deployment."""

@@ -1,0 +1,1 @@
+"""Rows on their way: read, packed for actors, counted, rejected."""

@@ -1,0 +1,124 @@
+"""Reads the rows of a split: blocks of a depot's segments, or rows staged by an earlier job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from atoll.depot.segments.blocks import BlockRef, read_block
+from atoll.engine.exchange.staging import read_staged
+from atoll.microbatch.accounts.entries import RowsRead
+from atoll.topology.rows import with_origins
+
+if TYPE_CHECKING:
+    from atoll.depot.migration import DepotMigration
+    from atoll.engine.program import Program, Split
+
+_ROWS_PER_BATCH_LEAST = 4_096
+_BYTES_PER_BATCH_MAX = 8 * 1024 * 1024
+"""Long rows are worth their overhead by themselves; only a single block may be larger."""
+
+
+def depot_folder(root: Path, module: str, depot: str) -> Path:
+    """Where an embedded depot keeps its segments; a mirror is known as ``module.depot``."""
+    owner, dot, name = depot.partition(".")
+    return root / owner / "depots" / name if dot else root / module / "depots" / depot
+
+
+def read_split(
+    program: Program, split: Split, told: Callable[[RowsRead], None] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a split, in order, small blocks joined into batches worth their overhead.
+
+    ``told`` is called with all that was read, as it was found.
+    """
+    told = told or _unheard
+    if split.files:
+        for file in split.files:
+            count = 0
+            for batch in read_staged(program.root, file):
+                count += batch.num_rows
+                yield batch
+            told(RowsRead(split.origin, file.name, 0, count))
+        return
+    depot, schema = program.depots[split.origin]
+    if split.tick is not None:
+        ticks = iter([_tick(split.tick, schema)])
+        told(RowsRead(split.origin, "0", split.tick[0] - 1, split.tick[0]))
+        yield from _numbered(ticks, split.first) if split.origin in program.tracked else ticks
+        return
+    folder = depot_folder(program.root, program.module, depot)
+    since = program.depot_migrations.get(depot, ())
+    blocks = (_block(folder, split.origin, block, schema, since, told) for block in split.blocks)
+    rows = _joined(blocks, schema)
+    if split.rows_max is not None:
+        rows = _cut(rows, split.rows_max)
+    yield from _numbered(rows, split.first) if split.origin in program.tracked else rows
+
+
+def _unheard(_rows: RowsRead) -> None:
+    """Nobody counts."""
+
+
+def _block(  # what reading takes, and who is told
+    folder: Path,
+    origin: int,
+    block: BlockRef,
+    schema: pa.Schema,
+    since: Sequence[DepotMigration],
+    told: Callable[[RowsRead], None],
+) -> pa.RecordBatch:
+    batch = read_block(folder, block, schema, since)
+    first = block.offset + block.skip
+    told(RowsRead(origin, str(block.partition), first, first + batch.num_rows))
+    return batch
+
+
+def _tick(tick: tuple[int, int], schema: pa.Schema) -> pa.RecordBatch:
+    """The record of a tick."""
+    number, at_ms = tick
+    columns = [pa.array([number]), pa.array([at_ms * 1_000])]
+    fitted = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(fitted, schema=schema)
+
+
+def _numbered(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
+    """Each row with its number among the microbatch's records."""
+    for batch in batches:
+        numbers = np.arange(first, first + batch.num_rows, dtype=np.int64)
+        first += batch.num_rows
+        yield with_origins(batch, pa.array(numbers))
+
+
+def _cut(batches: Iterator[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of no more than so many."""
+    for batch in batches:
+        for first in range(0, batch.num_rows, rows_max):
+            yield batch.slice(first, rows_max)
+
+
+def _joined(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if waiting and size + batch.nbytes > _BYTES_PER_BATCH_MAX:
+            yield _join(waiting, schema)
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= _ROWS_PER_BATCH_LEAST:
+            yield _join(waiting, schema)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield _join(waiting, schema)
+
+
+def _join(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.concat_batches(batches).cast(schema)

@@ -1,0 +1,1 @@
+"""Query functions: declared, bound to types, answered over views of the state."""

@@ -1,0 +1,25 @@
+"""The one row that a query begins with: what its caller gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from atoll.topology.operator import RootOperator
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False)
+class Arguments(RootOperator):
+    """One column per parameter."""
+
+    in_queries: ClassVar[bool] = True
+
+    schema: pa.Schema
+
+    @property
+    def title(self) -> str:
+        """As users write it."""
+        return "query"

@@ -1,0 +1,1 @@
+"""The steps of a topology, each in one place: declared, bound, packed and run."""

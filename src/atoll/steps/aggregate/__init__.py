@@ -1,0 +1,1 @@
+"""Fold rows into a PState: ``stream.aggregate(totals["user"], agg.sum("price"))``."""

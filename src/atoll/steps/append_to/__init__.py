@@ -1,0 +1,1 @@
+"""Append rows to a depot: ``stream.append_to(alerts)``."""

@@ -1,0 +1,1 @@
+"""What a microbatch changed in a PState, as rows."""

@@ -1,0 +1,1 @@
+"""Steps over columns, one per file, and how tasks compute them."""

@@ -1,0 +1,30 @@
+"""Each combination of values once: ``stream.distinct("user_id")``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from atoll.topology.operator import ColumnOperator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct(ColumnOperator):
+    """Spark's ``distinct``, of the expressions named or of all columns.
+
+    Only what is compared comes out. To keep one whole row of several would be to keep any, and
+    two steps that read the same stream could get different ones.
+    """
+
+    makes_rows: ClassVar[bool] = True
+    in_queries: ClassVar[bool] = True
+
+    expressions: tuple[str, ...]
+
+    def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
+        """One exchange by all columns, after what repeats within a task is left out."""
+        frame = frames[0]
+        return (frame.selectExpr(*self.expressions) if self.expressions else frame).distinct()

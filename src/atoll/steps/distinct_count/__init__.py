@@ -1,0 +1,1 @@
+"""Which values are new: what ``agg.count_distinct`` is made of."""

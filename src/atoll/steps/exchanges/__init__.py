@@ -1,0 +1,1 @@
+"""Steps of Spark's that bring rows to tasks, one per file."""

@@ -1,0 +1,1 @@
+"""Atoll's aggregates over the rows of a microbatch."""

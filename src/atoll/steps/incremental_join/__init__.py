@@ -1,0 +1,1 @@
+"""Rows of two streams that belong together, whenever they come."""

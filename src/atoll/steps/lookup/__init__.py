@@ -1,0 +1,1 @@
+"""Add a PState's value to each row."""

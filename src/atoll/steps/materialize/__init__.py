@@ -1,0 +1,1 @@
+"""Compute rows once and use them several times."""

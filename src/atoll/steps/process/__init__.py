@@ -1,0 +1,1 @@
+"""A Python function per row, with state and timers."""

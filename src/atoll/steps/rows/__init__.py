@@ -1,0 +1,1 @@
+"""Steps of Python's over rows and batches, one per file."""

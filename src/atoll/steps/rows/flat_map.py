@@ -1,0 +1,49 @@
+"""Any number of rows out for each row in: ``stream.flat_map(function, emits=...)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from atoll.topology.operator import BatchOperator
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from atoll.topology.rows import Row
+    from atoll.topology.usercode import Rejects
+
+
+@dataclass(frozen=True, eq=False)
+class FlatMap(BatchOperator):
+    """Calls a Python function with each row; it returns or yields dicts or rows."""
+
+    function: Callable[[Row], Iterable[Any]]
+    emitted: pa.Schema
+
+    @property
+    def title(self) -> str:
+        """As users write it."""
+        return "flat_map"
+
+    @property
+    def sees_records(self) -> bool:
+        """Its function may raise."""
+        return True
+
+    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
+        """What ``emits=`` declared."""
+        return self.emitted
+
+    def run(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        schema: pa.Schema,
+        rejects: Rejects | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Row by row, batch by batch."""
+        from atoll.steps.rows.calls import call_rows
+
+        for batch in batches:
+            yield call_rows(self, batch, self.function, rejects)

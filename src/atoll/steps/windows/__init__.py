@@ -1,0 +1,1 @@
+"""Watermarks and windows of event time, and the aggregates over windows."""

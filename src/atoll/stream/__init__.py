@@ -1,0 +1,1 @@
+"""The fluent face of a topology."""

@@ -1,0 +1,481 @@
+"""The fluent face of a topology: each method adds one operator and returns the stream after it.
+
+Streams are cheap, immutable values. They hold no rows: a topology runs once its module is
+deployed. Expressions are Spark SQL strings and need no running Spark to declare.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from atoll.queries import declare as queries
+from atoll.steps.aggregate.build import aggregate
+from atoll.steps.append_to.declare import append_to
+from atoll.steps.columns import joins
+from atoll.steps.columns.distinct import Distinct
+from atoll.steps.columns.explode import explode
+from atoll.steps.columns.select import Select
+from atoll.steps.columns.transform import Transform
+from atoll.steps.columns.union import union
+from atoll.steps.columns.with_columns import WithColumns
+from atoll.steps.fold.build import aggregated
+from atoll.steps.incremental_join import build as incremental_join
+from atoll.steps.lookup.declare import lookup
+from atoll.steps.materialize.declare import Materialize
+from atoll.steps.process.declare import process, update
+from atoll.steps.rows.flat_map import FlatMap
+from atoll.steps.rows.map import Map
+from atoll.steps.rows.map_batches import MapBatches
+from atoll.steps.windows import build as windows
+from atoll.stream import control
+from atoll.stream.exchanging import Exchanging
+from atoll.stream.missing import missing
+from atoll.topology.flow import Flow, after
+from atoll.topology.usercode import check_function, declared_at, emitted_columns
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from atoll.aggregates.base import Aggregator
+    from atoll.path import Path
+    from atoll.stream.control import Condition
+    from atoll.stream.interim import Aggregated, Grouped, Windowed
+    from atoll.topology.declared import DepotDeclaration, PStateDeclaration, Target
+    from atoll.topology.operator import Operator
+    from atoll.topology.rows import Row
+
+    Duration = str | dt.timedelta
+
+
+class Stream(Exchanging["Stream"]):
+    """Rows of one microbatch on their way through a topology."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Which step it comes from: ``<stream of topology 'mb' after select, jobs.py:12>``."""
+        graph, step = self.graph, self.operator
+        return f"<stream of {graph.word} {graph.topology!r} after {step.title}, {step.place}>"
+
+    if not TYPE_CHECKING:  # a type checker sees what there is
+
+        def __getattr__(self, name: str) -> Any:
+            """Name what there is, where something else was asked for."""
+            raise missing("a stream", name, dir(type(self)))
+
+    # Columns, by Spark ------------------------------------------------------------------------
+
+    def select(self, *expressions: str) -> Stream:
+        """Keep and compute columns: ``select("id", "price * 2 AS double_price")``."""
+        return self._then(Select((self.operator,), declared_at(1), expressions))
+
+    def with_columns(self, **expressions: str) -> Stream:
+        """Add or replace columns: ``with_columns(minute="ts_millis div 60000")``."""
+        step = WithColumns((self.operator,), declared_at(1), tuple(expressions.items()))
+        return self._then(step)
+
+    def where(self, condition: Condition) -> Stream:
+        """Keep the rows for which the condition, SQL or a Python function of a row, holds."""
+        return stream_of(control.where(self, condition, declared_at(1)))
+
+    def explode(self, expression: str, *names: str, outer: bool = False) -> Stream:
+        """One row per element of an array (one name) or entry of a map (two names).
+
+        Without a name the element takes the place of the column that ``expression`` is.
+        ``outer`` keeps rows whose collection is empty, with null.
+        """
+        return stream_of(explode(self, expression, names, declared_at(1), outer=outer))
+
+    def union(self, *others: Stream) -> Stream:
+        """Rows of all streams; columns are matched by name, duplicates stay."""
+        return stream_of(union((self, *others), declared_at(1)))
+
+    def transform(self, function: Callable[[Any], Any]) -> Stream:
+        """Any DataFrame code: ``transform(lambda frame: frame.dropna())``.
+
+        The function sees one microbatch's rows as a Spark DataFrame and returns another.
+        """
+        place = declared_at(1)
+        check_function(function, 1, "transform", place)
+        return self._then(Transform((self.operator,), place, function))
+
+    # Rows and batches, by Python ----------------------------------------------------------------
+
+    def map(self, function: Callable[[Row], Any], *, emits: str) -> Stream:
+        """One row out (a dict or a row) for each row in. ``emits`` is a DDL schema."""
+        place = declared_at(1)
+        check_function(function, 1, "map", place)
+        return self._then(Map((self.operator,), place, function, emitted_columns(emits, place)))
+
+    def flat_map(self, function: Callable[[Row], Iterable[Any]], *, emits: str) -> Stream:
+        """Any number of rows out for each row in. ``emits`` is a DDL schema."""
+        place = declared_at(1)
+        check_function(function, 1, "flat_map", place)
+        return self._then(FlatMap((self.operator,), place, function, emitted_columns(emits, place)))
+
+    def map_batches(
+        self,
+        function: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]],
+        *,
+        emits: str,
+    ) -> Stream:
+        """Arrow batches in, Arrow batches out; the function is called once per task."""
+        place = declared_at(1)
+        check_function(function, 1, "map_batches", place)
+        return self._then(
+            MapBatches((self.operator,), place, function, emitted_columns(emits, place))
+        )
+
+    # Batch blocks -----------------------------------------------------------------------------
+
+    def join(
+        self,
+        other: Stream | Target | PStateDeclaration,
+        on: str | Sequence[str] | None = None,
+        how: str = "inner",
+        *,
+        column: str | None = None,
+    ) -> Stream:
+        """Put rows of this microbatch that belong together side by side.
+
+        Args:
+            other: A stream of the same topology; or a place in a PState, whose value comes
+                beside each row: ``join(profiles["user_id"], how="left", column="profile")``.
+            on: Columns of both streams, which come out once; or conditions over ``left.x`` and
+                ``right.y``. Not for a PState.
+            how: ``inner``, ``left``, ``right``, ``full``, ``semi`` or ``anti``; for a PState
+                ``inner`` or ``left``.
+            column: What to call a PState's value; else it is called as the PState.
+
+        Raises:
+            DeclarationError: When that cannot be.
+        """
+        return stream_of(joins.join(self, other, on, how, column, declared_at(1)))
+
+    def group_by(self, *keys: str) -> Grouped:
+        """The rows by columns or expressions, for ``agg``: ``group_by("k", "v % 2 AS odd")``."""
+        from atoll.stream.interim import Grouped
+
+        return Grouped(self, keys)
+
+    def agg(self, *expressions: str, **aggregates: Aggregator) -> Stream:
+        """One row of all rows of the microbatch, also when there are none.
+
+        ``agg("sum(v) AS total")`` by Spark SQL, or ``agg(total=agg.sum("v"))`` by Atoll.
+
+        Raises:
+            DeclarationError: When there is no aggregate, or both kinds.
+        """
+        return stream_of(aggregated(self, (), expressions, aggregates, declared_at(1)))
+
+    def distinct(self, *expressions: str) -> Stream:
+        """Each combination of the expressions (by default of all columns) once, nothing else."""
+        return self._then(Distinct((self.operator,), declared_at(1), expressions))
+
+    def materialize(self) -> Stream:
+        """Compute the rows once in a microbatch, however many steps go on from here."""
+        return self._then(Materialize((self.operator,), declared_at(1)))
+
+    # Control ----------------------------------------------------------------------------------
+
+    def branch(self, *conditions: Condition) -> tuple[Stream, ...]:
+        """A stream per condition, each row in the first that holds; last, all other rows.
+
+        ``large, small = stream.branch("cents >= 10000")``. A null condition does not hold.
+        """
+        return tuple(map(stream_of, control.branch(self, conditions, declared_at(1))))
+
+    def loop(
+        self,
+        body: Callable[[Stream], Stream],
+        *,
+        until: Condition,
+        at_most: int,
+        left: Literal["error", "emit"] = "error",
+    ) -> Stream:
+        """Send rows through ``body`` until a condition holds of them.
+
+        Args:
+            body: ``stream -> stream`` with the same columns; called once per round while
+                declaring.
+            until: Rows of which it holds come out, also before the first round.
+            at_most: How many rounds there are.
+            left: Whether rows left after the last round are an ``error`` or are ``emit``-ted.
+
+        Raises:
+            DeclarationError: When the body gives no stream.
+        """
+        place = declared_at(1)
+        check_function(body, 1, "loop", place)
+
+        def round_of(flow: Flow) -> Any:
+            return body(stream_of(flow))
+
+        return stream_of(control.loop(self, round_of, until, at_most, left, place))
+
+    # State ------------------------------------------------------------------------------------
+
+    def aggregate(
+        self,
+        target: Target | PStateDeclaration,
+        aggregator: Aggregator | None = None,
+        **fields: Aggregator,
+    ) -> Aggregated:
+        """Fold the rows into a PState: one aggregate, or one per field of a struct.
+
+        ``aggregate(totals["user"], agg.sum("price"))``, or
+        ``aggregate(lines["author"], added=agg.sum("added"), deleted=agg.sum("deleted"))``.
+
+        Raises:
+            DeclarationError: When an aggregate does not fit what the PState holds there.
+        """
+        from atoll.stream.interim import Aggregated
+
+        made = aggregate(self, target, aggregator, fields, declared_at(1))
+        return Aggregated(self.graph, *made)
+
+    def lookup(self, target: Target | PStateDeclaration, column: str) -> Stream:
+        """Add a column with the PState's value for each row, null where there is none."""
+        return stream_of(lookup(self, target, column, declared_at(1)))
+
+    def process(  # noqa: PLR0913  # each is a keyword that users choose by itself
+        self,
+        function: Callable[..., Any],
+        *,
+        states: Sequence[PStateDeclaration],
+        key: str | None = None,
+        emits: str | None = None,
+        on_timer: Callable[..., Any] | None = None,
+        timers: Literal["processing", "event"] = "processing",
+        name: str | None = None,
+    ) -> Stream:
+        """Call ``function(row, *handles)`` for each row on the actor that owns its key.
+
+        Args:
+            function: Reads and writes the states through the handles, in the order of
+                ``states``; may yield rows (dicts) when ``emits`` is given.
+            states: PStates of this topology whose top-level key is of the key's type.
+            key: A Spark SQL expression over the row; None when every state is global.
+            emits: The DDL schema of the rows that it yields.
+            on_timer: Called as ``on_timer(timer, *handles, timers)`` when a timer of a key is due;
+                ``function`` then takes the :class:`~atoll.steps.process.timers.Timers` last, too.
+            timers: Whether they go by the clock or by the rows' watermark.
+            name: What to call the timers, where those of two steps would not be told apart.
+        """
+        place = declared_at(1)
+        emitted = None if emits is None else emitted_columns(emits, place)
+        timing = None if on_timer is None else (on_timer, timers, name)
+        return stream_of(process(self, function, key, states, emitted, place, timing))
+
+    def update(
+        self,
+        state: PStateDeclaration,
+        change: Callable[[Row], Path | None],
+        *,
+        key: str | None = None,
+    ) -> Stream:
+        """Change a PState along a path for each row, on the actor that owns the row's key.
+
+        Args:
+            state: A PState of this topology.
+            change: Gives for a row the path, which ends in ``term``, ``set`` or ``delete``;
+                None when the row changes nothing.
+            key: A Spark SQL expression over the row: the top-level key that the path changes;
+                None when the state is global.
+        """
+        return stream_of(update(self, state, change, key, declared_at(1)))
+
+    # Queries ----------------------------------------------------------------------------------
+
+    def select_from(
+        self, pstate: PStateDeclaration, function: Callable[[Row], Path], *, emits: str
+    ) -> Stream:
+        """One row per value that a path leads to: the row's columns, then those of ``emits``.
+
+        ``function`` gives the path for a row. In queries only.
+        """
+        place = declared_at(1)
+        return stream_of(
+            queries.select_from(self, pstate, function, emitted_columns(emits, place), place)
+        )
+
+    def query(self, query: str, *, emits: str, **arguments: str) -> Stream:
+        """Ask a query of the module for each row, and put the answer's columns beside it.
+
+        ``arguments`` names for each parameter the column that gives it. In a topology the query
+        reads that topology's own PStates as of the commit before the microbatch, and those of
+        others as of the commit that the plan names.
+        """
+        place = declared_at(1)
+        return stream_of(queries.ask(self, query, arguments, emitted_columns(emits, place), place))
+
+    def returns(self, column: str | None = None, *, rows: Literal["one", "all"] = "one") -> None:
+        """End a query: its caller gets the row (as a dict), or the value of one column of it.
+
+        None when there is no row. With ``rows="all"`` a list of all of them. In queries only.
+        """
+        queries.returns(self, column, rows, declared_at(1))
+
+    # Ends -------------------------------------------------------------------------------------
+
+    def append_to(self, depot: DepotDeclaration) -> None:
+        """Append the rows to a depot of this module, each row exactly once.
+
+        The columns must be the depot's, by name; one that may be null may be missing. The rows
+        are in the depot before the microbatch is published.
+
+        Raises:
+            DeclarationError: When it is no depot of this module. Columns are checked when the
+                module is deployed.
+        """
+        place = declared_at(1)
+        append_to(self, depot, place)
+
+    # Rows of other microbatches, and time ----------------------------------------------------
+
+    def incremental_join(
+        self,
+        other: Stream,
+        on: str | Sequence[str],
+        how: str = "inner",
+        *,
+        unique: Literal["left", "right"] | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Put rows that belong together side by side, whenever each of them comes.
+
+        A row of the result comes out once, in the microbatch in which the later of its two rows
+        came; which rows there are does not depend on how records are cut into microbatches. The
+        step keeps rows of both sides in a PState of its own.
+
+        Args:
+            other: A stream of the same topology.
+            on: Columns of both streams, which come out once and first; or equalities of two
+                columns: ``"left.auction = right.id"``. Null equals nothing.
+            how: ``inner``.
+            unique: The side that has at most one row of each key. Then a row of the other side
+                is kept only until that one has come. Of further rows of a key on the unique
+                side the first stays; the others are dropped.
+            name: What to call the rows that it keeps, where two joins would not be told apart.
+
+        Raises:
+            DeclarationError: When that cannot be. Columns are checked at the deployment.
+        """
+        place = declared_at(1)
+        return stream_of(incremental_join.join(self, other, on, how, unique, name, place))
+
+    def with_watermark(self, column: str, delay: Duration, *, name: str | None = None) -> Stream:
+        """Say how late rows may come: ``with_watermark("at", "10 seconds")``.
+
+        The watermark is the highest event time of all rows so far less the delay. It never
+        falls, and the rows of a microbatch move that of the next one.
+
+        Args:
+            column: The event time: a timestamp, or a bigint of milliseconds since 1970.
+            delay: ``"10 seconds"``, ``"1 hour 30 minutes"``, or a timedelta.
+            name: What to call it, where two watermarks would not be told apart.
+        """
+        return stream_of(windows.with_watermark(self, column, delay, name, declared_at(1)))
+
+    def with_processing_time(self, column: str) -> Stream:
+        """Add when the rows are processed, a timestamp: ``with_processing_time("seen_at")``.
+
+        It is the clock's time when the microbatch was planned, so all rows of a microbatch have
+        the same, and so has every attempt at it. It never goes back.
+        """
+        return stream_of(windows.with_processing_time(self, column, declared_at(1)))
+
+    @overload
+    def window(
+        self,
+        column: str,
+        duration: Duration,
+        slide: Duration | None = None,
+        *,
+        start: Duration = "0 seconds",
+        allowed_lateness: Duration | None = None,
+        split_late: Literal[False] = False,
+        name: str | None = None,
+    ) -> Windowed: ...
+    @overload
+    def window(
+        self,
+        column: str,
+        duration: Duration,
+        slide: Duration | None = None,
+        *,
+        start: Duration = "0 seconds",
+        allowed_lateness: Duration | None = None,
+        split_late: Literal[True],
+        name: str | None = None,
+    ) -> tuple[Windowed, Stream]: ...
+    def window(  # noqa: PLR0913  # each is a keyword that users choose by itself
+        self,
+        column: str,
+        duration: Duration,
+        slide: Duration | None = None,
+        *,
+        start: Duration = "0 seconds",
+        allowed_lateness: Duration | None = None,
+        split_late: bool = False,
+        name: str | None = None,
+    ) -> Windowed | tuple[Windowed, Stream]:
+        """A row per window of event time that each row lies in: ``window("at", "10 minutes")``.
+
+        Adds ``window_start`` and ``window_end`` (not included). Behind a watermark only open
+        windows count; rows that lie in none are dropped and counted, or come as a stream.
+
+        Args:
+            column: The event time.
+            duration: How long a window is.
+            slide: How far apart windows begin; as long as they are when None.
+            start: How long after midnight of 1970-01-01 (UTC) a window begins.
+            allowed_lateness: How long a window stays open after the watermark has passed its end.
+            split_late: Whether ``(windowed, late)`` comes back instead of ``windowed`` alone.
+            name: What to call what is kept of them, where it would not be told apart.
+        """
+        from atoll.stream.interim import Windowed
+
+        lasting = (duration, slide, start)
+        rows, late = windows.window(self, column, lasting, allowed_lateness, name, declared_at(1))
+        windowed = Windowed(rows.graph, rows.operator)
+        if split_late:
+            return windowed, stream_of(late)
+        windows.count_late(late, column, name)
+        return windowed
+
+    def session_window(
+        self,
+        column: str,
+        gap: Duration,
+        *,
+        allowed_lateness: Duration | None = None,
+        split_late: bool = False,
+        name: str | None = None,
+    ) -> Any:
+        """Windows that last until no row has come for ``gap``: see ``aggregate_windows``.
+
+        Gives :class:`~atoll.stream.interim.Sessions`, and with ``split_late`` beside them
+        the stream of the rows that come too late for any session. ``name`` is as for
+        :meth:`window`.
+        """
+        from atoll.stream.interim import Sessions, Windowed
+
+        place = declared_at(1)
+        rows, late = windows.session_window(self, column, gap, allowed_lateness, name, place)
+        sessions = Sessions(Windowed(rows.graph, rows.operator))
+        if split_late:
+            return sessions, stream_of(late)
+        windows.count_late(late, column, name)
+        return sessions
+
+    def _then(self, operator: Operator) -> Stream:
+        return stream_of(after(self.graph, operator))
+
+
+def stream_of(flow: Flow) -> Stream:
+    """The stream at a point of a graph."""
+    return Stream(flow.graph, flow.operator)

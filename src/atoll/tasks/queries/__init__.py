@@ -1,1 +1,0 @@
-"""Query functions as they run: bound to types, then answered over views of the state."""
