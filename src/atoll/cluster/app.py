@@ -27,7 +27,7 @@ from atoll.cluster.upkeep.warnings import ModuleWarnings
 from atoll.cluster.waiting import wait_committed, wait_fresh
 from atoll.depot.depot import Depot
 from atoll.engine.charts import job_charts
-from atoll.engine.sessions import state_folder
+from atoll.engine.stores import state_folder
 from atoll.errors import AtollError, FencedError
 from atoll.markup import table
 from atoll.microbatch import events as ev

@@ -132,10 +132,10 @@ class Work(Protocol):
     def parts(self, tag: int) -> Sequence[tuple[int, pa.Table]]:
         """The same, each with its task's number."""
 
-    def session(self, pstate: str, vnode: int) -> VnodeWriter:
+    def writer(self, pstate: str, vnode: int) -> VnodeWriter:
         """The open store of a vnode."""
 
-    def sessions(self, pstate: str) -> dict[int, VnodeWriter]:
+    def writers(self, pstate: str) -> dict[int, VnodeWriter]:
         """All open stores of a PState, by vnode in order."""
 
     def converter(self, pstate: str, vnode: int) -> Converter | None:

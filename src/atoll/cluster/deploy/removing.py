@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from atoll.engine.exchange.reading import depot_folder
-from atoll.engine.sessions import state_folder
+from atoll.engine.stores import state_folder
 from atoll.names import RESERVED
 from atoll.pstate.store.environment import shared_environments
 from atoll.storage.folders import RootFolders
