@@ -28,7 +28,7 @@ from atoll.cluster.waiting import Waiting
 from atoll.cluster.waits import ModuleWaits
 from atoll.depot.depot import Depot
 from atoll.engine.charts import job_charts
-from atoll.engine.sessions import state_folder
+from atoll.engine.stores import state_folder
 from atoll.errors import AtollError, FencedError
 from atoll.markup import table
 from atoll.microbatch import events as ev

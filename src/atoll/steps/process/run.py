@@ -60,12 +60,12 @@ def process(
     for vnode in sorted({*run.positions, *due}):
         handed: set[int] = set()
         handles: list[Any] = [
-            handle_for(work.pstates[name], work.session(name, vnode), vnode, handed)
+            handle_for(work.pstates[name], work.writer(name, vnode), vnode, handed)
             for name in step.states
         ]
         if firing is not None and step.timers is not None:
-            session = work.session(step.timers, vnode)
-            timers = Timers(work.pstates[step.timers], session, vnode, firing.now_ms)
+            writer = work.writer(step.timers, vnode)
+            timers = Timers(work.pstates[step.timers], writer, vnode, firing.now_ms)
             handles.append(timers)
             if vnode in due:
                 run.timers(timers, handles)
