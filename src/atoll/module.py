@@ -50,7 +50,6 @@ class Module:
     """
 
     def __init__(self, name: str) -> None:
-        """An empty module."""
         self.name = check_name(name, "module", declared_at(1))
         self.depots: dict[str, DepotDeclaration] = {}
         self.ticks: dict[str, TickDeclaration] = {}

@@ -20,7 +20,7 @@ from atoll.testing import TopologyTestDriver
 
 RECORDS = "depot.microbatch.max.records"
 FETCH = "depot.max.fetch"
-FLUSH = "topology.microbatch.pstate.flush.path.count"
+FLUSH = "pstate.flush.max.entries"
 COMBINE = "topology.combiner.limit"
 
 
@@ -101,7 +101,7 @@ def test_they_are_kept_over_restarts_and_fenced(tmp_path):
         options = driver.app.options
         assert options.get(RECORDS, topology="mb") == 2
         assert options.get(FLUSH, topology="mb", pstate="seen") == 7
-        assert options.get(FLUSH, topology="mb", pstate="counts") == Options().flush_paths_max
+        assert options.get(FLUSH, topology="mb", pstate="counts") == Options().flush_entries_max
         driver.depot("one").append(rows("abc"))
         assert driver.microbatch("mb").records == 2
         described = options.describe()

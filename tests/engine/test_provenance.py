@@ -21,7 +21,7 @@ from atoll.errors import DeclarationError, UserCodeError
 from atoll.placement.mapping import Mapping
 from atoll.placement.placement import Placement
 from atoll.steps.columns.schemas import python_only, schemas_of
-from atoll.storage.places import Places
+from atoll.storage.folders import RootFolders
 from atoll.topology.jobs import cut_into_jobs
 from atoll.topology.rows import ORIGIN
 
@@ -77,7 +77,7 @@ def _program(declare, tmp_path):
     cut = cut_into_jobs(mb.graph)
     schemas = schemas_of(mb.graph, python_only)
     mappings = {name: Mapping.even(4, (0, 1)) for name in mb.graph.pstates}
-    program = bind(bind_pstates(mb.graph, schemas), cut, schemas, Places(tmp_path))
+    program = bind(bind_pstates(mb.graph, schemas), cut, schemas, RootFolders(tmp_path))
     return program.placed(Placement(1, (0, 1), mappings))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from atoll.placement.deploying import WorkerReport, deployed, policy_plan, with_workers
 from atoll.placement.fragments import FragmentSpec
 from atoll.placement.info import ClusterInfo
-from atoll.placement.reschedule import plan
-from atoll.placement.reschedule.change import Change, Request
+from atoll.placement.reschedule.change import Request, UnitChange
+from atoll.placement.reschedule.plan import plan
 
 TOPOLOGIES = {"t": [FragmentSpec("source"), FragmentSpec("aggregate p", ("p",), 8)]}
 
@@ -40,7 +40,7 @@ def test_a_declared_policy_counts_at_the_first_deployment():
 def test_workers_that_did_not_come_back_are_replaced():
     """Also where a person had put things."""
     info = deployed(ClusterInfo(), _present(a=2, b=2), TOPOLOGIES, {})
-    info = plan(info, Request({2: Change((), (0, 1))}, info.revision)).info
+    info = plan(info, Request({2: UnitChange((), (0, 1))}, info.revision)).info
     again = deployed(info, _present(a=2), TOPOLOGIES, {})
     assert [each.state for each in again.workers] == ["running", "gone"]
     assert again.fragment(2).units == (0, 1)

@@ -16,8 +16,8 @@ from atoll.engine.step import Phase
 from atoll.errors import DepotError, RecordsRefusedError, UserCodeError
 from atoll.steps.append_to.bind import BoundAppend
 from atoll.steps.append_to.run import AppendPacker
+from atoll.storage.folders import RootFolders
 from atoll.storage.local import LocalStore
-from atoll.storage.places import Places
 
 SCHEMA = parse_ddl("k string NOT NULL, v long, note string")
 
@@ -41,7 +41,7 @@ def _packed(step, *batches, unit=0):
 
 
 def _program(tmp_path, *steps):
-    places = Places(tmp_path / "root")
+    places = RootFolders(tmp_path / "root")
     return Program("m", "t", places, {}, (JobProgram(0, (), steps),), {})
 
 

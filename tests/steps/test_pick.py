@@ -12,6 +12,7 @@ from atoll.steps.columns.where import Where
 from atoll.testing import TopologyTestDriver
 from atoll.topology.jobs import cut_into_jobs
 from atoll.topology.sources import Source
+from atoll.topology.ways import in_tasks
 
 ROW = "k string, v long, w long"
 
@@ -94,6 +95,8 @@ def test_a_select_behind_spark_stays_with_it():
     filtered = mb.source(rows).where("v > 1").select("k")
     filtered.aggregate(counts["k"], agg.count())
     picked.where("k <> 'a'").aggregate(counts["k"], agg.count())
-    chains = [chain for job in cut_into_jobs(mb.graph).jobs for chain in job.chains]
+    selects = [each for each in mb.graph.operators if isinstance(each, Select)]
+    cut = cut_into_jobs(mb.graph, in_tasks(mb.graph.operators, selects))
+    chains = [chain for job in cut.jobs for chain in job.chains]
     assert [type(chain.origin) for chain in chains] == [Source, Select, Where]
     assert [len(chain.steps) for chain in chains] == [1, 0, 0]

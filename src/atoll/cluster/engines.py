@@ -75,7 +75,6 @@ class SparkEngine:
     """
 
     def __init__(self, start: Callable[[], SparkSession], *, seated: bool = False) -> None:
-        """Nothing has started."""
         self._start = start
         self._session: SparkSession | None = None
         self._seated = seated
@@ -169,7 +168,6 @@ class AutoEngine:
     """
 
     def __init__(self, spark: SparkEngine) -> None:
-        """Nothing has started."""
         self._spark = spark
         self._inline = InlineEngine()
         self._on_spark: weakref.WeakSet[Graph] = weakref.WeakSet()

@@ -93,9 +93,17 @@ def fixed(reading: Reading, e: Any, what: str, kind: type) -> Any:
 
 
 def table() -> dict[str, list[tuple[str, str]]]:
-    """All that is certified, by family: how it is written, and of which types."""
+    """All that is certified, by family: how it is written, and of which types.
+
+    In the order of the source, whichever file was imported first.
+    """
     found: dict[str, dict[tuple[str, str], None]] = {}
-    for forms in FORMS.values():
-        for form in forms:
-            found.setdefault(form.family, {})[form.written, form.types] = None
-    return {family: list(rows) for family, rows in found.items()}
+    forms = [form for each in FORMS.values() for form in each]
+    for form in sorted(forms, key=_stands_at):
+        found.setdefault(form.family, {})[form.written, form.types] = None
+    return {family: list(rows) for family, rows in sorted(found.items())}
+
+
+def _stands_at(form: Form) -> tuple[str, int, str]:
+    code = getattr(form.build, "__code__", None)
+    return form.build.__module__, getattr(code, "co_firstlineno", 0), form.written

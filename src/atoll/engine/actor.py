@@ -25,9 +25,9 @@ from atoll.engine.exchange.feeding import packing_of
 from atoll.engine.exchange.keyed import VNODE
 from atoll.engine.exchange.packing import unpack
 from atoll.engine.exchange.provenance import locating
-from atoll.engine.exchange.receipts import Delivery, delivered
 from atoll.engine.exchange.rejects import RejectWriter
 from atoll.engine.exchange.staging import stage, staging_folder
+from atoll.engine.exchange.waybills import Delivery, delivered
 from atoll.engine.mirrors import MirrorViews
 from atoll.engine.sessions import Sessions
 from atoll.engine.step import Phase
@@ -44,9 +44,9 @@ from atoll.storage.local import LocalStore
 if TYPE_CHECKING:
     from atoll.engine.program import JobProgram, JobSpec, Program
     from atoll.engine.step import BoundStep
-    from atoll.pstate.migration import Converter
+    from atoll.pstate.converter import Converter
     from atoll.pstate.spec import PStateSpec
-    from atoll.pstate.store.session import VnodeSession
+    from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.topology.usercode import Rejects
 
 
@@ -115,7 +115,7 @@ class _Actor:
             self._lap("checkpoint")
             changed = self._commit()
             self._lap("write")
-            shared = self.program.places.identity is not None
+            shared = self.program.folders.identity is not None
             vnode_bytes = self.stores.vnode_bytes() if shared else {}
         logs = {name: self._log(name, parts) for name, parts in changed.items() if parts}
         self._run(Phase.HAND_ON)
@@ -132,7 +132,7 @@ class _Actor:
             opened=self.stores.opened,
             logs_applied=self.stores.logs_applied,
             migrated=self.stores.migrated,
-            worker=self.program.places.worker,
+            worker=self.program.folders.worker,
             vnode_bytes=vnode_bytes,
             timings_ms=self.timings,
             watermarks=self.watermarks,
@@ -206,10 +206,10 @@ class _Actor:
     def parts(self, tag: int) -> Sequence[tuple[int, pa.Table]]:
         return self._parts.get(tag, ())
 
-    def session(self, pstate: str, vnode: int) -> VnodeSession:
+    def session(self, pstate: str, vnode: int) -> VnodeWriter:
         return self.stores.get(pstate, vnode)
 
-    def sessions(self, pstate: str) -> dict[int, VnodeSession]:
+    def sessions(self, pstate: str) -> dict[int, VnodeWriter]:
         return self.stores.of(pstate)
 
     def converter(self, pstate: str, vnode: int) -> Converter | None:

@@ -113,7 +113,8 @@ class JobSpecs:
             timeline=plan.timeline,
             ranges=plan.ranges if self.program.tracked else {},
             flush_entries_max={
-                name: self.options.for_pstate(name).flush_paths_max for name in self.program.pstates
+                name: self.options.for_pstate(name).flush_entries_max
+                for name in self.program.pstates
             },
             combine_rows_max=self.options.combiner_rows_max,
             times=plan.times,

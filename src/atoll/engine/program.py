@@ -1,4 +1,4 @@
-"""A topology as tasks need it: bound to schemas, codecs and places, ready to be shipped.
+"""A topology as tasks need it: bound to schemas, codecs and folders, ready to be shipped.
 
 A :class:`Program` is made once per deployment and says everything that does not change from one
 microbatch to the next; a :class:`JobSpec` says the rest. Both are pickled, the program by value
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from atoll.placement.mapping import Mapping
 from atoll.placement.placement import NOWHERE, Placement
-from atoll.storage.places import Places
+from atoll.storage.folders import RootFolders
 from atoll.topology.times import Clock, Times
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Program:
 
     module: str
     topology: str
-    places: Places
+    folders: RootFolders
     pstates: dict[str, PStateSpec]
     jobs: tuple[JobProgram, ...]
     depots: dict[int, tuple[str, pa.Schema]]
@@ -112,12 +112,12 @@ class Program:
     @property
     def root(self) -> Path:
         """The folder of all that lasts."""
-        return self.places.root
+        return self.folders.root
 
     @property
     def local(self) -> Path:
         """The folder of the vnode stores, on the host that asks."""
-        return self.places.local
+        return self.folders.local
 
     @functools.cached_property
     def units(self) -> tuple[int, ...]:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from atoll.engine.exchange.tally import PackCounts
     from atoll.microbatch.commits.objects import Ranges
     from atoll.placement.mapping import Mapping as OwnerMapping
-    from atoll.pstate.migration import Converter
+    from atoll.pstate.converter import Converter
     from atoll.pstate.spec import PStateSpec
-    from atoll.pstate.store.session import VnodeSession
+    from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.pstate.view import PStateView
     from atoll.topology.operator import Makes
     from atoll.topology.times import Clock, Times
@@ -132,10 +132,10 @@ class Work(Protocol):
     def parts(self, tag: int) -> Sequence[tuple[int, pa.Table]]:
         """The same, each with its task's number."""
 
-    def session(self, pstate: str, vnode: int) -> VnodeSession:
+    def session(self, pstate: str, vnode: int) -> VnodeWriter:
         """The open store of a vnode."""
 
-    def sessions(self, pstate: str) -> dict[int, VnodeSession]:
+    def sessions(self, pstate: str) -> dict[int, VnodeWriter]:
         """All open stores of a PState, by vnode in order."""
 
     def converter(self, pstate: str, vnode: int) -> Converter | None:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from atoll.columns.types import NotCertifiedError
 from atoll.ddl import type_in_words
 from atoll.engine.binding.columns import distinct_columns
 from atoll.errors import DeclarationError
-from atoll.queries import columns
+from atoll.queries import tables
 from atoll.queries.answers import answered_columns, check_answer
 from atoll.queries.ask import Ask
 from atoll.queries.bare import is_bare, known_columns, shown
@@ -19,10 +20,10 @@ from atoll.queries.parameters import Arguments
 from atoll.queries.reads import asking, folding, looking_up, selecting
 from atoll.queries.run import BoundQuery, BoundStep, Reading, Run
 from atoll.queries.select_from import SelectFrom
+from atoll.steps.columns.computing import computing, united
 from atoll.steps.columns.distinct import Distinct
 from atoll.steps.columns.explode import Explode
 from atoll.steps.columns.join import Join
-from atoll.steps.columns.schemas import python_only
 from atoll.steps.columns.select import Select
 from atoll.steps.columns.union import Union
 from atoll.steps.columns.where import Where
@@ -41,6 +42,7 @@ from atoll.topology.usercode import check_columns, placed
 if TYPE_CHECKING:
     from atoll.pstate.spec import PStateSpec
     from atoll.queries.declare import QueryGraph
+    from atoll.steps.columns.run import Computing
     from atoll.topology.binding import Binding
 
 Schemas = Mapping[Operator, pa.Schema]
@@ -253,31 +255,47 @@ def _batches(operator: BatchOperator) -> Run:
 def _column_step(operator: ColumnOperator, inputs: list[pa.Schema]) -> tuple[pa.Schema, Run]:
     match operator:
         case Union():
-            return python_only(operator, inputs), lambda tables, _: columns.union(tables)
+            return _union(operator, inputs)
         case Join():
-            return columns.joined_schema(operator, *inputs), (
-                lambda tables, _: columns.join(operator, *tables)
+            return tables.joined_schema(operator, *inputs), (
+                lambda sides, _: tables.join(operator, *sides)
             )
-        case Explode():
-            return columns.exploded_schema(operator, inputs[0]), (
-                lambda tables, _: columns.explode(operator, tables[0])
-            )
-        case Where():
-            step = columns.computed_step(operator, inputs[0])
+        case Distinct():
+            step = _computed(operator, inputs[0])
+            made = _batches(step)
+            return step.chosen, lambda given, reading: tables.distinct(made(given, reading))
+        case Select() | WithColumns() | Where() | Explode():
+            step = _computed(operator, inputs[0])
             return step.chosen, _batches(step)
-        case Select() | WithColumns() | Distinct():
-            found = columns.projections(operator, inputs[0])
-            if found is None:
-                step = columns.computed_step(operator, inputs[0])
-                return step.chosen, _batches(step)
-            once = isinstance(operator, Distinct)
-
-            def run(tables: list[pa.Table], _reading: Reading) -> pa.Table:
-                rows = columns.project(found, tables[0])
-                return columns.distinct(rows) if once else rows
-
-            return columns.projected_schema(found, inputs[0]), run
     return inputs[0], _same
+
+
+def _computed(operator: ColumnOperator, rows: pa.Schema) -> Computing:
+    """A step that computes columns.
+
+    Raises:
+        DeclarationError: When one of its expressions is not certified.
+    """
+    try:
+        return computing(operator, rows)
+    except NotCertifiedError as error:
+        raise DeclarationError(
+            f"{operator.title} computes what only Spark can, and a query runs without it: {error}",
+            hint="write it in other words, or compute it in Python: map, where(lambda row: ...)",
+            declared=operator.place,
+        ) from None
+
+
+def _union(operator: Union, inputs: list[pa.Schema]) -> tuple[pa.Schema, Run]:
+    """The rows of all, columns by name."""
+    schema = united(operator, inputs)
+    aligned = [_batches(computing(operator, each, schema)) for each in inputs]
+
+    def run(given: list[pa.Table], reading: Reading) -> pa.Table:
+        parts = zip(aligned, given, strict=True)
+        return pa.concat_tables([each([table], reading) for each, table in parts])
+
+    return schema, run
 
 
 def _with(rows: pa.Schema, added: pa.Schema) -> pa.Schema:

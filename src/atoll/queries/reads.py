@@ -12,7 +12,7 @@ from atoll.errors import PathError, UserCodeError
 from atoll.path import Path
 from atoll.placement.mapping import Mapping
 from atoll.pstate.select import iterate
-from atoll.queries.columns import taken
+from atoll.queries.tables import taken
 from atoll.steps.fold.bind import group_mapping
 from atoll.steps.fold.run import fold_rows, no_rows
 from atoll.steps.lookup.run import look_up
@@ -20,9 +20,8 @@ from atoll.topology.rows import ORIGIN, ORIGIN_FIELD, Row, batch_from_rows, rows
 from atoll.topology.usercode import Step, calling
 
 if TYPE_CHECKING:
-    from atoll.pstate.migration import MigratedVnode
     from atoll.pstate.spec import PStateSpec
-    from atoll.pstate.view import VnodeView
+    from atoll.pstate.view import MigratedVnode, VnodeView
     from atoll.queries.ask import Ask
     from atoll.queries.bound import BoundAsk
     from atoll.queries.run import Reading, Run

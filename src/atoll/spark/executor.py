@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from atoll.engine.attempt import BlockSource, JobSpecs, bytes_of, has_work, row_bytes_of, rows_of
-from atoll.engine.exchange.receipts import column_origins
+from atoll.engine.exchange.waybills import column_origins
 from atoll.engine.program import JobProgram, JobSpec, Program
 from atoll.errors import SparkLostError
 from atoll.microbatch.commits.objects import Commit, Plan
@@ -83,7 +83,6 @@ class SparkExecutor:
         seated: bool = False,
         careful: bool = False,
     ) -> None:
-        """Pickle the program once."""
         self._sessions = sessions
         self.careful = careful
         self._carefully: SparkExecutor | None = None
@@ -324,7 +323,7 @@ class SparkExecutor:
     def _transfer_rows(self, spec: JobSpec) -> int:
         """How many rows Spark may move at once: fewer, where rows are long."""
         fitting = _TRANSFER_BYTES_MAX / max(1.0, row_bytes_of(spec))
-        return max(1, min(self.specs.options.transfer_rows_max, int(fitting)))
+        return max(1, min(self.specs.options.spark_batch_rows_max, int(fitting)))
 
     def _frames_of(self, job: JobProgram, reading_tasks: int) -> JobFrames:
         """The job's frames, built by the first microbatch that has so many reading tasks."""

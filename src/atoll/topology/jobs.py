@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from atoll.errors import DeclarationError
 from atoll.topology.operator import BatchOperator, ColumnOperator, Operator, StateOperator
-from atoll.topology.ways import in_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -74,21 +73,16 @@ class Cut:
         )
 
 
-def cut_into_jobs(graph: Graph, computed: Collection[Operator] | None = None) -> Cut:
+def cut_into_jobs(graph: Graph, computed: Collection[Operator] = ()) -> Cut:
     """Cut a topology.
 
     Args:
         graph: The topology.
-        computed: The column steps that the tasks run; when none are given those that only pick
-            columns, of rows that no step of Spark's has touched.
+        computed: The column steps that the tasks run, beside unions.
 
     Raises:
         DeclarationError: When steps wait for each other's changes in a circle.
     """
-    if computed is None:
-        computed = in_tasks(
-            graph.operators, [each for each in graph.operators if _only_picks(each)]
-        )
     jobs_of = _job_indices(graph)
     number = {operator: index for index, operator in enumerate(graph.operators)}
     jobs = []
@@ -147,7 +141,3 @@ def _chains(end: StateOperator, computed: Collection[Operator]) -> list[Chain]:
     for each in end.inputs:
         climb(each, ())
     return chains
-
-
-def _only_picks(operator: Operator) -> bool:
-    return isinstance(operator, ColumnOperator) and operator.picks

@@ -128,11 +128,6 @@ class ColumnOperator(Operator):
     """Whether what comes out are no rows that came in: aggregates, pairs, distinct ones."""
 
     @property
-    def picks(self) -> bool:
-        """Whether it only chooses columns and names them, which tasks do wherever they can."""
-        return False
-
-    @property
     def texts(self) -> tuple[str, ...]:
         """The expressions of users in it."""
         return ()
@@ -149,11 +144,11 @@ class ColumnOperator(Operator):
         """
         return None if self.makes_rows or any(map(has_star, self.texts)) else self
 
-    def in_task(self, inputs: Sequence[pa.Schema], made: pa.Schema) -> BatchOperator:
+    def in_task(self, rows: pa.Schema, made: pa.Schema) -> BatchOperator:
         """The step as tasks run it, when it was found that they do.
 
         Args:
-            inputs: The columns of its inputs.
+            rows: The columns before it; of a union those of one branch.
             made: Those that come out.
         """
         raise AssertionError(f"{self.title} is a step of Spark's")

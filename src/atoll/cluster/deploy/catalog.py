@@ -13,7 +13,7 @@ from atoll.errors import DeclarationError
 from atoll.microbatch.control.options import Options
 from atoll.microbatch.control.tuning import Settings, effective
 from atoll.steps.columns.schemas import StepWay, column_ways
-from atoll.storage.places import Places
+from atoll.storage.folders import RootFolders
 from atoll.topology.jobs import Cut, cut_into_jobs
 from atoll.topology.usercode import placed
 
@@ -53,7 +53,7 @@ class BoundTopology:
 def bind_topologies(
     engine: Engine,
     module: Module,
-    places: Places,
+    folders: RootFolders,
     settings: Settings,
     mirrors: Mapping[str, PStateSpec],
     known: Known,
@@ -63,7 +63,7 @@ def bind_topologies(
     Args:
         engine: What will run them.
         module: As declared.
-        places: Where everything lies.
+        folders: Where everything lies.
         settings: The options set while the module ran before.
         mirrors: The PStates of other modules that the module mirrors, by ``module.name``.
         known: What the root has of the module.
@@ -76,7 +76,7 @@ def bind_topologies(
     readable = dict(mirrors)
     for each in checked:  # all of them first: a topology may ask a query over another's state
         readable.update(each.pstates.specs)
-    return [each.bound(places, readable) for each in checked]
+    return [each.bound(folders, readable) for each in checked]
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ class _Checked:
     hidden: list[Match]
     columns: list[StepWay]
 
-    def bound(self, places: Places, readable: Mapping[str, PStateSpec]) -> BoundTopology:
+    def bound(self, folders: RootFolders, readable: Mapping[str, PStateSpec]) -> BoundTopology:
         """Bound to types, with all PStates that it may read."""
-        program = bind(self.pstates, self.cut, self.schemas, places, readable)
+        program = bind(self.pstates, self.cut, self.schemas, folders, readable)
         return BoundTopology(
             self.declared,
             self.options,

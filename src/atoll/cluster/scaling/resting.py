@@ -21,8 +21,8 @@ from atoll.cluster.scaling.sizes import Sizes
 from atoll.microbatch.epochs import Epoch, claim_epoch, refuse_other_processes
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import Placement
-from atoll.placement.reschedule.change import Change
-from atoll.placement.reschedule.plan import Plan
+from atoll.placement.reschedule.change import UnitChange
+from atoll.placement.reschedule.plan import ReschedulePlan
 from atoll.storage.local import LocalStore
 
 _T = TypeVar("_T")
@@ -55,7 +55,6 @@ class RestingCluster:
         sizes: Callable[[ClusterInfo], Sizes],
         now_ms: Callable[[], int],
     ) -> None:
-        """Nothing changes yet."""
         self._store = store
         self._module = module
         self._info = info
@@ -99,7 +98,9 @@ class RestingCluster:
         """
         return self._changed(lambda cluster: cluster.remove(workers))
 
-    def set_parallelism(self, topology: str, policy: str, *, dry_run: bool = False) -> Plan:
+    def set_parallelism(
+        self, topology: str, policy: str, *, dry_run: bool = False
+    ) -> ReschedulePlan:
         """Let a policy decide a topology's parallelism, from the next start on.
 
         Raises:
@@ -110,12 +111,12 @@ class RestingCluster:
 
     def reschedule(
         self,
-        changes: Mapping[int, Change],
+        changes: Mapping[int, UnitChange],
         *,
         revision: int,
         resolve: bool = False,
         dry_run: bool = False,
-    ) -> Plan:
+    ) -> ReschedulePlan:
         """Change which units run some fragments, from the next start on.
 
         Raises:
@@ -156,7 +157,6 @@ class _WhenNeeded(Epoch):
     """An epoch that is claimed when it is first asked for: before something is changed."""
 
     def __init__(self, store: LocalStore, module: str) -> None:
-        """No life begins by it."""
         self._claim = partial(claim_epoch, store, module)
         self._claimed: Epoch | None = None
 

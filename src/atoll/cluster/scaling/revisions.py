@@ -36,7 +36,6 @@ class Revisions:
     """The sequence of one module."""
 
     def __init__(self, store: ObjectStore, module: str) -> None:
-        """Nothing is read yet."""
         self.objects = NumberedObjects(store, f"{module}/cluster")
 
     def latest(self) -> Revision | None:

@@ -31,8 +31,8 @@ from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import Placement, placement_of
 from atoll.placement.policies.policy import parse_policy
 from atoll.placement.policies.shortage import shortage
-from atoll.placement.reschedule.change import Change, Request
-from atoll.placement.reschedule.plan import Plan, plan
+from atoll.placement.reschedule.change import Request, UnitChange
+from atoll.placement.reschedule.plan import ReschedulePlan, plan
 from atoll.placement.workers import cordon, remove, uncordon
 
 _log = get_logger("atoll.cluster")
@@ -74,7 +74,6 @@ class Scaling:
         sizes: Callable[[ClusterInfo], Sizes],
         now_ms: Callable[[], int],
     ) -> None:
-        """Nothing changes yet."""
         self._revisions = revisions
         self._epoch = epoch
         self._info = info
@@ -100,13 +99,13 @@ class Scaling:
 
     def reschedule(
         self,
-        changes: Mapping[int, Change],
+        changes: Mapping[int, UnitChange],
         *,
         revision: int,
         resolve: bool = False,
         dry_run: bool = False,
         timeout_seconds: float = 60.0,
-    ) -> Plan:
+    ) -> ReschedulePlan:
         """Change which units run some fragments: all of the changes, or none.
 
         Returns when the first microbatch on the new mapping has committed in every topology that
@@ -140,7 +139,7 @@ class Scaling:
         *,
         dry_run: bool = False,
         timeout_seconds: float = 60.0,
-    ) -> Plan:
+    ) -> ReschedulePlan:
         """Let a policy decide a topology's parallelism: ``adaptive``, ``4``, ``bounded(4)``, ...
 
         It is stored, and answers to workers that come and go. With fewer units than it asks for
@@ -250,7 +249,7 @@ class Scaling:
                 "the module is stopping", hint="try again when it runs", problem="unavailable"
             )
 
-    def _reschedule_plan(self, request: Request) -> Plan:
+    def _reschedule_plan(self, request: Request) -> ReschedulePlan:
         return plan(
             self._info,
             request,
@@ -259,7 +258,7 @@ class Scaling:
             starting=[name for name, each in self._topologies.items() if each.recovering],
         )
 
-    def _policy_plan(self, topology: str, policy: str) -> Plan:
+    def _policy_plan(self, topology: str, policy: str) -> ReschedulePlan:
         policies = {**self._info.policies, topology: policy}
         wanted = msgspec.structs.replace(self._info, policies=policies)
         planned = policy_plan(wanted, self._sizes(wanted))

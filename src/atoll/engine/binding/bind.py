@@ -27,16 +27,16 @@ from atoll.topology.sources import Tick
 if TYPE_CHECKING:
     from atoll.engine.binding.pstates import BoundPStates
     from atoll.pstate.spec import PStateSpec
-    from atoll.storage.places import Places
+    from atoll.storage.folders import RootFolders
     from atoll.topology.graph import Graph
-    from atoll.topology.jobs import Chain, Cut, Job, Step
+    from atoll.topology.jobs import Chain, Cut, Job
 
 
 def bind(
     bound: BoundPStates,
     cut: Cut,
     schemas: Schemas,
-    places: Places,
+    folders: RootFolders,
     readable: Mapping[str, PStateSpec] | None = None,
 ) -> Program:
     """The program of a topology.
@@ -45,7 +45,7 @@ def bind(
         bound: The topology's PStates.
         cut: Its jobs.
         schemas: The columns after every operator.
-        places: Where its tasks find things.
+        folders: Where its tasks find things.
         readable: The PStates of the module's other topologies by name, and those of other
             modules by ``module.name``.
 
@@ -69,7 +69,7 @@ def bind(
     return Program(
         graph.module,
         graph.topology,
-        places,
+        folders,
         bound.specs,
         jobs,
         depots,
@@ -103,7 +103,7 @@ def _job(job: Job, binding: Binding) -> JobProgram:
         chains[origin, *numbers] = TaskChain(
             origin,
             binding.schemas[chain.origin],
-            tuple(_step(each, binding) for each in chain.steps) if known is None else known.steps,
+            _steps(chain, binding) if known is None else known.steps,
             (*(() if known is None else known.ends), binding.number[_fed(chain)]),
             numbers,
             reads=isinstance(chain.origin, RootOperator | StateOperator),
@@ -111,11 +111,15 @@ def _job(job: Job, binding: Binding) -> JobProgram:
     return JobProgram(job.index, tuple(chains.values()), steps, fires=_fires(job))
 
 
-def _step(step: Step, binding: Binding) -> BatchOperator:
-    """A step of a chain as tasks run it."""
-    if isinstance(step, ColumnOperator):
-        return step.in_task(binding.inputs(step), binding.schemas[step])
-    return step
+def _steps(chain: Chain, binding: Binding) -> tuple[BatchOperator, ...]:
+    """The steps of a chain as tasks run them; of a union the rows of one branch pass."""
+    found: list[BatchOperator] = []
+    rows = binding.schemas[chain.origin]
+    for step in chain.steps:
+        made = binding.schemas[step]
+        found.append(step.in_task(rows, made) if isinstance(step, ColumnOperator) else step)
+        rows = made
+    return tuple(found)
 
 
 def _fed(chain: Chain) -> Operator:

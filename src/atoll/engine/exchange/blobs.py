@@ -114,6 +114,6 @@ def clear(program: Program, microbatch: int) -> None:
 
 def _folder(program: Program, microbatch: int) -> Path:
     """On a root that several hosts share the task and the actor may run on different ones."""
-    if program.places.identity is not None:
+    if program.folders.identity is not None:
         return program.root / staging_folder(program.module, program.topology, microbatch)
     return program.local / "exchange" / program.module / program.topology / f"{microbatch:020d}"

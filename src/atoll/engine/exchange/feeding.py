@@ -9,9 +9,9 @@ from atoll.engine.exchange.blobs import Blob
 from atoll.engine.exchange.careful import FIRST
 from atoll.engine.exchange.provenance import locating
 from atoll.engine.exchange.reading import read_split
-from atoll.engine.exchange.receipts import Packers
 from atoll.engine.exchange.rejects import UNHEARD, RejectPacker
 from atoll.engine.exchange.tally import ChainCounts
+from atoll.engine.exchange.waybills import Packers
 from atoll.engine.step import Packing
 from atoll.microbatch.accounts.entries import REJECTS
 

@@ -37,7 +37,6 @@ class Requests:
     """
 
     def __init__(self, status: Status, published: Commit) -> None:
-        """Nothing was asked yet."""
         self.topology = status.topology
         self.status = status
         self.published = published
@@ -198,14 +197,14 @@ class Requests:
         before = self.status.state.placement
         try:
             failure = self._answered(
-                lambda ticket: ev.Place(ticket, to, trial), _placed, timeout_seconds
+                lambda ticket: ev.MoveTo(ticket, to, trial), _placed, timeout_seconds
             )
         except WaitTimeoutError:
             if not trial:
                 raise
             with self._one_at_a_time:
                 self._tickets += 1
-                self._request(ev.Place(self._tickets, before))
+                self._request(ev.MoveTo(self._tickets, before))
             raise
         if failure is not None:
             raise StateError(

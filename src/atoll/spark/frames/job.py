@@ -15,7 +15,7 @@ import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from atoll.engine.exchange.receipts import column_origins
+from atoll.engine.exchange.waybills import column_origins
 from atoll.engine.program import JobProgram, TaskChain
 from atoll.spark.analysis import spark_schema
 from atoll.spark.frames.pruning import columns_used, lasts
@@ -77,7 +77,6 @@ class JobFrames:
         operators: Mapping[int, Operator],
         columns: Tracking,
     ) -> None:
-        """Nothing is built yet."""
         self.seats = seats
         self.placement = placement
         self.shipped = shipped

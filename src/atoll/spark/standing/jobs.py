@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from atoll.engine.exchange.receipts import attempt_of
+from atoll.engine.exchange.waybills import attempt_of
 from atoll.errors import AccountsError
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure, Manifest, first_failure
@@ -54,7 +54,6 @@ class TaskLostError(AttemptError):
     """An attempt one of whose standing tasks was lost."""
 
     def __init__(self, post: Post) -> None:
-        """Say which."""
         super().__init__(
             ActorFailure(
                 "E-WORKER-LOST",
@@ -88,7 +87,6 @@ class StandingJob:
         spec: JobSpec,
         limit: JobLimit,
     ) -> None:
-        """Nothing is begun."""
         self.posts = posts
         self.program = program
         self.shipped = shipped

@@ -13,14 +13,14 @@ import pyarrow as pa
 from atoll.codec.keys.decode import decode_columns
 
 if TYPE_CHECKING:
-    from atoll.pstate.migration import Converter
-    from atoll.pstate.store.session import VnodeSession
+    from atoll.pstate.converter import Converter
+    from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.steps.changes.bind import BoundChanges
 
 
 def changes(
     step: BoundChanges,
-    sessions: dict[int, VnodeSession],
+    sessions: dict[int, VnodeWriter],
     converter: Callable[[int], Converter | None],
 ) -> pa.Table:
     """One row per entry whose value differs from before the microbatch, by vnode and key.

@@ -13,6 +13,10 @@ from atoll.topology.operator import ColumnOperator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
+
+    from atoll.topology.operator import BatchOperator
+
 
 @dataclass(frozen=True, eq=False)
 class Explode(ColumnOperator):
@@ -31,6 +35,12 @@ class Explode(ColumnOperator):
     def texts(self) -> tuple[str, ...]:
         """What the user wrote."""
         return (self.expression,)
+
+    def in_task(self, rows: pa.Schema, made: pa.Schema) -> BatchOperator:
+        """Its expression, computed, and taken apart."""
+        from atoll.steps.columns.computing import computing
+
+        return computing(self, rows, made)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """One narrow generator; a column of the same name gives way to the new one."""

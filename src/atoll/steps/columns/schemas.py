@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from atoll.columns.types import NotCertifiedError
 from atoll.errors import DeclarationError
-from atoll.steps.columns.computing import computing
-from atoll.steps.columns.picking import picked_schema
-from atoll.steps.columns.select import Select
+from atoll.steps.columns.computing import Computable, computing, united
 from atoll.steps.columns.union import Union
-from atoll.steps.columns.where import Where
 from atoll.steps.columns.with_columns import WithColumns
 from atoll.steps.exchanges.hash_by import HashBy
 from atoll.steps.exchanges.place_by import PlaceBy
@@ -24,12 +21,13 @@ from atoll.steps.exchanges.to_all import ToAll
 from atoll.steps.exchanges.to_global import ToGlobal
 from atoll.topology.operator import BatchOperator, ColumnOperator, Operator, StateOperator
 from atoll.topology.sources import Source, Tick
-from atoll.topology.usercode import check_columns, placed
+from atoll.topology.usercode import NO_COLUMN, check_columns, placed
 from atoll.topology.ways import in_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from atoll.steps.columns.run import Computing
     from atoll.topology.graph import Graph
 
 ColumnStep = Callable[[ColumnOperator, "list[pa.Schema]"], "pa.Schema"]
@@ -37,7 +35,6 @@ ColumnStep = Callable[[ColumnOperator, "list[pa.Schema]"], "pa.Schema"]
 
 
 _DECLARED = "the topology is declared with columns='spark'"
-_WRITTEN = Select | WithColumns | Where
 
 
 @dataclass(frozen=True)
@@ -114,18 +111,21 @@ def _problem(
     other_meaning: str,
 ) -> tuple[str, bool]:
     """Why tasks cannot run a column step, empty when they can; whether it fails on some rows."""
-    if isinstance(step, Select) and step.picked is not None:
-        return "", False
-    if not isinstance(step, _WRITTEN):
+    if not isinstance(step, Computable):
         return f"{step.title} is a step of Spark's", False
-    if graph.columns == "spark":
-        return _DECLARED, False
-    if other_meaning:
-        return other_meaning, False
     try:
-        return "", computing(step, schemas[step.inputs[0]], schemas[step]).fails
+        made = _made(step, schemas[step.inputs[0]], schemas[step])
     except NotCertifiedError as error:
         return f"{error}", False
+    if not made.computes:  # it takes columns as they are, which means the same everywhere
+        return "", False
+    return _DECLARED if graph.columns == "spark" else other_meaning, made.fails
+
+
+def _made(step: ColumnOperator, rows: pa.Schema, chosen: pa.Schema | None = None) -> Computing:
+    if NO_COLUMN in rows.names:
+        raise NotCertifiedError("rows without columns")
+    return computing(step, rows, chosen)
 
 
 def schemas_of(graph: Graph, column_step: ColumnStep) -> dict[Operator, pa.Schema]:
@@ -158,7 +158,8 @@ def python_steps(graph: Graph) -> ColumnStep:
     """As :func:`python_only`, for a topology that may want Spark nevertheless."""
 
     def step(operator: ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
-        if graph.columns == "spark" and _is_computed(operator):
+        computable = graph.columns == "spark" and isinstance(operator, Computable)
+        if computable and _computed(operator, inputs[0]).computes:
             raise DeclarationError(
                 f"{operator.title} needs Spark: {_DECLARED}",
                 hint="run the module on engine='spark', or declare columns='auto'",
@@ -169,45 +170,29 @@ def python_steps(graph: Graph) -> ColumnStep:
     return step
 
 
-def _is_computed(operator: Operator) -> bool:
-    """Whether it is a step whose expressions tasks may compute."""
-    picks = isinstance(operator, Select) and operator.picked is not None
-    return isinstance(operator, _WRITTEN) and not picks
-
-
 def python_only(operator: ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
-    """The column steps that need no Spark: a union of equal columns, expressions all certified.
+    """The column steps that need no Spark: unions, and those whose expressions are all certified.
 
     Raises:
         DeclarationError: For any other column step.
     """
-    if isinstance(operator, Select) and operator.picked is not None:
-        return picked_schema(operator, inputs[0])
-    if isinstance(operator, _WRITTEN):
+    if isinstance(operator, Union):
+        return united(operator, inputs)
+    return _computed(operator, inputs[0]).chosen
+
+
+def _computed(operator: ColumnOperator, rows: pa.Schema) -> Computing:
+    why = ""
+    if isinstance(operator, Computable):
         try:
-            return computing(operator, inputs[0]).chosen
+            return _made(operator, rows)
         except NotCertifiedError as error:
-            raise DeclarationError(
-                f"{operator.title} {_needs(operator)}: {error}",
-                hint=f"run the module on engine='spark', or {_instead(operator)}",
-                declared=operator.place,
-            ) from None
-    if not isinstance(operator, Union):
-        raise DeclarationError(
-            f"{operator.title} {_needs(operator)}",
-            hint=f"run the module on engine='spark', or {_instead(operator)}",
-            declared=operator.place,
-        )
-    first = inputs[0]
-    wanted = {field.name: field.type for field in first}
-    for other in inputs[1:]:
-        if {field.name: field.type for field in other} != wanted:
-            raise DeclarationError(
-                "union of streams with different columns or types needs Spark",
-                hint="bring the columns in line with map, or run on engine='spark'",
-                declared=operator.place,
-            )
-    return first
+            why = f": {error}"
+    raise DeclarationError(
+        f"{operator.title} {_needs(operator)}{why}",
+        hint=f"run the module on engine='spark', or {_instead(operator)}",
+        declared=operator.place,
+    )
 
 
 def _needs(operator: ColumnOperator) -> str:

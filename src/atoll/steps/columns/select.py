@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from atoll.topology.expressions import bare_column, has_star, named, quoted
+from atoll.topology.expressions import has_star, quoted
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
@@ -25,22 +25,9 @@ class Select(ColumnOperator):
     expressions: tuple[str, ...]
 
     @property
-    def picked(self) -> tuple[tuple[str, str], ...] | None:
-        """The columns and their new names, when nothing is computed; else None."""
-        pairs = [named(each) for each in self.expressions]
-        columns = [(bare_column(text), name) for text, name in pairs]
-        found = tuple((column, name) for column, name in columns if column is not None)
-        return found if found and len(found) == len(columns) else None
-
-    @property
     def texts(self) -> tuple[str, ...]:
         """What the user wrote."""
         return self.expressions
-
-    @property
-    def picks(self) -> bool:
-        """Whether nothing is computed."""
-        return self.picked is not None
 
     def carrying(self, column: str, names: Sequence[str]) -> ColumnOperator | None:
         """The step with the column behind those that it keeps; a star is what users know."""
@@ -52,12 +39,11 @@ class Select(ColumnOperator):
             return None
         return replace(self, expressions=(*wanted, column))
 
-    def in_task(self, inputs: Sequence[pa.Schema], made: pa.Schema) -> BatchOperator:
-        """Columns by position, or its expressions, computed."""
+    def in_task(self, rows: pa.Schema, made: pa.Schema) -> BatchOperator:
+        """Its expressions, computed."""
         from atoll.steps.columns.computing import computing
-        from atoll.steps.columns.picking import Pick
 
-        return Pick.of(self, inputs[0], made) if self.picks else computing(self, inputs[0], made)
+        return computing(self, rows, made)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """One narrow projection."""

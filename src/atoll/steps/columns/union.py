@@ -24,11 +24,11 @@ class Union(ColumnOperator):
     in_queries: ClassVar[bool] = True
     unites: ClassVar[bool] = True
 
-    def in_task(self, inputs: Sequence[pa.Schema], made: pa.Schema) -> BatchOperator:
-        """The columns of each branch brought in line."""
-        from atoll.steps.columns.aligning import Align
+    def in_task(self, rows: pa.Schema, made: pa.Schema) -> BatchOperator:
+        """The columns of a branch brought in line."""
+        from atoll.steps.columns.computing import computing
 
-        return Align(self.inputs, self.place, made)
+        return computing(self, rows, made)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """A narrow union; the order between the streams is not defined."""

@@ -28,11 +28,11 @@ class Where(ColumnOperator):
         """What the user wrote."""
         return (self.condition,)
 
-    def in_task(self, inputs: Sequence[pa.Schema], made: pa.Schema) -> BatchOperator:
+    def in_task(self, rows: pa.Schema, made: pa.Schema) -> BatchOperator:
         """Its expressions, computed."""
         from atoll.steps.columns.computing import computing
 
-        return computing(self, inputs[0], made)
+        return computing(self, rows, made)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """One narrow filter."""

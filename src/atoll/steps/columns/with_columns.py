@@ -36,11 +36,11 @@ class WithColumns(ColumnOperator):
         """What the user wrote."""
         return tuple(text for _, text in self.expressions)
 
-    def in_task(self, inputs: Sequence[pa.Schema], made: pa.Schema) -> BatchOperator:
+    def in_task(self, rows: pa.Schema, made: pa.Schema) -> BatchOperator:
         """Its expressions, computed."""
         from atoll.steps.columns.computing import computing
 
-        return computing(self, inputs[0], made)
+        return computing(self, rows, made)
 
     @property
     def caption(self) -> str:

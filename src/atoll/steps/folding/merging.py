@@ -14,11 +14,11 @@ from atoll.engine.exchange.keyed import VNODE, encoded_keys
 from atoll.steps.folding.taking import takeable
 
 if TYPE_CHECKING:
-    from atoll.pstate.store.session import VnodeSession
+    from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.steps.folding.step import StoringStep
     from atoll.topology.usercode import Rejects
 
-SessionOf = Callable[[int], "VnodeSession"]
+SessionOf = Callable[[int], "VnodeWriter"]
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from atoll.pstate.store.session import VnodeSession
+    from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.steps.incremental_join.bound import BoundSide
 
-SessionOf = Callable[[int], "VnodeSession"]
+SessionOf = Callable[[int], "VnodeWriter"]
 
 _INT = Scalar("int")
 _TAIL_BYTES = 18

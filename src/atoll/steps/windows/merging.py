@@ -22,10 +22,10 @@ from atoll.steps.windows.bound import TIMES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from atoll.pstate.store.session import VnodeSession
+    from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.steps.windows.bound import TimedStep
 
-SessionOf = Callable[[str, int], "VnodeSession"]
+SessionOf = Callable[[str, int], "VnodeWriter"]
 
 
 @dataclass
@@ -110,7 +110,7 @@ def _by_key(step: TimedStep, table: pa.Table) -> dict[tuple[int, bytes], list[_S
     return found
 
 
-def _stored(states: VnodeSession, keys: bytes) -> list[_Session]:
+def _stored(states: VnodeWriter, keys: bytes) -> list[_Session]:
     """The sessions of a key that are kept."""
     assert keys != EMPTY_KEY
     found = []

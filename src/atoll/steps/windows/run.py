@@ -24,12 +24,12 @@ from atoll.steps.windows.merging import merge, state_key
 from atoll.topology.times import NEVER
 
 if TYPE_CHECKING:
-    from atoll.pstate.store.session import VnodeSession
+    from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.steps.windows.bound import BoundWindows
     from atoll.topology.times import Times
     from atoll.topology.usercode import Rejects
 
-SessionOf = Callable[[str, int], "VnodeSession"]
+SessionOf = Callable[[str, int], "VnodeWriter"]
 
 
 def run(
@@ -82,7 +82,7 @@ class _Closing:
         self.now = times.of(step.clock)
         self.before = times.event_before(step.clock)
 
-    def closed(self, index: VnodeSession, written: Iterable[bytes]) -> list[bytes]:
+    def closed(self, index: VnodeWriter, written: Iterable[bytes]) -> list[bytes]:
         """The keys of windows whose rows come out now, in order."""
         if self.now is None:
             return []
@@ -92,7 +92,7 @@ class _Closing:
             found.update(key for key in written if key < low)
         return sorted(found)
 
-    def remove(self, index: VnodeSession, states: VnodeSession) -> None:
+    def remove(self, index: VnodeWriter, states: VnodeWriter) -> None:
         """Forget the windows that no row can change any more."""
         if self.now is None:
             return
@@ -102,7 +102,7 @@ class _Closing:
             keys = sorted(self.state_key(key) for key in gone)
             states.put_many(keys, [None] * len(keys))
 
-    def next_due(self, index: VnodeSession) -> int:
+    def next_due(self, index: VnodeWriter) -> int:
         """When the next window closes or is removed."""
         first = _first_end(index, None)
         if first is None:
@@ -133,7 +133,7 @@ _TIMES = {"int": (TAG_INT, 1), "datetime": (TAG_DATETIME, 1_000)}
 _WIDTH = 8
 
 
-def _first_end(index: VnodeSession, low: bytes | None) -> int | None:
+def _first_end(index: VnodeWriter, low: bytes | None) -> int | None:
     """When the first window from a key on ends."""
     for key, _ in index.scan(low):
         number = int.from_bytes(key[1 : 1 + _WIDTH]) - SIGN_BIT

@@ -1,4 +1,4 @@
-"""Objects in a dict: for tests and for throw-away clusters. Nothing outlives the process."""
+"""Objects in a dict, for tests. Nothing outlives the process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ class MemoryStore:
     """
 
     def __init__(self) -> None:
-        """An empty store."""
         self._objects: dict[str, bytes] = {}
         self._lock = threading.Lock()
 

@@ -1,6 +1,6 @@
 """Writing to one vnode: one transaction from opening to commit.
 
-A session starts with the store exactly at the state the attempt continues from, sees its own
+A writer starts with the store exactly at the state the attempt continues from, sees its own
 writes, and ends in a commit that writes the reverse log and the header together with the data,
 or leaves no trace. Whoever commits also gets the changes, to write them to the incremental log.
 
@@ -41,8 +41,8 @@ DAMAGE = (
 """What a damaged local store raises; the answer is to drop it and build it again."""
 
 
-class Changes(NamedTuple):
-    """What a session wrote: sorted keys and their new values (None: deleted)."""
+class VnodeChanges(NamedTuple):
+    """What a writer wrote: sorted keys and their new values (None: deleted)."""
 
     keys: Sequence[bytes]
     values: Sequence[bytes | None]
@@ -52,7 +52,7 @@ Triple = tuple[bytes, bytes | None, bytes | None]
 """(key, value before, value after); None where there was or is no such entry."""
 
 
-class VnodeSession:
+class VnodeWriter:
     """One write transaction on one vnode store. Use it as a context manager, in one thread.
 
     Leaving the context without a commit aborts. Made by
@@ -99,7 +99,7 @@ class VnodeSession:
     # -- reading ------------------------------------------------------------------------------
 
     def get(self, key: bytes) -> bytes | None:
-        """The value as this session sees it; None when the key is absent."""
+        """The value as this writer sees it; None when the key is absent."""
         return self._store.entries.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -165,7 +165,7 @@ class VnodeSession:
         Args:
             keys: Sorted and unique.
             values: One per key.
-            olds: What :meth:`get_many` of this session gave for the same keys, if it was asked.
+            olds: What :meth:`get_many` of this writer gave for the same keys, if it was asked.
         """
         if not keys:
             return
@@ -187,13 +187,13 @@ class VnodeSession:
 
     # -- ending -------------------------------------------------------------------------------
 
-    def changes(self) -> Changes:
-        """What this session wrote so far."""
+    def changes(self) -> VnodeChanges:
+        """What this writer wrote so far."""
         keys, values, _ = self._written()
-        return Changes(keys, values)
+        return VnodeChanges(keys, values)
 
     def changed(self) -> list[Triple]:
-        """What the microbatch changed so far, over all its steps including this session.
+        """What the microbatch changed so far, over all its steps including this writer.
 
         The old value is the one before the microbatch. Sorted by key; entries that ended where
         they began are left out.
@@ -214,11 +214,11 @@ class VnodeSession:
         return [each for each in triples if each[1] != each[2] and each[0] < DATA_END]
 
     def dump(self) -> tuple[list[bytes], list[bytes]]:
-        """All keys, sorted, and their values, as this session sees them: for a checkpoint."""
+        """All keys, sorted, and their values, as this writer sees them: for a checkpoint."""
         pairs = list(self._store.entries.scan(Bounds()))
         return [key for key, _ in pairs], [value for _, value in pairs]
 
-    def commit(self) -> Changes:
+    def commit(self) -> VnodeChanges:
         """Store everything written, with its reverse log and the new header, in one instant.
 
         Reverse logs that reach below the horizon of the last commit go.
@@ -241,14 +241,14 @@ class VnodeSession:
                     folder=self._path,
                 ) from error
         self._end(None)
-        return Changes(keys, values)
+        return VnodeChanges(keys, values)
 
     def abort(self) -> None:
-        """Give up everything written; the store keeps the state it had before the session."""
+        """Give up everything written; the store keeps the state it had before the writer."""
         self._end(None)
 
     def close(self, error: BaseException | None = None) -> None:
-        """End the session, if it has not ended: what was not committed is given up.
+        """End the writer, if it has not ended: what was not committed is given up.
 
         Args:
             error: Why, if anything went wrong; a store that it shows to be damaged is dropped.
@@ -256,7 +256,7 @@ class VnodeSession:
         self._end(error)
 
     def __enter__(self) -> Self:
-        """The session itself."""
+        """The writer itself."""
         return self
 
     def __exit__(
@@ -279,7 +279,7 @@ class VnodeSession:
     @property
     def _store(self) -> StoreTransaction:
         if self._transaction is None:
-            raise StateError("this session has ended", vnode=self.vnode)
+            raise StateError("this writer has ended", vnode=self.vnode)
         return self._opened
 
     def _begin(self) -> Opening:

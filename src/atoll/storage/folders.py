@@ -31,7 +31,7 @@ _TOKEN_BYTES = 16
 
 
 @dataclass(frozen=True)
-class Places:
+class RootFolders:
     """The folders of a root, as this host has them.
 
     Attributes:
@@ -44,7 +44,7 @@ class Places:
 
     @classmethod
     def of(cls, store: LocalStore) -> Self:
-        """The places of a root that may be shared."""
+        """The folders of a root that may be shared."""
         try:
             made = store.read(_IDENTITY)
         except NotFoundError:
@@ -90,11 +90,11 @@ def _checksum(token: bytes) -> bytes:
     return zlib.crc32(token, zlib.crc32(_IDENTITY.encode())).to_bytes(4, "little")
 
 
-def share(store: LocalStore) -> Places:
-    """The places of a root that several hosts share from now on."""
+def share(store: LocalStore) -> RootFolders:
+    """The folders of a root that several hosts share from now on."""
     try:
         token = uuid.uuid4().bytes
         store.create(_IDENTITY, token + _checksum(token))
     except ObjectExistsError:
         store.settle(_IDENTITY)
-    return Places.of(store)
+    return RootFolders.of(store)
