@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from atoll.durations import parse_millis
 from atoll.errors import DeclarationError
 from atoll.schema import Map
-from atoll.steps.columns.projection import Projection
+from atoll.steps.projection import Projection
 from atoll.steps.windows.build import count_late, time_column
 from atoll.topology.clocks import clock_of, origins_of, watermarks_of
 from atoll.topology.flow import Flow, after
