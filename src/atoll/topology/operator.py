@@ -132,6 +132,11 @@ class ColumnOperator(Operator):
         """The expressions of users in it."""
         return ()
 
+    @property
+    def computed(self) -> tuple[tuple[str, str], ...]:
+        """What it computes of each row: how its user knows it, and the expression."""
+        return tuple((text, text) for text in self.texts)
+
     def carrying(self, column: str, names: Sequence[str]) -> ColumnOperator | None:
         """The step as it passes on a column that users do not know of.
 
