@@ -115,7 +115,7 @@ def run_page(page):
         for first_line, code in blocks(page, "python"):
             tree = _Checking(_comments(code)).visit(ast.parse(code))
             ast.increment_lineno(ast.fix_missing_locations(tree), first_line - 1)
-            exec(compile(tree, str(page), "exec"), namespace)
+            exec(compile(tree, str(page), "exec", dont_inherit=True), namespace)
     finally:
         for value in namespace.values():
             if isinstance(value, atoll.LocalCluster):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from atoll.queries.ask import ask
 from atoll.queries.declare import returns, select_from
@@ -13,8 +13,7 @@ from atoll.topology.usercode import declared_at, emitted_columns
 
 if TYPE_CHECKING:
     from atoll.path import Path
-    from atoll.topology.declared import PStateDeclaration
-    from atoll.topology.rows import Row
+    from atoll.topology.declared import Columns, PStateDeclaration
 
 S = TypeVar("S")
 
@@ -29,7 +28,7 @@ class Asking(Flow, ABC, Generic[S]):
         """The stream at a point of the graph."""
 
     def select_from(
-        self, pstate: PStateDeclaration, function: Callable[[Row], Path], *, emits: str
+        self, pstate: PStateDeclaration, function: Callable[[Any], Path], *, emits: Columns
     ) -> S:
         """One row per value that a path leads to: the row's columns, then those of ``emits``.
 
@@ -39,7 +38,7 @@ class Asking(Flow, ABC, Generic[S]):
         added = emitted_columns(emits, place)
         return self._at(select_from(self, pstate, function, added, place))
 
-    def query(self, query: str, *, emits: str, **arguments: str) -> S:
+    def query(self, query: str, *, emits: Columns, **arguments: str) -> S:
         """Ask a query of the module for each row, and put the answer's columns beside it.
 
         ``arguments`` names for each parameter the column that gives it. In a topology the query

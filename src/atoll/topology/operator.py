@@ -55,6 +55,9 @@ class Operator(ABC):
     instead: ClassVar[str] = "write to state in a topology"
     """What a query does in place of a step that it may not have."""
 
+    keeps_rows: ClassVar[bool] = False
+    """Whether rows behind it are objects of the class that they were before."""
+
     drawn: ClassVar[bool] = True
     """Whether drawings show it: a user wrote it as a step of its own."""
 

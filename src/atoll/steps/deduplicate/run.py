@@ -122,17 +122,17 @@ def _passing(
     change: _Change,
 ) -> list[int]:
     """The rows of one vnode that pass; the change is told of them."""
-    session = work.session(step.passed, int(rows.vnodes[numbers.start]))
+    writer = work.writer(step.passed, int(rows.vnodes[numbers.start]))
     keys = rows.keys[numbers.start : numbers.stop]
     positions: list[int] = []
     if step.within_ms is None:
-        known = session.get_many(keys)
+        known = writer.get_many(keys)
         for number, key, seen in zip(numbers, keys, known, strict=True):
             if seen is None:
                 positions.append(int(rows.order[rows.starts[number]]))
                 change.passed.append((key, 0))
         return positions
-    stored = session.under(keys, _TIME_BYTES)
+    stored = writer.under(keys, _TIME_BYTES)
     for number, key, entries in zip(numbers, keys, stored, strict=True):
         times = [_time(entry[-_TIME_BYTES:]) for entry, _ in entries]
         for place in rows.order[rows.starts[number] : rows.starts[number + 1]].tolist():
@@ -149,12 +149,12 @@ def _forget(
 ) -> None:
     """Find what no row can come near to any more, and the first time that is left."""
     assert step.within_ms is not None
-    session = work.session(str(step.times), vnode)
+    writer = work.writer(str(step.times), vnode)
     bound = None
     if now is not None:
         bound = encode_element(max(now - step.within_ms + 1, INT64_MIN), _INT)
-        change.gone = [key for key, _ in session.scan(None, bound)]
-    left = next((_time(key) for key, _ in session.scan(bound)), NEVER)
+        change.gone = [key for key, _ in writer.scan(None, bound)]
+    left = next((_time(key) for key, _ in writer.scan(bound)), NEVER)
     change.next_ms = min([left, *(at for _, at in change.passed)])
 
 
@@ -176,7 +176,7 @@ def _write(step: BoundDeduplicate, vnode: int, work: Work, change: _Change) -> N
 
 def _put(work: Work, pstate: str, vnode: int, entries: dict[bytes, bytes | None]) -> None:
     keys = sorted(entries)
-    work.session(pstate, vnode).put_many(keys, [entries[key] for key in keys])
+    work.writer(pstate, vnode).put_many(keys, [entries[key] for key in keys])
 
 
 def _due_ms(step: BoundDeduplicate, change: _Change) -> int:
