@@ -256,7 +256,7 @@ def test_every_path_step_is_documented():
 def test_every_stream_method_is_documented():
     """Each method of a stream, with its name in code."""
     page = (REFERENCE / "streams.md").read_text(encoding="utf-8")
-    methods = {name for name in vars(Stream) if name[0] != "_"} - {"graph", "operator"}
+    methods = {name for name in dir(Stream) if name[0] != "_"} - {"graph", "operator"}
     assert not [name for name in methods if f"`{name}(" not in page]
 
 

@@ -59,8 +59,8 @@ class Packer(Protocol):
     def add(self, batch: pa.RecordBatch) -> None:
         """Take one batch; batches come in row order."""
 
-    def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
-        """The blobs, by unit; those of one unit only when the caller is that unit's actor."""
+    def finish(self, only: Collection[int] | None = None) -> Iterator[tuple[int, pa.Buffer]]:
+        """The blobs, by unit: of all units, or of those whose actors pack for themselves."""
 
 
 @dataclass(frozen=True)

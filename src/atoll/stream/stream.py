@@ -18,6 +18,7 @@ from atoll.steps.columns.select import Select
 from atoll.steps.columns.transform import Transform
 from atoll.steps.columns.union import union
 from atoll.steps.columns.with_columns import WithColumns
+from atoll.steps.deduplicate.declare import deduplicate
 from atoll.steps.fold.build import aggregated
 from atoll.steps.incremental_join import build as incremental_join
 from atoll.steps.lookup.declare import lookup
@@ -174,6 +175,25 @@ class Stream(Exchanging["Stream"]):
     def distinct(self, *expressions: str) -> Stream:
         """Each combination of the expressions (by default of all columns) once, nothing else."""
         return self._then(Distinct((self.operator,), declared_at(1), expressions))
+
+    def deduplicate(
+        self,
+        key: str | Sequence[str],
+        *,
+        within: Duration | None = None,
+        at: str | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Drop rows whose key came through before, in this microbatch or an earlier one.
+
+        Args:
+            key: An expression over the row, or several; null is a value like others.
+            within: How far apart rows of one key must be to pass; they never do when None.
+            at: The event time by which that goes, of rows with a watermark; those that it has
+                passed are dropped and counted. By the clock when None.
+            name: What to call what is kept, where that of two steps would not be told apart.
+        """
+        return stream_of(deduplicate(self, key, within, at, name, declared_at(1)))
 
     def materialize(self) -> Stream:
         """Compute the rows once in a microbatch, however many steps go on from here."""
@@ -458,9 +478,8 @@ class Stream(Exchanging["Stream"]):
     ) -> Any:
         """Windows that last until no row has come for ``gap``: see ``aggregate_windows``.
 
-        Gives :class:`~atoll.stream.interim.Sessions`, and with ``split_late`` beside them
-        the stream of the rows that come too late for any session. ``name`` is as for
-        :meth:`window`.
+        Gives :class:`~atoll.stream.interim.Sessions`, and with ``split_late`` beside them the
+        stream of the rows that come too late for any. ``name`` is as for :meth:`window`.
         """
         from atoll.stream.interim import Sessions, Windowed
 
