@@ -122,7 +122,7 @@ def _passing(
     change: _Change,
 ) -> list[int]:
     """The rows of one vnode that pass; the change is told of them."""
-    session = work.session(step.passed, int(rows.vnodes[numbers.start]))
+    session = work.writer(step.passed, int(rows.vnodes[numbers.start]))
     keys = rows.keys[numbers.start : numbers.stop]
     positions: list[int] = []
     if step.within_ms is None:
@@ -149,7 +149,7 @@ def _forget(
 ) -> None:
     """Find what no row can come near to any more, and the first time that is left."""
     assert step.within_ms is not None
-    session = work.session(str(step.times), vnode)
+    session = work.writer(str(step.times), vnode)
     bound = None
     if now is not None:
         bound = encode_element(max(now - step.within_ms + 1, INT64_MIN), _INT)
@@ -176,7 +176,7 @@ def _write(step: BoundDeduplicate, vnode: int, work: Work, change: _Change) -> N
 
 def _put(work: Work, pstate: str, vnode: int, entries: dict[bytes, bytes | None]) -> None:
     keys = sorted(entries)
-    work.session(pstate, vnode).put_many(keys, [entries[key] for key in keys])
+    work.writer(pstate, vnode).put_many(keys, [entries[key] for key in keys])
 
 
 def _due_ms(step: BoundDeduplicate, change: _Change) -> int:
