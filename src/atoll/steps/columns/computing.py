@@ -24,8 +24,6 @@ from atoll.topology.expressions import bare_column, named, shown_as
 from atoll.topology.operator import ColumnOperator
 from atoll.topology.usercode import NO_COLUMN
 
-__all__ = ["Computable", "computing", "united"]
-
 Computable = Select | WithColumns | Where | Explode
 """The column steps that tasks run where their expressions are certified."""
 
