@@ -455,11 +455,12 @@ def test_a_planted_defect_is_refused(name, driver, monkeypatch):
 
 def _alone(program: Program, _job: Any, spec: Any, _limit: Any) -> Any:
     """Small microbatches: each actor reads all rows, and keeps those of its unit."""
-    return {unit: chain.packed_alone(program, spec, unit) for unit in program.units}
+    return chain.packed_alone(program, spec, program.units)
 
 
-def _other_unit(known: Any, packers: Packers, only: int | None = None) -> Any:
-    return known(packers, None if only is None else 1 - only)
+def _other_unit(known: Any, packers: Packers, only: Any = None) -> Any:
+    for unit, tag, rows in known(packers, only):
+        yield unit if only is None else 1 - unit, tag, rows
 
 
 def _nothing_packed(known: Any, *arguments: Any) -> Any:

@@ -269,7 +269,8 @@ class DirectTask(_Task):
         for actor in _indices(batches):
             try:
                 program, spec, _ = self.parts()
-                blobs = packed_alone(program, spec, program.units[actor])
+                unit = program.units[actor]
+                blobs = packed_alone(program, spec, [unit])[unit]
             except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
                 yield _manifest(Manifest("", _NO_UNIT, failure=described(error)))
             else:

@@ -23,7 +23,7 @@ from atoll.cluster.scaling.resting import RestingCluster
 from atoll.cluster.scaling.scaling import Scaling
 from atoll.cluster.scaling.sizes import vnode_bytes
 from atoll.cluster.upkeep.reviving import Reviver
-from atoll.engine.sessions import state_folder
+from atoll.engine.stores import state_folder
 from atoll.errors import AtollError, FencedError
 from atoll.logs import get_logger
 from atoll.placement.info import ClusterInfo

@@ -11,11 +11,10 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from atoll.engine.exchange.reading import depot_folder
-from atoll.engine.sessions import state_folder
+from atoll.engine.stores import state_folder
 from atoll.names import RESERVED
 from atoll.pstate.store.environment import shared_environments
-from atoll.storage.folders import RootFolders
+from atoll.storage.folders import RootFolders, depot_folder
 
 
 def delete_removed(folders: RootFolders, module: str, removed: Iterable[str]) -> None:

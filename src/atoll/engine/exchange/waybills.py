@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -76,11 +76,11 @@ class Packers(dict[int, "Packer | RejectPacker"]):
         number = self._numbers[chain.origin, chain.numbers]
         return self._chains.setdefault(number, ChainCounts(len(chain.steps)))
 
-    def parcels(self, only: int | None = None) -> Iterator[tuple[int, int, pa.Buffer]]:
+    def parcels(self, only: Collection[int] | None = None) -> Iterator[tuple[int, int, pa.Buffer]]:
         """Unit, tag and rows of every blob, then the waybills.
 
         Args:
-            only: The unit of an actor that packs for itself; else they are for all units.
+            only: The units whose actors pack for themselves; else they are for all units.
         """
         parcels: dict[int, list[Parcel]] = defaultdict(list)
         with locating(self.program, self.spec):
@@ -88,17 +88,19 @@ class Packers(dict[int, "Packer | RejectPacker"]):
                 for unit, rows in packer.finish(only):
                     parcels[unit].append(_parcel(self.sequence, tag, rows))
                     yield unit, tag, rows
-        units = self.program.units if only is None else (only,)
+        alone = only is not None
+        units = self.program.units if only is None else tuple(only)
         teller = units[self.sequence % len(units)]
+        told = self._told()
         for unit in units:
             waybill = Waybill(
                 attempt_of(self.spec),
                 self.sequence,
-                only is not None,
+                alone,
                 unit,
                 parcels[unit],
                 {tag: p.counts.packed[unit] for tag, p in self.items() if p.counts.packed[unit]},
-                self._told() if unit == teller else None,
+                told if alone or unit == teller else None,
             )
             yield unit, WAYBILLS, pa.py_buffer(msgspec.msgpack.encode(waybill))
 
