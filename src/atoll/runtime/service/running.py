@@ -122,8 +122,8 @@ class RunningRuntime(SeenRuntime):
         self.app = app
         self.left = False
         """Whether its module is about to be closed, to be deployed anew or to be gone."""
-        self.ready = False
-        """Whether the copies know what the last change means for them."""
+        self.followed = 0
+        """The last change of which the copies know what it means for them."""
         self.gate = Gate(registered.name)
         """The entrance of events and shunts."""
         # No two records of a runtime share a turn: a later life's are all higher.
