@@ -21,7 +21,7 @@ def declared():
     """The graph of a topology that only Spark can run."""
     module = atoll.Module("m")
     rows = module.microbatch("mb").source(module.depot("d", "k string, v long"))
-    rows.where("hash(k) > 1")
+    rows.where("cbrt(v) > 1")
     return rows.graph
 
 

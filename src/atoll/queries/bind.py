@@ -21,9 +21,11 @@ from atoll.queries.parameters import Arguments
 from atoll.queries.reads import asking, folding, looking_up, selecting
 from atoll.queries.run import BoundQuery, BoundStep, Reading, Run
 from atoll.queries.select_from import SelectFrom
+from atoll.steps.columns.certified_agg import certified_agg
 from atoll.steps.columns.computing import computing, united
 from atoll.steps.columns.distinct import Distinct
 from atoll.steps.columns.explode import Explode
+from atoll.steps.columns.group_agg import GroupAgg
 from atoll.steps.columns.join import Join
 from atoll.steps.columns.select import Select
 from atoll.steps.columns.union import Union
@@ -251,6 +253,8 @@ def _column_step(operator: ColumnOperator, inputs: list[pa.Schema]) -> tuple[pa.
     match operator:
         case Union():
             return _union(operator, inputs)
+        case GroupAgg():
+            return _aggregation(operator, inputs[0])
         case Join():
             return tables.joined_schema(operator, *inputs), (
                 lambda sides, _: tables.join(operator, *sides)
@@ -274,11 +278,39 @@ def _computed(operator: ColumnOperator, rows: pa.Schema) -> Computing:
     try:
         return computing(operator, rows)
     except NotCertifiedError as error:
-        raise DeclarationError(
-            f"{operator.title} computes what only Spark can, and a query runs without it: {error}",
-            hint="write it in other words, or compute it in Python: map, where(lambda row: ...)",
-            declared=operator.place,
-        ) from None
+        raise _needs_spark(operator, error) from None
+
+
+def _needs_spark(operator: ColumnOperator, error: NotCertifiedError) -> DeclarationError:
+    return DeclarationError(
+        f"{operator.title} computes what only Spark can, and a query runs without it: {error}",
+        hint="write it in other words, or compute it in Python: map, where(lambda row: ...); "
+        'aggregates of atoll.agg are computed anywhere: agg(total=agg.sum("v"))',
+        declared=operator.place,
+    )
+
+
+def _aggregation(operator: GroupAgg, rows: pa.Schema) -> tuple[pa.Schema, Run]:
+    """Spark SQL's aggregates, which a fold computes."""
+    try:
+        agg = certified_agg(operator, rows)
+    except NotCertifiedError as error:
+        raise _needs_spark(operator, error) from None
+    runs: list[Run] = []
+    if agg.before is not None:
+        step = _computed(agg.before, rows)
+        rows = step.chosen
+        runs.append(_batches(step))
+    terminal = fold_terminal(agg.fold, (0, operator.title, operator.place), rows)
+    after = _computed(agg.after, terminal.emitted)
+    runs += [folding(terminal), _batches(after)]
+
+    def run(given: list[pa.Table], reading: Reading) -> pa.Table:
+        for each in runs:
+            given = [each(given, reading)]
+        return given[0]
+
+    return after.chosen, run
 
 
 def _union(operator: Union, inputs: list[pa.Schema]) -> tuple[pa.Schema, Run]:

@@ -66,6 +66,7 @@ _STEPS = (
     Distinct,
     Explode,
     Fold,
+    GroupAgg,
     HashBy,
     Join,
     Lookup,
@@ -79,7 +80,6 @@ _STEPS = (
     WithColumns,
 )
 _INSTEAD: dict[type[Operator], str] = {
-    GroupAgg: 'use the aggregates of atoll.agg: agg(total=agg.sum("v"))',
     Transform: "write the step in Python: map, flat_map, map_batches",
     ToAll: "a query runs in one process: leave the step out",
     PlaceBy: "a query runs in one process: leave the step out",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from atoll.cluster.hidden.state import Known, named_as_stored
 from atoll.engine.binding.bind import bind
+from atoll.engine.binding.folding import folded
 from atoll.engine.binding.pstates import BoundPStates, bind_pstates
 from atoll.engine.binding.schemas import StepWay, column_ways
 from atoll.errors import DeclarationError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from atoll.engine.program import Program
     from atoll.module import Microbatch, Module
     from atoll.pstate.spec import PStateSpec
+    from atoll.topology.graph import Graph
     from atoll.topology.hidden import Hidden
     from atoll.topology.operator import Operator
 
@@ -112,19 +114,30 @@ def _checked(engine: Engine, topology: Microbatch, settings: Settings, known: Kn
         topology.graph.check()
         options = effective(topology.options, settings, topology.name)
     _check_targets(topology)
-    schemas = engine.schemas(topology.graph)
-    ways = column_ways(topology.graph, schemas, engine.other_meaning(topology.graph))
-    cut = fragments(topology.graph, _in_tasks(ways))
-    pstates = bind_pstates(topology.graph, schemas)
-    graph, hidden = named_as_stored(topology.graph, pstates.specs, known)
+    graph = topology.graph
+    schemas, ways = _resolved(engine, graph)
+    graph = folded(graph, schemas, ways)
+    if graph is not topology.graph:
+        schemas, ways = _resolved(engine, graph)
+    pstates = bind_pstates(graph, schemas)
+    named, hidden = named_as_stored(graph, pstates.specs, known)
+    if named is not graph:
+        graph = named
+        schemas, ways = _resolved(engine, graph)
+        pstates = bind_pstates(graph, schemas)
     if graph is not topology.graph:
         topology = copy.copy(topology)
         topology.graph = graph
-        schemas = engine.schemas(graph)
-        ways = column_ways(graph, schemas, engine.other_meaning(graph))
-        cut = fragments(graph, _in_tasks(ways))
-        pstates = bind_pstates(graph, schemas)
+    cut = fragments(graph, _in_tasks(ways))
     return _Checked(topology, options, cut, schemas, pstates, hidden, list(ways.values()))
+
+
+def _resolved(
+    engine: Engine, graph: Graph
+) -> tuple[dict[Operator, pa.Schema], dict[Operator, StepWay]]:
+    """The columns after each operator, and which way each column step goes."""
+    schemas = engine.schemas(graph)
+    return schemas, column_ways(graph, schemas, engine.other_meaning(graph))
 
 
 def _in_tasks(ways: Mapping[Operator, StepWay]) -> list[Operator]:
