@@ -25,7 +25,7 @@ def parts(tmp_path):
     """A program and a spec, as far as they are asked."""
     program = SimpleNamespace(
         module="m", topology="mb", root=tmp_path, local=tmp_path / "local", units=(0, 1),
-        dead_letter="rejected", places=RootFolders(tmp_path),
+        dead_letter="rejected", folders=RootFolders(tmp_path),
     )  # fmt: skip
     return program, SimpleNamespace(
         id=7, epoch=1, version=2, job=0, ranges={"rows": [(10, 5_010), (0, 3)]}

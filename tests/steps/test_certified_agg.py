@@ -9,11 +9,11 @@ from spark_edges import edge_values
 import atoll
 from atoll import start
 from atoll.columns.types import NotCertifiedError
-from atoll.engine.binding.folding import agg_schema
 from atoll.errors import DeclarationError, TopologyFailedError
-from atoll.steps.columns.group_agg import GroupAgg
-from atoll.steps.sources.source import Source
+from atoll.steps.group_agg.declare import GroupAgg
+from atoll.steps.group_agg.folding import agg_schema
 from atoll.testing import TopologyTestDriver
+from atoll.topology.sources import Source
 
 ROW = "k string, d date, v int, big long, x double, price decimal(9, 2), at timestamp"
 RECORDS = [

@@ -12,9 +12,9 @@ from atoll import Map, agg
 from atoll.columns.reading import computed
 from atoll.columns.tree import RowError, Rows
 from atoll.columns.types import NotCertifiedError
-from atoll.engine.binding.schemas import column_ways
 from atoll.errors import DeclarationError, TopologyFailedError
 from atoll.steps.columns.computing import computing
+from atoll.steps.columns.schemas import column_ways
 from atoll.steps.columns.with_columns import WithColumns
 from atoll.testing import TopologyTestDriver
 

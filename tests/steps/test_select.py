@@ -9,9 +9,9 @@ from atoll import Map, agg, start
 from atoll.errors import AtollError
 from atoll.steps.columns.select import Select
 from atoll.steps.columns.where import Where
-from atoll.steps.sources.source import Source
 from atoll.testing import TopologyTestDriver
-from atoll.topology.jobs import fragments
+from atoll.topology.jobs import cut_into_jobs
+from atoll.topology.sources import Source
 from atoll.topology.ways import in_tasks
 
 ROW = "k string, v long, w long"
@@ -96,7 +96,7 @@ def test_a_select_behind_spark_stays_with_it():
     filtered.aggregate(counts["k"], agg.count())
     picked.where("k <> 'a'").aggregate(counts["k"], agg.count())
     selects = [each for each in mb.graph.operators if isinstance(each, Select)]
-    cut = fragments(mb.graph, in_tasks(mb.graph.operators, selects))
+    cut = cut_into_jobs(mb.graph, in_tasks(mb.graph.operators, selects))
     chains = [chain for job in cut.jobs for chain in job.chains]
     assert [type(chain.origin) for chain in chains] == [Source, Select, Where]
     assert [len(chain.steps) for chain in chains] == [1, 0, 0]

@@ -11,8 +11,8 @@ from atoll.storage.local import LocalStore
 def test_a_root_of_one_host_holds_its_cache(tmp_path, monkeypatch):
     """Also where the variable for shared roots is set."""
     monkeypatch.setenv(LOCAL_VARIABLE, "/elsewhere")
-    places = RootFolders.of(LocalStore(tmp_path))
-    assert (places.root, places.local, places.identity) == (tmp_path, tmp_path / "local", None)
+    folders = RootFolders.of(LocalStore(tmp_path))
+    assert (folders.root, folders.local, folders.identity) == (tmp_path, tmp_path / "local", None)
 
 
 def test_a_shared_root_has_one_identity(tmp_path, monkeypatch):
@@ -20,19 +20,19 @@ def test_a_shared_root_has_one_identity(tmp_path, monkeypatch):
     with ThreadPoolExecutor(8) as threads:
         made = set(threads.map(lambda _: share(LocalStore(tmp_path / "a")), range(8)))
     assert made == {RootFolders.of(LocalStore(tmp_path / "a"))}
-    (places,) = made
+    (folders,) = made
     for file in (tmp_path / "a" / "meta").iterdir():
         file.unlink()
     again = share(LocalStore(tmp_path / "a"))
-    assert again.identity not in {None, places.identity}
+    assert again.identity not in {None, folders.identity}
     monkeypatch.setenv(LOCAL_VARIABLE, str(tmp_path / "one"))
-    one, worker = places.local, places.worker
+    one, worker = folders.local, folders.worker
     monkeypatch.setenv(LOCAL_VARIABLE, str(tmp_path / "two"))
-    assert len({one, places.local, again.local}) == 3
-    assert worker != places.worker
+    assert len({one, folders.local, again.local}) == 3
+    assert worker != folders.worker
     assert one.parent == tmp_path / "one"
     monkeypatch.delenv(LOCAL_VARIABLE)
-    assert not places.local.is_relative_to(tmp_path)
+    assert not folders.local.is_relative_to(tmp_path)
 
 
 def test_a_damaged_identity_is_an_identity_all_the_same(tmp_path):

@@ -48,7 +48,7 @@ class Cluster(ABC):
     """What all clusters do alike.
 
     Args:
-        places: Where everything lies.
+        folders: Where everything lies.
         engine: What runs the attempts.
         observer: Called after each numbered step of every microbatch, for tests and tools.
         drive: What moves the topologies; threads when None.
@@ -60,13 +60,13 @@ class Cluster(ABC):
 
     def __init__(
         self,
-        places: RootFolders,
+        folders: RootFolders,
         engine: Engine,
         observer: Observer | None,
         drive: Drive | None = None,
     ) -> None:
-        self.places = places
-        self.root = places.root
+        self.folders = folders
+        self.root = folders.root
         self._deploying = Deploying(self._lives)
         self.apps: dict[str, App] = self._deploying.apps
         self.stopped: dict[str, StoppedModule] = self._deploying.stopped
@@ -186,7 +186,7 @@ class Cluster(ABC):
             name: The module. One that is not there is no error: a removal may be done again.
         """
         self._deploying.remove(name)
-        delete_module(self.places, name)
+        delete_module(self.folders, name)
 
     def close(self) -> None:
         """Stop every module."""
@@ -230,11 +230,11 @@ class Cluster(ABC):
             module,
             remove,
             engine=self._engine,
-            places=self.places,
+            folders=self.folders,
             before=before,
             info=info,
             present=self.present(),
         )
 
     def _lives(self) -> Lives:
-        return Lives(self.places, self._engine, self._observer, self._drive, self.present)
+        return Lives(self.folders, self._engine, self._observer, self._drive, self.present)

@@ -10,9 +10,9 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from atoll.engine.binding.schemas import ColumnStep, python_steps, schemas_of
 from atoll.engine.inline import InlineExecutor
 from atoll.errors import DeclarationError, UsageError
+from atoll.steps.columns.schemas import ColumnStep, python_steps, schemas_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -61,8 +61,8 @@ class LocalCluster(Cluster):
             raise DeclarationError(f"parallelism {parallelism} cannot be", hint="use 1 or more")
         self._temporary = root is None
         folder = Path(tempfile.mkdtemp(prefix="atoll-")) if root is None else Path(root)
-        places = RootFolders.of(LocalStore(folder.expanduser().resolve()))
-        super().__init__(places, engine_named(engine, parallelism, session), observer)
+        folders = RootFolders.of(LocalStore(folder.expanduser().resolve()))
+        super().__init__(folders, engine_named(engine, parallelism, session), observer)
         self.parallelism = parallelism
         self._workers = {WORKER: parallelism}
 

@@ -70,9 +70,9 @@ class SparkCluster(Cluster):
         self._settings = dict(settings or {})
         self._units_per_worker = units_per_worker
         self._columns: str | None = None
-        places = share(LocalStore(Path(root).expanduser().resolve()))
+        folders = share(LocalStore(Path(root).expanduser().resolve()))
         self._spark = SparkEngine(self._session, seated=True)
-        super().__init__(places, self._spark, observer)
+        super().__init__(folders, self._spark, observer)
         self._ended = threading.Event()
         self._watching: threading.Thread | None = None
 

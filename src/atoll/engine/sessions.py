@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program
     from atoll.microbatch.commits.history import CommitHistory
 
-__all__ = ["Sessions", "state_folder"]
-
 
 def state_folder(local: Path, module: str) -> Path:
     """Where a worker keeps the vnode stores of a module."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from atoll.engine.attempt import BlockSource, JobSpecs, bytes_of, has_work, row_bytes_of, rows_of
-from atoll.engine.exchange.receipts import column_origins
+from atoll.engine.exchange.waybills import column_origins
 from atoll.engine.program import JobProgram, JobSpec, Program
 from atoll.errors import SparkLostError
 from atoll.microbatch.commits.objects import Commit, Plan
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from atoll.placement.placement import Placement
     from atoll.spark.standing.post import Post
     from atoll.topology.graph import Graph
-    from atoll.topology.jobs import Fragments
+    from atoll.topology.jobs import Cut
 
 
 _PREPARE_SECONDS_MAX = 30.0
@@ -75,7 +75,7 @@ class SparkExecutor:
         sessions: Callable[[], SparkSession],
         program: Program,
         graph: Graph,
-        cut: Fragments,
+        cut: Cut,
         schemas: Mapping[Operator, pa.Schema],
         depots: Mapping[str, BlockSource],
         options: Options,

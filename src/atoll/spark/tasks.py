@@ -1,4 +1,4 @@
-"""The functions that Spark calls in its Python workers: thin shells around ``atoll.tasks``.
+"""The functions that Spark calls in its Python workers: thin shells around ``atoll.engine``.
 
 What goes wrong in a task is reported as data, so that the driver gets the error itself and Spark
 does not repeat what would fail again. Only a lost process is left to Spark's own retries.
@@ -28,12 +28,12 @@ from atoll.engine.exchange.careful import Refusing
 from atoll.engine.exchange.feeding import feed, feed_splits, packed_alone, packers_of, run_steps
 from atoll.engine.exchange.provenance import locating
 from atoll.engine.exchange.reading import read_split
-from atoll.engine.exchange.receipts import RECEIPTS, receipt_of_rejects
-from atoll.engine.exchange.rejects import REJECTS, UNHEARD, RejectPacker
+from atoll.engine.exchange.rejects import UNHEARD, RejectPacker
 from atoll.engine.exchange.tally import ChainCounts
+from atoll.engine.exchange.waybills import WAYBILLS, waybill_of_rejects
 from atoll.engine.program import JobProgram, JobSpec, Program, TaskChain
 from atoll.engine.warming import warm_up
-from atoll.microbatch.accounts.entries import PART_TASKS, STEP_TASKS, RowsRead
+from atoll.microbatch.accounts.entries import PART_TASKS, REJECTS, STEP_TASKS, RowsRead
 from atoll.microbatch.accounts.faults import chain_faults, refuse
 from atoll.microbatch.outcome import Manifest
 from atoll.spark.frames.guarding import GUARD
@@ -150,8 +150,8 @@ class StepTask(_Task):
             blobs = [rows for _, rows in packer.finish()]
             for rows in blobs:
                 yield _told(columns, wrapped(program, spec, (REJECTS, task), rows))
-            receipt = receipt_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
-            yield _told(columns, wrapped(program, spec, (RECEIPTS, task), receipt))
+            waybill = waybill_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
+            yield _told(columns, wrapped(program, spec, (WAYBILLS, task), waybill))
 
     def _ran(
         self, batches: Iterator[pa.RecordBatch], rejects: Rejects | None, spec: JobSpec
@@ -189,8 +189,8 @@ class RefuseTask(_Task):
             blobs = [rows for _, rows in packer.finish()]
             for rows in blobs:
                 yield _placed(0, wrapped(program, spec, (REJECTS, task), rows))
-            receipt = receipt_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
-            yield _placed(0, wrapped(program, spec, (RECEIPTS, task), receipt))
+            waybill = waybill_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
+            yield _placed(0, wrapped(program, spec, (WAYBILLS, task), waybill))
 
 
 def _beside(step: int) -> int:

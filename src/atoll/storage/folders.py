@@ -44,7 +44,7 @@ class RootFolders:
 
     @classmethod
     def of(cls, store: LocalStore) -> Self:
-        """The places of a root that may be shared."""
+        """The folders of a root that may be shared."""
         try:
             made = store.read(_IDENTITY)
         except NotFoundError:
@@ -91,7 +91,7 @@ def _checksum(token: bytes) -> bytes:
 
 
 def share(store: LocalStore) -> RootFolders:
-    """The places of a root that several hosts share from now on."""
+    """The folders of a root that several hosts share from now on."""
     try:
         token = uuid.uuid4().bytes
         store.create(_IDENTITY, token + _checksum(token))

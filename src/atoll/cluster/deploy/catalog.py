@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 
 from atoll.cluster.hidden.state import Known, named_as_stored
 from atoll.engine.binding.bind import bind
-from atoll.engine.binding.folding import folded
 from atoll.engine.binding.pstates import BoundPStates, bind_pstates
-from atoll.engine.binding.schemas import StepWay, column_ways
 from atoll.errors import DeclarationError
 from atoll.microbatch.control.options import Options
 from atoll.microbatch.control.tuning import Settings, effective
-from atoll.steps.append_to.declare import AppendTo
+from atoll.steps.columns.schemas import StepWay, column_ways
+from atoll.steps.group_agg.folding import folded
 from atoll.storage.folders import RootFolders
-from atoll.topology.graph import HOW_TO_NAME
-from atoll.topology.jobs import Fragments, fragments
+from atoll.topology.jobs import Cut, cut_into_jobs
 from atoll.topology.usercode import placed
 
 if TYPE_CHECKING:
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from atoll.module import Microbatch, Module
     from atoll.pstate.spec import PStateSpec
     from atoll.topology.graph import Graph
-    from atoll.topology.hidden import Hidden
+    from atoll.topology.kept.hidden import Hidden
     from atoll.topology.operator import Operator
 
 
@@ -41,7 +39,7 @@ class BoundTopology:
 
     declared: Microbatch
     options: Options
-    cut: Fragments
+    cut: Cut
     schemas: dict[Operator, pa.Schema]
     program: Program
     hidden: list[Match] = field(default_factory=list)
@@ -57,7 +55,7 @@ class BoundTopology:
 def bind_topologies(
     engine: Engine,
     module: Module,
-    places: RootFolders,
+    folders: RootFolders,
     settings: Settings,
     mirrors: Mapping[str, PStateSpec],
     known: Known,
@@ -67,7 +65,7 @@ def bind_topologies(
     Args:
         engine: What will run them.
         module: As declared.
-        places: Where everything lies.
+        folders: Where everything lies.
         settings: The options set while the module ran before.
         mirrors: The PStates of other modules that the module mirrors, by ``module.name``.
         known: What the root has of the module.
@@ -80,7 +78,7 @@ def bind_topologies(
     readable = dict(mirrors)
     for each in checked:  # all of them first: a topology may ask a query over another's state
         readable.update(each.pstates.specs)
-    return [each.bound(places, readable) for each in checked]
+    return [each.bound(folders, readable) for each in checked]
 
 
 @dataclass(frozen=True)
@@ -89,15 +87,15 @@ class _Checked:
 
     declared: Microbatch
     options: Options
-    cut: Fragments
+    cut: Cut
     schemas: dict[Operator, pa.Schema]
     pstates: BoundPStates
     hidden: list[Match]
     columns: list[StepWay]
 
-    def bound(self, places: RootFolders, readable: Mapping[str, PStateSpec]) -> BoundTopology:
+    def bound(self, folders: RootFolders, readable: Mapping[str, PStateSpec]) -> BoundTopology:
         """Bound to types, with all PStates that it may read."""
-        program = bind(self.pstates, self.cut, self.schemas, places, readable)
+        program = bind(self.pstates, self.cut, self.schemas, folders, readable)
         return BoundTopology(
             self.declared,
             self.options,
@@ -128,7 +126,7 @@ def _checked(engine: Engine, topology: Microbatch, settings: Settings, known: Kn
     if graph is not topology.graph:
         topology = copy.copy(topology)
         topology.graph = graph
-    cut = fragments(graph, _in_tasks(ways))
+    cut = cut_into_jobs(graph, _in_tasks(ways))
     return _Checked(topology, options, cut, schemas, pstates, hidden, list(ways.values()))
 
 
@@ -157,7 +155,7 @@ def _check_apart(checked: Iterable[_Checked]) -> None:
                 raise DeclarationError(
                     f"two steps would keep what they need under one name, {name}: {other.text} in "
                     f"topology {other.topology!r} and {hidden.text} in {hidden.topology!r}",
-                    hint=HOW_TO_NAME[hidden.kind],
+                    hint=hidden.naming,
                     declared=hidden.place,
                 )
 
@@ -165,11 +163,10 @@ def _check_apart(checked: Iterable[_Checked]) -> None:
 def _check_targets(topology: Microbatch) -> None:
     """Hold that the depots appended to are those that are deployed with the topology."""
     for step in topology.graph.state_operators:
-        if isinstance(step, AppendTo):
-            name = step.depot.name
-            if topology.module.depots.get(name) is not step.depot:
-                raise DeclarationError(
-                    f"append_to reaches a depot {name!r} that is not of this module",
-                    hint="give what depot(...) of the very module returned that is deployed",
-                    declared=step.place,
-                )
+        depot = step.appends_to
+        if depot is not None and topology.module.depots.get(depot.name) is not depot:
+            raise DeclarationError(
+                f"{step.title} reaches a depot {depot.name!r} that is not of this module",
+                hint="give what depot(...) of the very module returned that is deployed",
+                declared=step.place,
+            )

@@ -20,7 +20,7 @@ from atoll.ddl import to_ddl
 from atoll.depot.evolution import added_columns
 from atoll.errors import DeployError, UsageError
 from atoll.pstate.spec import PStateSpec
-from atoll.steps.aggregate.meanings import meanings_of
+from atoll.topology.kept.meanings import meanings_of
 
 if TYPE_CHECKING:
     from atoll.cluster.deploy.catalog import BoundTopology

@@ -105,10 +105,10 @@ class Deploying:
 
     def at_rest(self, name: str, info: ClusterInfo, since: int | None = None) -> RestingCluster:
         """The workers of a module that does not run; ``since`` when it last ran here."""
-        places = self._lives().places
-        folder = state_folder(places.local, name)
+        folders = self._lives().folders
+        folder = state_folder(folders.local, name)
         return RestingCluster(
-            LocalStore(places.root),
+            LocalStore(folders.root),
             name,
             info,
             since,
@@ -123,7 +123,7 @@ class Deploying:
         self.reviver.close()
         with self.lock, ExitStack() as ending:
             for name in self.apps:
-                folder = state_folder(self._lives().places.local, name)
+                folder = state_folder(self._lives().folders.local, name)
                 ending.callback(shared_environments().close, folder)
             self._end(App.close)
 

@@ -76,7 +76,7 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
     remove: Collection[str],
     *,
     engine: Engine,
-    places: RootFolders,
+    folders: RootFolders,
     before: Deployment | None,
     info: ClusterInfo,
     present: Sequence[WorkerReport],
@@ -87,7 +87,7 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
         module: The new version.
         remove: The parts that may go.
         engine: What will run it.
-        places: Where everything lies.
+        folders: Where everything lies.
         before: What is deployed, or None.
         info: What runs where.
         present: The workers that there are.
@@ -97,11 +97,11 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
         DeployError: When a migration cannot be taken over.
         UsageError: When something to remove is not deployed, or still declared.
     """
-    store = LocalStore(places.root)
+    store = LocalStore(folders.root)
     _, settings = SettingsLog(store, module.name).latest()
     mirrors = resolve_mirrors(store, module)
     known = Known(before, info)
-    bound = bind_topologies(engine, module, places, settings, mirrors.pstates, known)
+    bound = bind_topologies(engine, module, folders, settings, mirrors.pstates, known)
     bound = migrated(before, bound, _ship)
     specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
     queries = bind_queries(module.queries, specs | mirrors.pstates)
@@ -110,13 +110,13 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
     migrations = depot_migrations(before, module, _ship)
     plan = plan_changes(before, bound, module, specs, remove, broken)
     if before is not None and not plan.refused:
-        try_migrations(before, bound, places)
-        try_depot_migrations(before, module, migrations, places.root)
-        check_key_partitioners(places, before, specs)
+        try_migrations(before, bound, folders)
+        try_depot_migrations(before, module, migrations, folders.root)
+        check_key_partitioners(folders, before, specs)
     if not plan.refused:
         refusals = [
             *_misplaced(bound, info, present),
-            *_unopened(module, migrations, before, places.root),
+            *_unopened(module, migrations, before, folders.root),
         ]
         plan = replace(plan, changes=(*plan.changes, *refusals))
     mirrored = {name: mirrors.deployed[name] for name in mirrors_read(module.queries.values())}

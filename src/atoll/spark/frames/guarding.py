@@ -19,7 +19,6 @@ from atoll.spark.frames.pruning import referenced
 from atoll.spark.jobs.failures import value_problem
 from atoll.steps.columns.distinct import Distinct
 from atoll.steps.columns.explode import Explode
-from atoll.steps.columns.group_agg import GroupAgg
 from atoll.steps.columns.guards import Guard, Guarded, expression_title, shown_as
 from atoll.steps.columns.join import Join
 from atoll.steps.columns.select import Select
@@ -27,6 +26,7 @@ from atoll.steps.columns.where import Where
 from atoll.steps.columns.with_columns import WithColumns
 from atoll.steps.exchanges.hash_by import HashBy
 from atoll.steps.exchanges.place_by import PlaceBy
+from atoll.steps.group_agg.declare import GroupAgg
 from atoll.topology.expressions import named
 from atoll.topology.operator import ColumnOperator
 

@@ -15,8 +15,7 @@ import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from atoll.engine.exchange.needed import columns_needed
-from atoll.engine.exchange.receipts import column_origins
+from atoll.engine.exchange.waybills import column_origins
 from atoll.engine.program import JobProgram, TaskChain
 from atoll.spark.analysis import spark_schema
 from atoll.spark.frames.pruning import columns_used, lasts
@@ -35,7 +34,6 @@ from atoll.spark.tasks import (
     told_schema,
 )
 from atoll.steps.columns.transform import Transform
-from atoll.steps.windows.watermark import Watermark
 from atoll.topology.expressions import quoted
 from atoll.topology.operator import (
     BatchOperator,
@@ -156,7 +154,7 @@ class JobFrames:
     def _taken(self, origin: int) -> DataFrame:
         frame = self._frame(self.operators[origin])
         chains = [each for each in self.job.chains if each.origin == origin]
-        needed = columns_needed(self.job, chains)
+        needed = self.job.columns_needed(chains)
         if needed is None:
             return frame
         kept = [name for name in frame.columns if name in needed or name == ORIGIN]
@@ -187,7 +185,7 @@ class JobFrames:
                     task = replace(task, used=used)
                     schema = task.pruned(schema)
                 return self._readers().mapInArrow(task, spark_schema(schema))
-            case Watermark(inputs=inputs):
+            case BatchOperator(inputs=inputs) if operator.passes:
                 return self._frame(inputs[0])
             case BatchOperator(inputs=inputs):
                 return self._stepped(operator, self._frame(inputs[0]))

@@ -20,7 +20,7 @@ from atoll.engine.actor import run_actor
 from atoll.engine.attempt import described
 from atoll.engine.exchange.blobs import Blob, failure_in, unwrap, wrapped
 from atoll.engine.exchange.feeding import feed_splits, packed_alone, packers_of
-from atoll.engine.exchange.receipts import attempt_of
+from atoll.engine.exchange.waybills import attempt_of
 from atoll.engine.program import JobSpec, Program
 from atoll.engine.warming import warm_up
 from atoll.microbatch.outcome import Manifest

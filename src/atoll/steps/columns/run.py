@@ -37,6 +37,7 @@ class Computing(BatchOperator):
     """
 
     runs_own_code: ClassVar[bool] = True
+    rejects_carefully: ClassVar[bool] = True
     nodes: tuple[Node, ...]
     guarded: Guarded
     chosen: pa.Schema

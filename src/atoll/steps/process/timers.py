@@ -26,8 +26,6 @@ from atoll.topology.times import NEVER
 if TYPE_CHECKING:
     from atoll.pstate.spec import PStateSpec
 
-__all__ = ["Firing", "Timers"]
-
 _TIME = Scalar("int")
 _TIMER = row_type(("time_ms", "key", "payload"))
 
