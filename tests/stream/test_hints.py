@@ -154,7 +154,7 @@ AGGREGATES = {
         lambda w: w.windows.aggregate_windows("k", "n", m=agg.last("k")),
     ),
     "Spark SQL in a query": Mistake(
-        lambda w: w.query(n=int).agg("sum(n) AS s").returns("s"),
+        lambda w: w.query(n=int).agg("stddev(n) AS s").returns("s"),
         'agg(total=agg.sum("v"))',
         lambda w: w.query(n=int).agg(s=agg.sum("n")).returns("s"),
     ),
