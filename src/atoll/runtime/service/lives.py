@@ -27,7 +27,6 @@ from atoll.runtime.snapshots.worker import SnapshotWorker
 if TYPE_CHECKING:
     from atoll.cluster.app import App
 
-__all__ = ["Lives", "drain"]
 
 _log = get_logger("atoll.runtimes")
 

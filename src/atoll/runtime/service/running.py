@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from atoll.cluster.app import App
     from atoll.views.readable import ReadablePState
 
-__all__ = ["BACKLOG_MAX", "Asked", "RunningRuntime", "SeenRuntime", "Sent"]
 
 BACKLOG_MAX = 1_000_000
 """So many accepted events may wait; more are refused until some have been processed."""

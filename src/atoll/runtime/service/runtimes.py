@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from atoll.cluster.app import App
 
-__all__ = ["OWNER", "Fate", "Runtimes"]
 
 Fate = Literal["keep", "drop", "move"]
 """What becomes of the state of copies that go, and of state by key."""
