@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
-from atoll.queries import declare as queries
 from atoll.steps.aggregate.build import aggregate
 from atoll.steps.append_to.declare import append_to
 from atoll.steps.columns import joins
@@ -29,7 +28,7 @@ from atoll.steps.rows.map import Map
 from atoll.steps.rows.map_batches import MapBatches
 from atoll.steps.windows import build as windows
 from atoll.stream import control
-from atoll.stream.exchanging import Exchanging
+from atoll.stream.asking import Asking
 from atoll.stream.missing import missing
 from atoll.stream.typed import giving, named_texts, of_condition, of_rows, seeing_objects
 from atoll.topology.declared import R, U
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     Duration = str | dt.timedelta
 
 
-class Stream(Exchanging["Stream[R]"], Generic[R]):
+class Stream(Asking["Stream[R]"], Generic[R]):
     """Rows of one microbatch on their way through a topology."""
 
     __slots__ = ()
@@ -320,37 +319,6 @@ class Stream(Exchanging["Stream[R]"], Generic[R]):
         place = declared_at(1)
         return stream_of(update(self, state, of_rows(self, change, "update", place), key, place))
 
-    # Queries ----------------------------------------------------------------------------------
-
-    def select_from(
-        self, pstate: PStateDeclaration, function: Callable[[R], Path], *, emits: Columns
-    ) -> Stream:
-        """One row per value that a path leads to: the row's columns, then those of ``emits``.
-
-        ``function`` gives the path for a row. In queries only.
-        """
-        place = declared_at(1)
-        return stream_of(
-            queries.select_from(self, pstate, function, emitted_columns(emits, place), place)
-        )
-
-    def query(self, query: str, *, emits: Columns, **arguments: str) -> Stream:
-        """Ask a query of the module for each row, and put the answer's columns beside it.
-
-        ``arguments`` names for each parameter the column that gives it. In a topology the query
-        reads that topology's own PStates as of the commit before the microbatch, and those of
-        others as of the commit that the plan names.
-        """
-        place = declared_at(1)
-        return stream_of(queries.ask(self, query, arguments, emitted_columns(emits, place), place))
-
-    def returns(self, column: str | None = None, *, rows: Literal["one", "all"] = "one") -> None:
-        """End a query: its caller gets the row (as a dict), or the value of one column of it.
-
-        None when there is no row. With ``rows="all"`` a list of all of them. In queries only.
-        """
-        queries.returns(self, column, rows, declared_at(1))
-
     # Ends -------------------------------------------------------------------------------------
 
     def append_to(self, depot: DepotDeclaration) -> None:
@@ -505,6 +473,9 @@ class Stream(Exchanging["Stream[R]"], Generic[R]):
 
     def _then(self, operator: Operator) -> Stream:
         return stream_of(after(self.graph, operator))
+
+    def _at(self, flow: Flow) -> Stream:
+        return stream_of(flow)
 
 
 def stream_of(flow: Flow) -> Stream:
