@@ -217,10 +217,10 @@ class Cluster(ABC):
 
     def _prepare(self, module: Module, remove: Collection[str]) -> Version:
         """Everything that can refuse a version, before anything stops."""
-        standing = self._deploying.stood(module.name)
+        last = self._deploying.last_run(module.name)
         before: Deployment | None
-        if standing is not None:
-            before, info = standing.deployment, standing.info
+        if last is not None:
+            before, info = last.deployment, last.info
         else:
             store = LocalStore(self.root)
             latest = Revisions(store, module.name).latest()

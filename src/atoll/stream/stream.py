@@ -29,6 +29,7 @@ from atoll.steps.rows.map_batches import MapBatches
 from atoll.steps.windows import build as windows
 from atoll.stream import control
 from atoll.stream.asking import Asking
+from atoll.stream.exchanging import Exchanging
 from atoll.stream.missing import missing
 from atoll.stream.typed import giving, named_texts, of_condition, of_rows, seeing_objects
 from atoll.topology.declared import R, U
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     Duration = str | dt.timedelta
 
 
-class Stream(Asking["Stream[R]"], Generic[R]):
+class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Generic[R]):
     """Rows of one microbatch on their way through a topology."""
 
     __slots__ = ()
@@ -471,11 +472,11 @@ class Stream(Asking["Stream[R]"], Generic[R]):
         windows.count_late(late, column, name)
         return sessions
 
-    def _then(self, operator: Operator) -> Stream:
-        return stream_of(after(self.graph, operator))
-
     def _at(self, flow: Flow) -> Stream:
         return stream_of(flow)
+
+    def _then(self, operator: Operator) -> Stream:
+        return stream_of(after(self.graph, operator))
 
 
 def stream_of(flow: Flow) -> Stream:

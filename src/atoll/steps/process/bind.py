@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from atoll.engine.binding.keys import key_element
 from atoll.engine.exchange.keyed import KeyedStep, KeyElement, chosen, vnodes, with_vnodes
-from atoll.microbatch.accounts.entries import TerminalChart
+from atoll.microbatch.accounts.entries import EndChart
 from atoll.schema import Scalar, Set
 from atoll.topology.rows import adds
 
@@ -88,10 +88,10 @@ class BoundProcess(KeyedStep):
         due = set() if self.timers is None else opening.due(self.timers)
         return dict.fromkeys(self.pstates, vnodes | due)
 
-    def chart(self, pstates: Mapping[str, PStateSpec]) -> TerminalChart:
+    def chart(self, pstates: Mapping[str, PStateSpec]) -> EndChart:
         """Its rows may go to every vnode."""
         copies = pstates[self.states[0]].vnode_count if self.route == "all" else 1
-        return TerminalChart(self.tag, self.label, "each", copies=copies)
+        return EndChart(self.tag, self.label, "each", copies=copies)
 
     def prepared(
         self, rows: pa.Table, vnode_count: int, *, tracked: bool, singly: bool

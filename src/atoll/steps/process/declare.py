@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from atoll.errors import DeclarationError, PathError
 from atoll.path import Path
 from atoll.schema import Map, Set
-from atoll.steps.columns.projection import Projection
 from atoll.steps.exchanges.place_by import PlaceBy
 from atoll.steps.exchanges.to_all import ToAll
+from atoll.steps.projection import Projection
 from atoll.topology.declared import PStateDeclaration
 from atoll.topology.flow import Flow, after
 from atoll.topology.operator import StateOperator

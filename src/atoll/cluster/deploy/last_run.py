@@ -20,7 +20,7 @@ from atoll.views.deployment import Deployment, latest_deployment, save_deploymen
 
 
 @dataclass(frozen=True)
-class Standing:
+class LastRun:
     """A version that has run, and with what.
 
     Attributes:
@@ -36,7 +36,7 @@ class Standing:
     epoch: int
 
 
-def let_stand(
+def reinstate(
     store: LocalStore,
     module: str,
     deployment: Deployment | None,
