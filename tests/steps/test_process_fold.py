@@ -107,8 +107,9 @@ class Auto(dict):
         return self
 
     def setdefault(self, key, default):
-        """As assigning."""
-        if key not in self:
+        """As assigning; an empty part is as good as none."""
+        inner = self.node.value
+        if key not in self or (not inner.leaf and is_empty(inner, self[key])):
             self[key] = default
         return self[key]
 
