@@ -21,12 +21,7 @@ from atoll.queries.run import BoundQuery, QueryStep, Reading, Run
 from atoll.queries.select_from import SelectFrom
 from atoll.steps.columns.computing import computing, united
 from atoll.steps.columns.distinct import Distinct
-from atoll.steps.columns.explode import Explode
 from atoll.steps.columns.join import Join
-from atoll.steps.columns.select import Select
-from atoll.steps.columns.union import Union
-from atoll.steps.columns.where import Where
-from atoll.steps.columns.with_columns import WithColumns
 from atoll.steps.fold.bind import bound_fold
 from atoll.steps.fold.declare import Fold
 from atoll.steps.group_agg.certified import certified_agg
@@ -257,7 +252,7 @@ def _batches(operator: BatchOperator) -> Run:
 
 def _column_step(operator: ColumnOperator, inputs: list[pa.Schema]) -> tuple[pa.Schema, Run]:
     match operator:
-        case Union():
+        case ColumnOperator() if operator.unites:
             return _union(operator, inputs)
         case GroupAgg():
             return _aggregation(operator, inputs[0])
@@ -269,7 +264,7 @@ def _column_step(operator: ColumnOperator, inputs: list[pa.Schema]) -> tuple[pa.
             step = _computed(operator, inputs[0])
             made = _batches(step)
             return step.chosen, lambda given, reading: tables.distinct(made(given, reading))
-        case Select() | WithColumns() | Where() | Explode():
+        case ColumnOperator() if operator.compiles:
             step = _computed(operator, inputs[0])
             return step.chosen, _batches(step)
     return inputs[0], _same
@@ -319,7 +314,7 @@ def _aggregation(operator: GroupAgg, rows: pa.Schema) -> tuple[pa.Schema, Run]:
     return after.chosen, run
 
 
-def _union(operator: Union, inputs: list[pa.Schema]) -> tuple[pa.Schema, Run]:
+def _union(operator: ColumnOperator, inputs: list[pa.Schema]) -> tuple[pa.Schema, Run]:
     """The rows of all, columns by name."""
     schema = united(operator, inputs)
     aligned = [_batches(computing(operator, each, schema)) for each in inputs]

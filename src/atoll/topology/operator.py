@@ -38,6 +38,9 @@ Makes = Literal["one", "at most one", "any", "free"]
 """How many rows a step makes of each that it does not reject: as many as it likes (``any``); with
 ``free`` it may even leave rows that it was offered."""
 
+EXCHANGED = "leave the step out: state steps bring rows to their key by themselves"
+"""What to do in the place of a step that only brings rows elsewhere."""
+
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
@@ -127,6 +130,12 @@ class ColumnOperator(Operator):
     unites: ClassVar[bool] = False
     """Whether rows of all its inputs pass it as they are, their columns brought in line."""
 
+    compiles: ClassVar[bool] = False
+    """Whether tasks run it by itself where its expressions are certified."""
+
+    steers: ClassVar[bool] = False
+    """Whether a ``process`` right behind it takes over what it says, and it need not run."""
+
     makes_rows: ClassVar[bool] = False
     """Whether what comes out are no rows that came in: aggregates, pairs, distinct ones."""
 
@@ -152,14 +161,36 @@ class ColumnOperator(Operator):
         """
         return None if self.makes_rows or any(map(has_star, self.texts)) else self
 
-    def in_task(self, rows: pa.Schema, made: pa.Schema) -> BatchOperator:
-        """The step as tasks run it, when it was found that they do.
+    def in_task(self, rows: pa.Schema, made: pa.Schema | None = None) -> BatchOperator:
+        """The step as tasks and queries run it.
 
         Args:
             rows: The columns before it; of a union those of one branch.
-            made: Those that come out.
+            made: Those that come out, where Spark or other branches have said; else they are
+                found.
+
+        Raises:
+            NotCertifiedError: When Spark has to run it, with the reason in words.
+            DeclarationError: When it names a column that is not there.
         """
-        raise AssertionError(f"{self.title} is a step of Spark's")
+        from atoll.columns.types import NotCertifiedError
+
+        raise NotCertifiedError(f"{self.title}, which is a step of Spark's")
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether no user wrote it: it computes what a state step needs."""
+        return False
+
+    @property
+    def why_spark(self) -> str:
+        """Why only Spark can run it, where nothing more is known."""
+        return "is a column step, which only Spark can run"
+
+    @property
+    def without_spark(self) -> str:
+        """What to do in its place where there is no Spark."""
+        return "write the step in Python: map, flat_map, where(function)"
 
     @abstractmethod
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -12,57 +13,58 @@ from atoll.columns.tree import SURE, Column, Node, columns_of
 from atoll.columns.types import NotCertifiedError, common_type, words
 from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError
-from atoll.steps.columns.distinct import Distinct
-from atoll.steps.columns.explode import Explode
 from atoll.steps.columns.guards import Guard, Guarded, expression_title
 from atoll.steps.columns.run import Computing, Exploding, Projecting, Sieving
-from atoll.steps.columns.select import Select
-from atoll.steps.columns.union import Union
-from atoll.steps.columns.where import Where
-from atoll.steps.columns.with_columns import WithColumns
 from atoll.topology.expressions import bare_column, named, shown_as
 from atoll.topology.operator import ColumnOperator
 from atoll.topology.usercode import NO_COLUMN
 
-Computable = Select | WithColumns | Where | Explode
-"""The column steps that tasks run where their expressions are certified."""
+if TYPE_CHECKING:
+    from atoll.steps.columns.explode import Explode
 
 
 def computing(step: ColumnOperator, rows: pa.Schema, chosen: pa.Schema | None = None) -> Computing:
-    """A column step as tasks run it.
-
-    Args:
-        step: The step.
-        rows: The columns before it; of a union those of the branch.
-        chosen: Those after it, where Spark or the other branches have said; else they are found.
+    """A step that computes columns, as tasks and queries run it.
 
     Raises:
         NotCertifiedError: When Spark has to run it, with the reason in words.
         DeclarationError: When it names a column that is not there.
     """
-    match step:
-        case Where(condition=text):
-            node = computed(text, rows)
-            if node.type != pa.bool_():
-                raise NotCertifiedError(f"a condition of {words(node.type)}")
-            guarded = _guarded(step, rows, [(text, node)])
-            return Sieving(step.inputs, step.place, (node,), guarded, chosen or rows)
-        case WithColumns(expressions=pairs):
-            given = dict(pairs)
-            by_name = {
-                name: (shown_as(name, text), _node(text, step, rows)) for name, text in pairs
-            }
-            kept = [(n, *by_name.pop(n, _kept(n, rows))) for n in rows.names]
-            added = [(n, *by_name[n]) for n in given if n in by_name]
-            return _projecting(step, rows, [*kept, *added], chosen)
-        case Select(expressions=texts) | Distinct(expressions=texts):
-            found = list(_selected(step, texts or ("*",), rows, chosen))
-            return _projecting(step, rows, found, chosen)
-        case Explode():
-            return _exploding(step, rows, chosen)
-        case Union():
-            return _aligning(step, rows, chosen or rows)
-    raise NotCertifiedError(f"{step.title}, which is a step of Spark's")
+    made = step.in_task(rows, chosen)
+    assert isinstance(made, Computing)
+    return made
+
+
+def sieving(
+    step: ColumnOperator, condition: str, rows: pa.Schema, chosen: pa.Schema | None
+) -> Sieving:
+    """Keep the rows for which a condition is true."""
+    node = computed(condition, rows)
+    if node.type != pa.bool_():
+        raise NotCertifiedError(f"a condition of {words(node.type)}")
+    guarded = _guarded(step, rows, [(condition, node)])
+    return Sieving(step.inputs, step.place, (node,), guarded, chosen or rows)
+
+
+def adding(
+    step: ColumnOperator,
+    pairs: Sequence[tuple[str, str]],
+    rows: pa.Schema,
+    chosen: pa.Schema | None,
+) -> Projecting:
+    """All columns, those named replaced or added."""
+    given = dict(pairs)
+    by_name = {name: (shown_as(name, text), _node(text, step, rows)) for name, text in pairs}
+    kept = [(n, *by_name.pop(n, _kept(n, rows))) for n in rows.names]
+    added = [(n, *by_name[n]) for n in given if n in by_name]
+    return _projecting(step, rows, [*kept, *added], chosen)
+
+
+def selecting(
+    step: ColumnOperator, texts: Sequence[str], rows: pa.Schema, chosen: pa.Schema | None
+) -> Projecting:
+    """The columns that expressions are, and no others."""
+    return _projecting(step, rows, list(_selected(step, texts, rows, chosen)), chosen)
 
 
 _Named = tuple[str, str, Node]
@@ -153,7 +155,8 @@ _ENTRY = 2
 """So many names has the entry of a map."""
 
 
-def _exploding(step: Explode, rows: pa.Schema, chosen: pa.Schema | None) -> Exploding:
+def exploding(step: Explode, rows: pa.Schema, chosen: pa.Schema | None) -> Exploding:
+    """A row per element of an array, or entry of a map."""
     node = _node(step.expression, step, rows)
     kept = tuple(at for at, name in enumerate(rows.names) if name not in step.names)
     names = [rows.names[at] for at in kept]
@@ -182,7 +185,7 @@ def _element_types(step: Explode, kind: pa.DataType, rows: pa.Schema) -> list[pa
 # Unions ---------------------------------------------------------------------------------------
 
 
-def united(step: Union, inputs: Sequence[pa.Schema]) -> pa.Schema:
+def united(step: ColumnOperator, inputs: Sequence[pa.Schema]) -> pa.Schema:
     """The columns of a union: those of the first stream, in types that hold the values of all.
 
     Raises:
@@ -199,12 +202,12 @@ def united(step: Union, inputs: Sequence[pa.Schema]) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _branch(name: str, step: Union, rows: pa.Schema) -> Column:
+def _branch(name: str, step: ColumnOperator, rows: pa.Schema) -> Column:
     """A column of a branch, and what stands in for none."""
     return _kept(name, rows)[1] if name in rows.names else _column(name, step, rows)
 
 
-def _type_of_all(step: Union, name: str, branches: Sequence[Node]) -> pa.DataType:
+def _type_of_all(step: ColumnOperator, name: str, branches: Sequence[Node]) -> pa.DataType:
     if all(each.type == branches[0].type for each in branches):
         return branches[0].type
     try:
@@ -213,7 +216,7 @@ def _type_of_all(step: Union, name: str, branches: Sequence[Node]) -> pa.DataTyp
         raise _apart(step, f"streams whose column {name!r} differs: {error}") from None
 
 
-def _aligning(step: Union, rows: pa.Schema, chosen: pa.Schema) -> Projecting:
+def aligning(step: ColumnOperator, rows: pa.Schema, chosen: pa.Schema) -> Projecting:
     """The columns of a branch by name, in the order and types of the union."""
     nodes = []
     for field in chosen:
@@ -227,7 +230,7 @@ def _aligning(step: Union, rows: pa.Schema, chosen: pa.Schema) -> Projecting:
     return Projecting(step.inputs, step.place, tuple(nodes), guarded, chosen)
 
 
-def _apart(step: Union, what: str) -> DeclarationError:
+def _apart(step: ColumnOperator, what: str) -> DeclarationError:
     return DeclarationError(
         f"union of {what}",
         hint="bring the columns in line before: select, or map",

@@ -11,6 +11,10 @@ from atoll.topology.operator import ColumnOperator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
+
+    from atoll.topology.operator import BatchOperator
+
 
 @dataclass(frozen=True, eq=False)
 class Distinct(ColumnOperator):
@@ -30,6 +34,12 @@ class Distinct(ColumnOperator):
         """Its expressions, without their names."""
         pairs = ((text, named(text)[0]) for text in self.expressions)
         return tuple(pair for pair in pairs if pair[1] != "*")
+
+    def in_task(self, rows: pa.Schema, made: pa.Schema | None = None) -> BatchOperator:
+        """What is compared; which of it is the same, whoever runs it says."""
+        from atoll.steps.columns.computing import selecting
+
+        return selecting(self, self.expressions or ("*",), rows, made)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """One exchange by all columns, after what repeats within a task is left out."""

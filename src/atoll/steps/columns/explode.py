@@ -25,6 +25,7 @@ class Explode(ColumnOperator):
     ``names`` is one name for an array's element, two for a map's key and value.
     """
 
+    compiles: ClassVar[bool] = True
     in_queries: ClassVar[bool] = True
 
     expression: str
@@ -36,11 +37,11 @@ class Explode(ColumnOperator):
         """What the user wrote."""
         return (self.expression,)
 
-    def in_task(self, rows: pa.Schema, made: pa.Schema) -> BatchOperator:
+    def in_task(self, rows: pa.Schema, made: pa.Schema | None = None) -> BatchOperator:
         """Its expression, computed, and taken apart."""
-        from atoll.steps.columns.computing import computing
+        from atoll.steps.columns.computing import exploding
 
-        return computing(self, rows, made)
+        return exploding(self, rows, made)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """One narrow generator; a column of the same name gives way to the new one."""

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atoll.errors import DataError
-from atoll.steps.columns.with_columns import WithColumns
-from atoll.topology.expressions import is_computed
-from atoll.topology.operator import Operator
+from atoll.topology.operator import ColumnOperator
 
 EXPRESSION_HINT = (
     "mend the expression or filter such rows out, deploy again and resume the topology"
@@ -51,11 +49,9 @@ class Guarded:
         return DataError(f"{guard.shown} fails where {values}{said}", hint=EXPRESSION_HINT)
 
 
-def expression_title(operator: Operator) -> str:
+def expression_title(operator: ColumnOperator) -> str:
     """The step as its user calls it: keys and arguments of a state step are computed before it."""
-    if isinstance(operator, WithColumns) and all(map(is_computed, dict(operator.expressions))):
-        return "expression"
-    return operator.title
+    return "expression" if operator.is_hidden else operator.title
 
 
 def _shown(value: Any) -> str:

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from atoll.columns.types import NotCertifiedError
 from atoll.errors import DeclarationError
-from atoll.steps.columns.computing import Computable, computing, united
-from atoll.steps.columns.union import Union
-from atoll.steps.columns.with_columns import WithColumns
-from atoll.steps.exchanges.hash_by import HashBy
-from atoll.steps.exchanges.place_by import PlaceBy
-from atoll.steps.exchanges.shuffle import Shuffle
-from atoll.steps.exchanges.to_all import ToAll
-from atoll.steps.exchanges.to_global import ToGlobal
+from atoll.steps.columns.computing import computing, united
 from atoll.steps.group_agg.declare import GroupAgg
 from atoll.steps.group_agg.folding import agg_schema
 from atoll.topology.operator import BatchOperator, ColumnOperator, Operator, StateOperator
@@ -70,7 +63,8 @@ def column_ways(
     Raises:
         DeclarationError: When the topology demands that tasks run all of them, and they cannot.
     """
-    steps = [each for each in graph.operators if _has_way(each, graph)]
+    found = (each for each in graph.operators if isinstance(each, ColumnOperator))
+    steps = [each for each in found if _has_way(each, graph)]
     sure: list[Operator] = []
     failing: list[Operator] = []
     why: dict[Operator, str] = {}
@@ -98,16 +92,16 @@ def column_ways(
     return ways
 
 
-def _has_way(step: Operator, graph: Graph) -> bool:
+def _has_way(step: ColumnOperator, graph: Graph) -> bool:
     """Whether anything runs it, and it is more than a union."""
-    if not isinstance(step, ColumnOperator) or isinstance(step, Union):
+    if step.unites:
         return False
     followed = any(step in each.inputs for each in graph.operators)
-    return followed or not isinstance(step, ToAll | PlaceBy)
+    return followed or not step.steers
 
 
 def _problem(
-    step: Operator,
+    step: ColumnOperator,
     graph: Graph,
     schemas: Mapping[Operator, pa.Schema],
     other_meaning: str,
@@ -116,7 +110,7 @@ def _problem(
     declared = _DECLARED if graph.columns == "spark" else other_meaning
     if isinstance(step, GroupAgg):
         return _of_aggregation(step, schemas) or declared, True
-    if not isinstance(step, Computable):
+    if not step.compiles:
         return f"{step.title} is a step of Spark's", False
     try:
         made = _made(step, schemas[step.inputs[0]], schemas[step])
@@ -160,7 +154,7 @@ def schemas_of(graph: Graph, column_step: ColumnStep) -> dict[Operator, pa.Schem
                 schemas[operator] = tick.schema
             case BatchOperator() | StateOperator():
                 schemas[operator] = operator.schema(inputs)
-            case ToAll() | PlaceBy() if operator not in followed:
+            case ColumnOperator() if operator.steers and operator not in followed:
                 schemas[operator] = inputs[0]  # a process took its part over
             case ColumnOperator():
                 schemas[operator] = column_step(operator, inputs)
@@ -174,7 +168,7 @@ def python_steps(graph: Graph) -> ColumnStep:
 
     def step(operator: ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
         computes = isinstance(operator, GroupAgg) or (
-            isinstance(operator, Computable) and _computed(operator, inputs[0]).computes
+            operator.compiles and _computed(operator, inputs[0]).computes
         )
         if graph.columns == "spark" and computes:
             raise DeclarationError(
@@ -193,7 +187,7 @@ def python_only(operator: ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
     Raises:
         DeclarationError: For any other column step.
     """
-    if isinstance(operator, Union):
+    if operator.unites:
         return united(operator, inputs)
     if isinstance(operator, GroupAgg):
         return _aggregated(operator, inputs[0])
@@ -201,7 +195,7 @@ def python_only(operator: ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
 
 
 def _computed(operator: ColumnOperator, rows: pa.Schema) -> Computing:
-    if not isinstance(operator, Computable):
+    if not operator.compiles:
         raise _refused(operator)
     try:
         return _made(operator, rows)
@@ -219,23 +213,7 @@ def _aggregated(operator: GroupAgg, rows: pa.Schema) -> pa.Schema:
 def _refused(operator: ColumnOperator, error: NotCertifiedError | None = None) -> DeclarationError:
     why = "" if error is None else f": {error}"
     return DeclarationError(
-        f"{operator.title} {_needs(operator)}{why}",
-        hint=f"run the module on engine='spark', or {_instead(operator)}",
+        f"{operator.title} {operator.why_spark}{why}",
+        hint=f"run the module on engine='spark', or {operator.without_spark}",
         declared=operator.place,
     )
-
-
-def _needs(operator: ColumnOperator) -> str:
-    """Why only Spark can run it."""
-    if isinstance(operator, WithColumns):
-        return f"computes {operator.expressions[0][1]!r}, which only Spark can"
-    return "is a column step, which only Spark can run"
-
-
-def _instead(operator: ColumnOperator) -> str:
-    """What Python can do in its place."""
-    if isinstance(operator, WithColumns) and operator.serves:
-        return "compute it as a column before: map(function, emits=...)"
-    if isinstance(operator, HashBy | Shuffle | ToGlobal | ToAll | PlaceBy):
-        return "leave the step out: state steps bring rows to their key by themselves"
-    return "write the step in Python: map, flat_map, where(function)"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class Select(ColumnOperator):
     """Spark's ``selectExpr``: each expression may carry an ``AS name``."""
 
+    compiles: ClassVar[bool] = True
     in_queries: ClassVar[bool] = True
 
     expressions: tuple[str, ...]
@@ -39,11 +40,11 @@ class Select(ColumnOperator):
             return None
         return replace(self, expressions=(*wanted, column))
 
-    def in_task(self, rows: pa.Schema, made: pa.Schema) -> BatchOperator:
+    def in_task(self, rows: pa.Schema, made: pa.Schema | None = None) -> BatchOperator:
         """Its expressions, computed."""
-        from atoll.steps.columns.computing import computing
+        from atoll.steps.columns.computing import selecting
 
-        return computing(self, rows, made)
+        return selecting(self, self.expressions, rows, made)
 
     @property
     def computed(self) -> tuple[tuple[str, str], ...]:

@@ -25,11 +25,11 @@ class Union(ColumnOperator):
     in_queries: ClassVar[bool] = True
     unites: ClassVar[bool] = True
 
-    def in_task(self, rows: pa.Schema, made: pa.Schema) -> BatchOperator:
+    def in_task(self, rows: pa.Schema, made: pa.Schema | None = None) -> BatchOperator:
         """The columns of a branch brought in line."""
-        from atoll.steps.columns.computing import computing
+        from atoll.steps.columns.computing import aligning
 
-        return computing(self, rows, made)
+        return aligning(self, rows, made or rows)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """A narrow union; the order between the streams is not defined."""

@@ -20,6 +20,7 @@ class Where(ColumnOperator):
     """A condition that is NULL drops the row, as in SQL."""
 
     keeps_rows: ClassVar[bool] = True
+    compiles: ClassVar[bool] = True
     in_queries: ClassVar[bool] = True
 
     condition: str
@@ -29,11 +30,11 @@ class Where(ColumnOperator):
         """What the user wrote."""
         return (self.condition,)
 
-    def in_task(self, rows: pa.Schema, made: pa.Schema) -> BatchOperator:
+    def in_task(self, rows: pa.Schema, made: pa.Schema | None = None) -> BatchOperator:
         """Its expressions, computed."""
-        from atoll.steps.columns.computing import computing
+        from atoll.steps.columns.computing import sieving
 
-        return computing(self, rows, made)
+        return sieving(self, self.condition, rows, made)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """One narrow filter."""

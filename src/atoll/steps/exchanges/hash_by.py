@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from atoll.topology.operator import ColumnOperator
+from atoll.topology.operator import EXCHANGED, ColumnOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +28,11 @@ class HashBy(ColumnOperator):
     def texts(self) -> tuple[str, ...]:
         """What the user wrote."""
         return self.expressions
+
+    @property
+    def without_spark(self) -> str:
+        """Nothing."""
+        return EXCHANGED
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """CRC-32 of the values' text, placed by identity, so that no two engines differ in it."""

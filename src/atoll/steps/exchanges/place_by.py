@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from atoll.topology.operator import ColumnOperator
+from atoll.topology.operator import EXCHANGED, ColumnOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +20,7 @@ class PlaceBy(ColumnOperator):
     is a column that was made for it.
     """
 
+    steers: ClassVar[bool] = True
     keeps_rows: ClassVar[bool] = True
     instead: ClassVar[str] = "a query runs in one process: leave the step out"
 
@@ -36,6 +37,11 @@ class PlaceBy(ColumnOperator):
     def texts(self) -> tuple[str, ...]:
         """What the user wrote."""
         return (self.expression,)
+
+    @property
+    def without_spark(self) -> str:
+        """Nothing."""
+        return EXCHANGED
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """Placed by identity, so that no two engines differ in it."""

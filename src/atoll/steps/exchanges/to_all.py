@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from atoll.topology.operator import ColumnOperator
+from atoll.topology.operator import EXCHANGED, ColumnOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 class ToAll(ColumnOperator):
     """An exchange that copies. A ``process`` without a key right behind it runs on every vnode."""
 
+    steers: ClassVar[bool] = True
     keeps_rows: ClassVar[bool] = True
     instead: ClassVar[str] = "a query runs in one process: leave the step out"
 
@@ -22,6 +23,11 @@ class ToAll(ColumnOperator):
     def title(self) -> str:
         """As users write it."""
         return "to_all"
+
+    @property
+    def without_spark(self) -> str:
+        """Nothing."""
+        return EXCHANGED
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """A copy per task, placed by identity."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from atoll.topology.operator import ColumnOperator
+from atoll.topology.operator import EXCHANGED, ColumnOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +17,11 @@ class ToGlobal(ColumnOperator):
 
     keeps_rows: ClassVar[bool] = True
     in_queries: ClassVar[bool] = True
+
+    @property
+    def without_spark(self) -> str:
+        """Nothing."""
+        return EXCHANGED
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """Spark's ``repartition(1)``: an exchange, so that the steps before it stay parallel."""
