@@ -18,6 +18,7 @@ from atoll.cluster.deploy.preparing import prepare_update
 from atoll.cluster.options import ModuleOptions
 from atoll.cluster.queries import ASK_SECONDS, Queries
 from atoll.cluster.scaling.load_watch import LoadWatch
+from atoll.cluster.scaling.rests import note_rest
 from atoll.cluster.scaling.revisions import Revisions
 from atoll.cluster.scaling.scaling import Scaling
 from atoll.cluster.scaling.sizes import vnode_bytes
@@ -83,7 +84,7 @@ class App:
         epoch: Epoch,
         depots: Mapping[str, Depot],
         mirrors: Mapping[str, MirrorDepot],
-        info: ClusterInfo,
+        revisions: Revisions,
         drive: Drive,
         bound_queries: Mapping[str, BoundQuery],
         mirrored: MirroredPStates,
@@ -98,9 +99,7 @@ class App:
         self._depots = dict(depots)
         self._mirrors = mirrors
         self._loops: dict[str, Stepper] = {}
-        self.cluster = Scaling(
-            Revisions(store, name), epoch, info, self._loops, self._vnode_bytes, drive.now_ms
-        )
+        self.cluster = Scaling(revisions, name, epoch, self._loops, self._vnode_bytes, drive.now_ms)
         """Who is in the cluster, what runs where, and how to change it."""
         self._load_watch = LoadWatch(self.cluster, self._loops)
         self._warnings = ModuleWarnings(name, store, self._loops, self._depots, drive.now_ms)
@@ -333,6 +332,7 @@ class App:
         All of them, whatever one of them raises; it is raised in the end.
         """
         self._end(lambda loop: loop.close())
+        note_rest(self.store, self.name, self.epoch)
 
     def kill(self) -> None:
         """End as if the process had died: what runs is cut off, and nothing is finished."""

@@ -15,8 +15,8 @@ from atoll.errors import AtollError
 from atoll.placement.info import ClusterInfo, Fragment, Worker
 from atoll.placement.mapping import Mapping
 from atoll.placement.policies.policy import parse_policy, target
-from atoll.placement.reschedule import plan
 from atoll.placement.reschedule.change import Change, Request
+from atoll.placement.reschedule.plan import plan
 from atoll.placement.reschedule.replan import choose_units, replan
 from atoll.placement.workers import cordon, join, lose, uncordon
 
