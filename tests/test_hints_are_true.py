@@ -26,8 +26,8 @@ from atoll.module import Microbatch, Module
 from atoll.path import Path as StatePath
 from atoll.pstate import handles
 from atoll.steps.process.timers import Timers
-from atoll.steps.windows.builders import Sessions, Windowed
-from atoll.stream.grouped import Grouped
+from atoll.steps.windows.build import Sessions, Windowed
+from atoll.stream.interim import Grouped
 from atoll.stream.stream import Aggregated, Stream
 from atoll.testing import TopologyTestDriver
 from atoll.topology.declared import DepotDeclaration, PStateDeclaration
@@ -197,7 +197,7 @@ def test_flags_are_there():
     assert not wrong
 
 
-_PRIVATE = re.compile(r"(?<![\w{}.])(_[a-z]\w+|Scalar\b|\w+Terminal\b|\w+Declaration\b)")
+_PRIVATE = re.compile(r"(?<![\w{}.])(_[a-z]\w+|Scalar\b|Bound\w+\b|\w+Declaration\b)")
 
 
 def test_no_private_name_is_told():

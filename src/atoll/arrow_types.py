@@ -53,6 +53,9 @@ _KINDS: dict[str, Callable[[pa.DataType], bool]] = {
 """Whether columns of a type, whatever their width, hold values of a kind."""
 
 
+_WIDER = {("int", "float"), ("int", "decimal")}
+
+
 def arrow_type(scalar: Scalar) -> pa.DataType:
     """The Arrow type of a column of this scalar.
 
@@ -95,6 +98,12 @@ def kind_of(found: pa.DataType) -> str | None:
     if _is.is_dictionary(found):
         return kind_of(found.value_type)
     return next((kind for kind, test in _KINDS.items() if test(found)), None)
+
+
+def holds(found: pa.DataType, kind: str) -> bool:
+    """Whether columns of that type, widened where need be, hold values of a kind."""
+    own = kind_of(found)
+    return own is not None and (own == kind or (own, kind) in _WIDER)
 
 
 def node_of(found: pa.DataType) -> Node:

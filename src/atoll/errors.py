@@ -60,7 +60,6 @@ class AtollError(Exception):
     """
 
     def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
-        """Keep the parts apart; rendering joins them."""
         super().__init__(message)
         self.message = message
         self.hint = hint

@@ -14,12 +14,11 @@ from atoll.names import check_name
 from atoll.placement.policies.policy import POLICY_DEFAULT, parse_policy
 from atoll.queries.declare import QueryGraph, arguments_of
 from atoll.queries.parameters import Arguments
-from atoll.schema import Map, Node, Scalar, Set, as_node
-from atoll.steps.changes.declare import Changes
-from atoll.steps.sources.source import Source
-from atoll.steps.sources.ticks import ticking
+from atoll.schema import Map, Set, as_node
 from atoll.stream.mirrors import mirror_depot, mirror_pstate
+from atoll.stream.pstate import PState
 from atoll.stream.stream import Stream
+from atoll.stream.ticks import ticking
 from atoll.topology.declared import (
     REJECTED_DDL,
     DepotDeclaration,
@@ -27,6 +26,7 @@ from atoll.topology.declared import (
     TickDeclaration,
 )
 from atoll.topology.graph import COLUMNS_WAYS, ColumnsWay, Graph
+from atoll.topology.sources import Source
 from atoll.topology.usercode import check_columns, check_function, declared_at, placed
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ class Module:
     """
 
     def __init__(self, name: str) -> None:
-        """An empty module."""
         self.name = check_name(name, "module", declared_at(1))
         self.depots: dict[str, DepotDeclaration] = {}
         self.ticks: dict[str, TickDeclaration] = {}
@@ -311,7 +310,7 @@ class Microbatch:
         private: bool = False,
         partition_by: Callable[[Any], int] | None = None,
         track_size: bool = False,
-    ) -> PStateDeclaration:
+    ) -> PState:
         """Declare a PState that this topology writes.
 
         Args:
@@ -355,7 +354,7 @@ class Microbatch:
             )
         if partition_by is not None:
             _check_key_partitioner(name, partition_by, place, partitioned=partitioned)
-        self.graph.pstates[name] = PStateDeclaration(
+        declared = PState(
             self.module.name,
             self.name,
             name,
@@ -363,13 +362,14 @@ class Microbatch:
             self.vnode_count if partitioned else 1,
             not partitioned,
             initial,
-            self._changes,
             place,
             private,
             partition_by,
             track_size,
+            graph=self.graph,
         )
-        return self.graph.pstates[name]
+        self.graph.pstates[name] = declared
+        return declared
 
     def source(
         self, depot: DepotDeclaration | TickDeclaration, *, start_from: StartFrom | None = None
@@ -414,38 +414,6 @@ class Microbatch:
 
         title = f"<p>{text(self.module.name)}/<b>{text(self.name)}</b></p>"
         return title + draw([self.graph], self.graph.depots())
-
-    def _changes(self, pstate: PStateDeclaration, key_names: tuple[str, ...], place: str) -> Stream:
-        keys = entry_keys(pstate.node, place)
-        names = key_names or tuple(
-            "key" if index == 0 else f"key_{index + 1}" for index in range(len(keys))
-        )
-        if len(names) != len(keys):
-            raise DeclarationError(
-                f"entries of {pstate.name} have {len(keys)} keys, not {len(names)}",
-                hint=f"name {len(keys)} columns in changes(...)",
-                declared=place,
-            )
-        step = Changes((), place, pstate, names)
-        self.graph.add(step)
-        return Stream(self.graph, step)
-
-
-def entry_keys(node: Node, place: str) -> tuple[Scalar, ...]:
-    """The keys of one stored entry: those of the maps on the way, and a set's element."""
-    keys: list[Scalar] = []
-    while isinstance(node, Map):
-        keys.append(node.key)
-        node = node.value
-    if isinstance(node, Set):
-        keys.append(node.item)
-    elif not node.leaf:
-        raise DeclarationError(
-            "changes of structs whose fields are stored apart have no common columns",
-            hint="put the fields whose changes you need into a PState of their own",
-            declared=place,
-        )
-    return tuple(keys)
 
 
 def _new_name(name: str, kind: str, known: Mapping[str, object], place: str, hint: str) -> None:

@@ -148,7 +148,6 @@ class Struct:
     fields: tuple[tuple[str, Node], ...] = field(default=())
 
     def __init__(self, **fields: Any) -> None:
-        """Resolve the fields' shorthands, keeping their order."""
         if not fields:
             raise DeclarationError(
                 "a Struct needs at least one field", hint="name them: Struct(total=int)"

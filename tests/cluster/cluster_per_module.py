@@ -9,7 +9,7 @@ cordoned; ``more`` has gone. ``one`` was rescheduled by hand.
 from __future__ import annotations
 
 from atoll import LocalCluster, Map, Module, agg
-from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.change import UnitChange
 
 RECORDS = 30
 
@@ -47,7 +47,7 @@ def fill(root):
         cluster.add_worker("w", 2)
         cluster.lose_worker("more")
         two = cluster.deploy(module("two"))
-        one.cluster.reschedule({2: Change((), (1, 4))}, revision=one.cluster.info().revision)
+        one.cluster.reschedule({2: UnitChange((), (1, 4))}, revision=one.cluster.info().revision)
         w = next(each.id for each in one.cluster.info().workers if each.name == "w")
         one.cluster.cordon([w])
         two.cluster.set_parallelism("mb", "bounded(3)")

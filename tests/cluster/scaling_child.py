@@ -11,7 +11,7 @@ import cluster_per_module as old
 from atoll.cluster.local import LocalCluster
 from atoll.cluster.scaling.over_modules import RootCluster
 from atoll.errors import StateError
-from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.change import UnitChange
 
 
 def _failing(*_, **__):
@@ -54,7 +54,7 @@ def main(root):
                     app._loops["mb"].place = _waiting
                 case "ask-and-die":  # all have agreed, and nobody learns of it
                     RootCluster._stand = _dying
-                    changes = {int(n): Change((), (0,)) for n in rest.split(",")}
+                    changes = {int(n): UnitChange((), (0,)) for n in rest.split(",")}
                     revision = cluster.whole.info().revision
                     cluster.whole.reschedule(changes, revision=revision, timeout_seconds=2)
             _say(said)

@@ -6,7 +6,7 @@ import gc
 
 import atoll
 from atoll.cluster.engines import AutoEngine
-from atoll.engine.binding.schemas import schemas_of
+from atoll.steps.columns.schemas import schemas_of
 
 
 class Spark:
@@ -21,7 +21,7 @@ def declared():
     """The graph of a topology that only Spark can run."""
     module = atoll.Module("m")
     rows = module.microbatch("mb").source(module.depot("d", "k string, v long"))
-    rows.where("hash(k) > 1")
+    rows.where("rand() < 0.5")
     return rows.graph
 
 

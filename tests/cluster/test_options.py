@@ -9,18 +9,18 @@ import pytest
 
 import atoll
 from atoll import LocalCluster, Map, agg, start
-from atoll.engine.exchange.packing import Packer
-from atoll.engine.program import AggregateTerminal
+from atoll.engine.exchange.packing import KeyedPacker
 from atoll.errors import DeclarationError, FencedError, NotFoundError, UsageError
 from atoll.microbatch.control.options import Options, bounds_of, levels_of
 from atoll.microbatch.control.tuning import Settings, SettingsLog
 from atoll.pstate.handles.writes import Writes
+from atoll.steps.aggregate.bind import BoundAggregate
 from atoll.storage.local import LocalStore
 from atoll.testing import TopologyTestDriver
 
 RECORDS = "depot.microbatch.max.records"
 FETCH = "depot.max.fetch"
-FLUSH = "topology.microbatch.pstate.flush.path.count"
+FLUSH = "pstate.flush.max.entries"
 COMBINE = "topology.combiner.limit"
 
 
@@ -101,7 +101,7 @@ def test_they_are_kept_over_restarts_and_fenced(tmp_path):
         options = driver.app.options
         assert options.get(RECORDS, topology="mb") == 2
         assert options.get(FLUSH, topology="mb", pstate="seen") == 7
-        assert options.get(FLUSH, topology="mb", pstate="counts") == Options().flush_paths_max
+        assert options.get(FLUSH, topology="mb", pstate="counts") == Options().flush_entries_max
         driver.depot("one").append(rows("abc"))
         assert driver.microbatch("mb").records == 2
         described = options.describe()
@@ -141,7 +141,7 @@ def test_a_running_microbatch_ends_with_the_options_that_it_began_with():
 def test_fetch_flush_and_combine_change_how_and_never_what(limit, monkeypatch):
     """Batches, flushes and partial aggregates are as limited as said; the results are the same."""
     batches, waiting, folds = [], [], []
-    flush, fold = Writes.flush, Packer._fold
+    flush, fold = Writes.flush, KeyedPacker._fold
 
     def noted(given):
         for batch in given:
@@ -153,12 +153,12 @@ def test_fetch_flush_and_combine_change_how_and_never_what(limit, monkeypatch):
         flush(self)
 
     def folded(self):
-        if isinstance(self.terminal, AggregateTerminal):
+        if isinstance(self.step, BoundAggregate):
             folds.append(self._rows)
         fold(self)
 
     monkeypatch.setattr(Writes, "flush", flushed)
-    monkeypatch.setattr(Packer, "_fold", folded)
+    monkeypatch.setattr(KeyedPacker, "_fold", folded)
     words = "abcabdaeafgabcc" * 3
     with TopologyTestDriver(module(step=noted), parallelism=1) as driver:
         driver.app.options.set(FETCH, limit, depot="one")

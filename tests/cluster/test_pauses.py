@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from memory_store import MemoryStore
 from pausing_child import build
 
 import atoll
@@ -22,7 +23,6 @@ from atoll.microbatch.control import pausing
 from atoll.microbatch.control.pausing import let_go_on, pause_objects, paused, rest
 from atoll.microbatch.epochs import claim_epoch
 from atoll.storage.local import LocalStore
-from atoll.storage.memory import MemoryStore
 from atoll.testing import TopologyTestDriver
 
 PLACE = ("resting", "mb")

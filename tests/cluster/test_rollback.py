@@ -152,7 +152,7 @@ def test_a_pinned_reader_is_exact_or_refused(running):
         running.microbatch(("a", 1), ("c", value))
         if value % 3 == 0:
             shutil.rmtree(
-                running.cluster.places.local / "state" / "back" / "sums", ignore_errors=True
+                running.cluster.folders.local / "state" / "back" / "sums", ignore_errors=True
             )
         try:
             assert pinned.select_one(StatePath()) == wanted

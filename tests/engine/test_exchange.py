@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from atoll.engine.exchange.blobs import clear, fetch, park, unwrap, wrap
 from atoll.errors import StorageError
-from atoll.storage.places import LOCAL_VARIABLE, Places
+from atoll.storage.folders import LOCAL_VARIABLE, RootFolders
 
 
 @given(st.integers(-1, 2**31 - 1), st.integers(0, 2**63 - 1), st.binary(max_size=99))
@@ -30,9 +30,9 @@ def test_a_parked_blob_is_there_until_its_microbatch_is_cleared(tmp_path, monkey
     Where several hosts share the root, all of them reach it.
     """
     monkeypatch.setenv(LOCAL_VARIABLE, str(tmp_path / "of this host"))
-    places = Places(tmp_path / "root", identity)
+    folders = RootFolders(tmp_path / "root", identity)
     program = SimpleNamespace(
-        root=places.root, local=places.local, places=places, module="m", topology="t"
+        root=folders.root, local=folders.local, folders=folders, module="m", topology="t"
     )
     first = park(program, 1, pa.py_buffer(b"one"))
     second = park(program, 1, pa.py_buffer(b"two"))
@@ -43,4 +43,4 @@ def test_a_parked_blob_is_there_until_its_microbatch_is_cleared(tmp_path, monkey
         fetch(first)
     assert fetch(other).to_pybytes() == b"three"
     assert (tmp_path / "of this host").exists() is False
-    assert Path(other).is_relative_to(places.root)
+    assert Path(other).is_relative_to(folders.root)

@@ -13,7 +13,6 @@ import atoll
 from atoll import Map, agg
 from atoll.engine.binding.bind import bind
 from atoll.engine.binding.pstates import bind_pstates
-from atoll.engine.binding.schemas import python_only, schemas_of
 from atoll.engine.exchange.feeding import feed, packers_of
 from atoll.engine.exchange.packing import unpack
 from atoll.engine.exchange.provenance import Records, first_numbers, locating
@@ -21,8 +20,9 @@ from atoll.engine.program import JobSpec
 from atoll.errors import DeclarationError, UserCodeError
 from atoll.placement.mapping import Mapping
 from atoll.placement.placement import Placement
-from atoll.storage.places import Places
-from atoll.topology.jobs import fragments
+from atoll.steps.columns.schemas import python_only, schemas_of
+from atoll.storage.folders import RootFolders
+from atoll.topology.jobs import cut_into_jobs
 from atoll.topology.rows import ORIGIN
 
 ranges = st.dictionaries(
@@ -74,10 +74,10 @@ def _program(declare, tmp_path):
     rows = module.depot("rows", "k long, v long")
     mb = module.microbatch("mb", vnode_count=4)
     declare(mb, mb.source(rows))
-    cut = fragments(mb.graph)
+    cut = cut_into_jobs(mb.graph)
     schemas = schemas_of(mb.graph, python_only)
     mappings = {name: Mapping.even(4, (0, 1)) for name in mb.graph.pstates}
-    program = bind(bind_pstates(mb.graph, schemas), cut, schemas, Places(tmp_path))
+    program = bind(bind_pstates(mb.graph, schemas), cut, schemas, RootFolders(tmp_path))
     return program.placed(Placement(1, (0, 1), mappings))
 
 

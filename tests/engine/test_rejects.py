@@ -13,8 +13,8 @@ import pytest
 from atoll.engine.exchange import rejects
 from atoll.engine.exchange.rejects import REJECTS, RejectPacker, RejectWriter, row_text
 from atoll.errors import StateError, UserCodeError
+from atoll.storage.folders import RootFolders
 from atoll.storage.local import LocalStore
-from atoll.storage.places import Places
 from atoll.topology.rows import rows_of
 
 STEP = SimpleNamespace(title="map", place="shop.py:12")
@@ -25,7 +25,7 @@ def parts(tmp_path):
     """A program and a spec, as far as they are asked."""
     program = SimpleNamespace(
         module="m", topology="mb", root=tmp_path, local=tmp_path / "local", units=(0, 1),
-        dead_letter="rejected", places=Places(tmp_path),
+        dead_letter="rejected", folders=RootFolders(tmp_path),
     )  # fmt: skip
     return program, SimpleNamespace(
         id=7, epoch=1, version=2, job=0, ranges={"rows": [(10, 5_010), (0, 3)]}

@@ -58,7 +58,7 @@ def test_a_store_that_cannot_be_dropped_leaves_no_other_one_open(tmp_path, monke
         with Sessions(_Program(tmp_path), spec, _Fresh(), "one") as sessions:
             sessions.open_all({"p": {0, 1, 2}})
             monkeypatch.setattr(sessions.stores.environments, "discard", refuse)
-            raise lmdb.CorruptedError("a page is none")
+            raise lmdb.CorruptedError("what stands at a page is no page")
 
     with pytest.raises(StorageError):
         fail()

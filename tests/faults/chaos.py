@@ -21,8 +21,8 @@ from scenario import say
 from atoll import LocalCluster, Map, Module, agg, path, start
 from atoll.microbatch.events import Step
 from atoll.placement.info import Fragment
-from atoll.placement.reschedule.change import Change
-from atoll.placement.reschedule.plan import Plan
+from atoll.placement.reschedule.change import UnitChange
+from atoll.placement.reschedule.plan import ReschedulePlan
 from atoll.placement.reschedule.rebalance import moves_least
 from atoll.placement.reschedule.text import parse_plan
 
@@ -103,16 +103,16 @@ def fragment(app: Any, name: str) -> Fragment:
     return found[0]
 
 
-def move(app: Any, plans: Mapping[str, str], **options: Any) -> Plan:
+def move(app: Any, plans: Mapping[str, str], **options: Any) -> ReschedulePlan:
     """Reschedule fragments by name, each by text such as ``-[0,1]+[5]``."""
     text = ";".join(f"{fragment(app, name).id}{plan}" for name, plan in plans.items())
     return move_all(app, parse_plan(text), **options)
 
 
-def move_all(app: Any, changes: Mapping[int, Change], **options: Any) -> Plan:
+def move_all(app: Any, changes: Mapping[int, UnitChange], **options: Any) -> ReschedulePlan:
     """Reschedule, and check that it is even, moved the least, and is where it should be."""
     before = app.cluster.info()
-    plan: Plan = app.cluster.reschedule(changes, revision=before.revision, **options)
+    plan: ReschedulePlan = app.cluster.reschedule(changes, revision=before.revision, **options)
     for root, change in plan.changes.items():
         was, now = before.fragment(root), plan.info.fragment(root)
         assert now.units == change.apply(was.units)
@@ -126,7 +126,9 @@ def move_all(app: Any, changes: Mapping[int, Change], **options: Any) -> Plan:
     return plan
 
 
-def random_changes(rng: random.Random, app: Any, chosen: Sequence[Fragment]) -> dict[int, Change]:
+def random_changes(
+    rng: random.Random, app: Any, chosen: Sequence[Fragment]
+) -> dict[int, UnitChange]:
     """A change of each of these, which never is one of nothing."""
     live = app.cluster.info().live_units()
     changes = {}
@@ -136,7 +138,7 @@ def random_changes(rng: random.Random, app: Any, chosen: Sequence[Fragment]) -> 
         while wanted == set(each.units):
             wanted = set(rng.sample(live, rng.randint(1, most)))
         added, removed = wanted - set(each.units), set(each.units) - wanted
-        changes[each.id] = Change(tuple(added), tuple(removed))
+        changes[each.id] = UnitChange(tuple(added), tuple(removed))
     return changes
 
 

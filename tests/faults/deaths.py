@@ -26,7 +26,7 @@ from atoll.depot.depot import Depot
 from atoll.depot.segments.segment_file import SegmentFile
 from atoll.engine.attempt import JobSpecs
 from atoll.microbatch.actions import Actions
-from atoll.pstate.store.session import VnodeSession
+from atoll.pstate.store.vnode_writer import VnodeWriter
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 
@@ -93,7 +93,7 @@ _WRAPPED: dict[str, tuple[Any, str, Match]] = {
     "segment write": (SegmentFile, "write", _any),
     "segment sync": (SegmentFile, "sync", _any),
     "segment drop": (Depot, "_delete_below", _any),
-    "store commit": (VnodeSession, "commit", _any),
+    "store commit": (VnodeWriter, "commit", _any),
     "rows staged": (atoll.engine.actor, "stage", _any),
     "log write": (atoll.engine.actor, "write_change_file", _named("logs")),
     "checkpoint write": (atoll.engine.actor, "write_change_file", _named("checkpoints")),

@@ -19,7 +19,7 @@ from scenario import build, drive, say, state_of, tuned
 from atoll import LocalCluster
 from atoll.errors import RescheduleError, UsageError
 from atoll.microbatch.events import Step
-from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.change import UnitChange
 
 __all__ = ["live_moving"]
 
@@ -112,6 +112,6 @@ class _Mover(threading.Thread):
             wanted = set(self.rng.sample(live, self.rng.randint(1, most)))
             added, removed = wanted - set(root.units), set(root.units) - wanted
             if root.kind != "singleton" or added:
-                changes[root.id] = Change(tuple(added), tuple(removed))
+                changes[root.id] = UnitChange(tuple(added), tuple(removed))
         with contextlib.suppress(RescheduleError):  # a policy's change came first
             self.app.cluster.reschedule(changes, revision=info.revision)

@@ -226,7 +226,7 @@ def _request(world: World, process: SimProcess) -> None:
             owners = tuple(world.rng.randrange(4) for _ in range(VNODES))
             world.counts["placements"] += 1
             placement = Placement(world.counts["placements"], (0,), {PSTATE: Mapping(owners)})
-            process.request(ev.Place(world.ticket(), placement))
+            process.request(ev.MoveTo(world.ticket(), placement))
         case _ if process.state is not None:
             back = world.rng.randrange(5)
             to = max(0, process.state.last.id - back)

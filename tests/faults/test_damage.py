@@ -30,6 +30,7 @@ from atoll.depot.segments.blocks import read_blocks
 from atoll.depot.segments.format import SegmentHeader
 from atoll.depot.segments.index import SegmentIndex
 from atoll.depot.segments.scan import read_header, scan
+from atoll.engine.exchange.appended import append_folder, write_durably
 from atoll.engine.exchange.staging import read_staged, stage
 from atoll.errors import AtollError, DamageError
 from atoll.microbatch.commits.history import commit_objects, plan_objects, read_commit
@@ -39,7 +40,6 @@ from atoll.placement.deploying import WorkerReport
 from atoll.placement.registry import Registry, meet
 from atoll.pstate.store.changefile import ChangeFile
 from atoll.pstate.store.history import FileRef
-from atoll.steps.append_to.run import append_folder, write_durably
 from atoll.storage import LocalStore, NumberedObjects
 from atoll.views.deployment import Deployment, latest_deployment, save_deployment
 

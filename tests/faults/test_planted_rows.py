@@ -22,16 +22,16 @@ from atoll.engine import actor, attempt, inline
 from atoll.engine.exchange import blobs as exchange
 from atoll.engine.exchange import feeding as chain
 from atoll.engine.exchange import reading
-from atoll.engine.exchange.packing import Packer, unpack
+from atoll.engine.exchange.packing import KeyedPacker, unpack
 from atoll.engine.exchange.receipts import RECEIPTS, Packers
 from atoll.engine.exchange.rejects import RejectPacker
 from atoll.engine.inline import InlineExecutor
 from atoll.engine.program import Program
 from atoll.errors import AccountsError
 from atoll.microbatch.outcome import Outcome
-from atoll.steps.append_to import run as appending
 from atoll.steps.append_to.run import AppendPacker
 from atoll.steps.materialize.run import SpreadPacker
+from atoll.steps.process import run as process_run
 from atoll.testing import TopologyTestDriver
 
 DDL = "k string, v long"
@@ -232,7 +232,7 @@ def _forget_last(known: Any, packer: Any, *arguments: Any) -> Any:
     return known(packer, *arguments)
 
 
-def _rolled(known: Any, packer: Packer, *arguments: Any) -> Any:
+def _rolled(known: Any, packer: KeyedPacker, *arguments: Any) -> Any:
     owners, packer.owners = packer.owners, packer.owners[::-1].copy()
     yield from known(packer, *arguments)
     packer.owners = owners
@@ -283,7 +283,8 @@ def _lost_table(known: Any, blobs: Any) -> Any:
 
 
 def _cut_table(known: Any, blobs: Any) -> Any:
-    return {tag: [part.slice(1) for part in parts] for tag, parts in known(blobs).items()}
+    cut = known(blobs).items()
+    return {tag: [(at, part.slice(1)) for at, part in parts] for tag, parts in cut}
 
 
 def _fewer_parts(known: Any, store: Any, name: str, parts: Any) -> Any:
@@ -327,12 +328,12 @@ DEFECTS: dict[str, tuple[Any, str, Any]] = {
     "the blobs are those of the microbatch before": _blobs(Stale(receipts=False)),
     "blobs and receipts are those of the microbatch before": _blobs(Stale(receipts=True)),
     "the file of a parked blob is replaced by another's": (inline, "_packed", _park),
-    "a packer gets a row less": (Packer, "add", _fewer),
-    "a packer gets a batch twice": (Packer, "add", _twice),
-    "a packer gets nothing": (Packer, "add", _skip),
-    "a packer forgets its last batch": (Packer, "finish", _forget_last),
-    "a packer sends rows to the wrong units": (Packer, "finish", _rolled),
-    "a packer forgets all units but one": (Packer, "finish", _one_blob),
+    "a packer gets a row less": (KeyedPacker, "add", _fewer),
+    "a packer gets a batch twice": (KeyedPacker, "add", _twice),
+    "a packer gets nothing": (KeyedPacker, "add", _skip),
+    "a packer forgets its last batch": (KeyedPacker, "finish", _forget_last),
+    "a packer sends rows to the wrong units": (KeyedPacker, "finish", _rolled),
+    "a packer forgets all units but one": (KeyedPacker, "finish", _one_blob),
     "rows for a depot are forgotten": (AppendPacker, "finish", _forget_last),
     "rows to stage are forgotten": (SpreadPacker, "finish", _forget_last),
     "a rejected row is dropped": (RejectPacker, "add", _skip),
@@ -359,13 +360,13 @@ DEFECTS: dict[str, tuple[Any, str, Any]] = {
     ),
     "a job is not run": (inline, "has_work", lambda _known, *_: False),
     "a job is forgotten": _jobs(lambda jobs: jobs[:-1]),
-    "an actor loses the rows of a step": (actor, "_tables", _lost_table),
-    "an actor loses a row of each blob": (actor, "_tables", _cut_table),
+    "an actor loses the rows of a step": (actor, "_unpacked", _lost_table),
+    "an actor loses a row of each blob": (actor, "_unpacked", _cut_table),
     "an actor leaves out a step": (actor._Actor, "_execute", _skip),
-    "a process is not called with a row": (actor.process, "process", _fewer_called),
+    "a process is not called with a row": (process_run, "process", _fewer_called),
     "a staged file is written without a row": (actor, "stage", _cut_written),
     "an incremental log lacks a vnode": (actor, "write_change_file", _fewer_parts),
-    "rows for depots are written without one": (appending, "write_durably", _cut_written),
+    "rows for depots are written without one": (actor, "write_durably", _cut_written),
     "what was read is not what is told": (Packers, "read", _lost_reads),
     "a task does not tell what it counted": (Packers, "parcels", _uncounted),
 }
@@ -483,8 +484,8 @@ ALONE: dict[str, tuple[Any, str, Any]] = {
     "one actor reads less than the other": (chain, "feed_splits", _Less()),
     "no actor reads": (chain, "feed_splits", _skip),
     "every actor reads twice": (chain, "feed_splits", _twice),
-    "packers send rows to the wrong units": (Packer, "finish", _rolled),
-    "actors forget the rows of a step": (Packer, "finish", _nothing_packed),
+    "packers send rows to the wrong units": (KeyedPacker, "finish", _rolled),
+    "actors forget the rows of a step": (KeyedPacker, "finish", _nothing_packed),
 }
 
 

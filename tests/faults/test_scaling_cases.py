@@ -17,7 +17,7 @@ from harness import seed
 
 from atoll import LocalCluster, Map, Module, Set, agg, start
 from atoll.errors import RescheduleError, UsageError
-from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.change import UnitChange
 
 # Plans --------------------------------------------------------------------------------------------
 
@@ -28,7 +28,7 @@ def test_emptying_two_of_three_workers(six):
     two = app.cluster.info().workers[1:]
     app.cluster.cordon([each.id for each in two])
     plan = app.cluster.set_parallelism("t", "2", dry_run=True)
-    leaving = Change((), tuple(unit for each in two for unit in each.units))
+    leaving = UnitChange((), tuple(unit for each in two for unit in each.units))
     assert leaving.removed == (2, 3, 4, 5)
     assert plan.changes == dict.fromkeys(
         (fragment(app, name).id for name in ("source", "aggregate t")), leaving
@@ -69,7 +69,7 @@ def test_a_change_of_any_of_eight(six):
     group = app.cluster.info().group(fragment(app, "process step").id)
     assert len(group) == 8
     chosen = rng.choice(group[1:])
-    plan = move_all(app, {chosen.id: Change((), (1, 4))}, resolve=True)
+    plan = move_all(app, {chosen.id: UnitChange((), (1, 4))}, resolve=True)
     assert list(plan.changes) == [group[0].id]
     insert(app, range(20))
     assert entries(app, "shared") == dict.fromkeys(range(20), 8)
@@ -80,7 +80,7 @@ def test_two_changes_of_one_group(six):
     app = six.deploy(_eight())
     before = app.cluster.info()
     first, second = before.group(fragment(app, "process step").id)[2:4]
-    changes = {first.id: Change((), (0,)), second.id: Change((), (1,))}
+    changes = {first.id: UnitChange((), (0,)), second.id: UnitChange((), (1,))}
     with pytest.raises(RescheduleError) as raised:
         move_all(app, changes, resolve=True)
     assert raised.value.context["problem"] == "conflicting changes"
@@ -524,7 +524,7 @@ def test_no_more_units_than_vnodes(folder):
             assert len(placed.units) == most
             spare = min(set(app.cluster.info().live_units()) - set(placed.units))
             with pytest.raises(RescheduleError) as raised:
-                move_all(app, {placed.id: Change((spare,), ())})
+                move_all(app, {placed.id: UnitChange((spare,), ())})
             assert raised.value.context["problem"] == "more units than vnodes"
             app.cluster.set_parallelism(name, str(most + 1))  # cut, where theirs is refused
             assert fragment(app, f"aggregate {name}_t").units == placed.units
@@ -556,7 +556,7 @@ def test_others_go_on(folder):
         second = app.topology("second")
         for name in ("source", "aggregate second_t"):
             found = [f for f in app.cluster.info().fragments if f.name == name]
-            move_all(app, {found[-1].id: Change((), (4, 5))})
+            move_all(app, {found[-1].id: UnitChange((), (4, 5))})
         insert(app, range(10))
         with gate.holding(partial(move, app, {"aggregate t": "-[0,1,2]"})):
             app.depot("rows").append([{"v": v} for v in range(10, 30)])
@@ -582,7 +582,7 @@ def test_sources_four_three_seven(folder):
             now, wanted = set(fragment(app, "source").units), set(units)
             app.depot("rows").append([{"v": v} for v in range(at, at + 60)])
             at += 60
-            change = Change(tuple(wanted - now), tuple(now - wanted))
+            change = UnitChange(tuple(wanted - now), tuple(now - wanted))
             move_all(app, {fragment(app, "source").id: change})
             assert fragment(app, "source").units == tuple(units)
             assert fragment(app, "aggregate t") == state

@@ -30,7 +30,7 @@ from atoll import LocalCluster
 from atoll.errors import StorageError
 from atoll.microbatch.events import Step
 from atoll.pstate.store.environment import shared_environments
-from atoll.pstate.store.session import VnodeSession
+from atoll.pstate.store.vnode_writer import VnodeWriter
 
 ROUNDS = 4
 GOES_ON_SECONDS_MAX = 60.0
@@ -62,7 +62,7 @@ class SickStores:
     def __init__(self) -> None:
         self.calls = self.faults = 0
         self._first = self._error = 0
-        self._known = VnodeSession._commit
+        self._known = VnodeWriter._commit
 
     def fail_at(self, number: int, error: int, _times: int | None) -> None:
         """From which commit on."""
@@ -75,19 +75,19 @@ class SickStores:
     def __enter__(self) -> Self:
         """Look at every commit."""
 
-        def commit(session: VnodeSession, blob: bytes | None) -> None:
+        def commit(session: VnodeWriter, blob: bytes | None) -> None:
             self.calls += 1
             if self._first and self.calls >= self._first:
                 self.faults += 1
                 raise lmdb.DiskError(f"mdb_txn_commit: {errno.errorcode[self._error]}")
             self._known(session, blob)
 
-        VnodeSession._commit = commit  # type: ignore[method-assign]
+        VnodeWriter._commit = commit  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *_: object) -> None:
         """Look no longer."""
-        VnodeSession._commit = self._known  # type: ignore[method-assign]
+        VnodeWriter._commit = self._known  # type: ignore[method-assign]
 
 
 def sick(place: str, root: Path) -> Any:

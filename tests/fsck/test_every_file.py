@@ -16,8 +16,8 @@ from atoll import Map, agg, start
 from atoll.depot import Producer
 from atoll.errors import DamageError
 from atoll.fsck.root import check_root
+from atoll.storage.folders import RootFolders, check_identity, share
 from atoll.storage.local import LocalStore
-from atoll.storage.places import Places, check_identity, share
 from atoll.testing import TopologyTestDriver
 
 FIRST = start.beginning()
@@ -206,7 +206,7 @@ def test_an_identity_of_an_earlier_version_is_as_good(tmp_path):
     store = LocalStore(tmp_path)
     store.create("meta/identity", bytes(range(16)))
     check_identity(store)
-    assert Places.of(store).identity == share(store).identity is not None
+    assert RootFolders.of(store).identity == share(store).identity is not None
     (tmp_path / "meta/identity").write_bytes(bytes(15))
     with pytest.raises(DamageError) as raised:
         check_identity(store)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import msgspec
+from memory_store import MemoryStore
 
 from atoll.errors import StorageError
 from atoll.microbatch import events as ev
@@ -14,7 +15,6 @@ from atoll.microbatch.commits.objects import GENESIS
 from atoll.microbatch.control.options import Options
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome
-from atoll.storage.memory import MemoryStore
 
 
 class FakeDepot:

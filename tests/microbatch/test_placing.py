@@ -87,7 +87,7 @@ def _committed(state):
 
 def test_an_idle_topology_makes_a_microbatch_without_records_to_try_it(idle):
     """Who asked need not wait for records to come."""
-    state, command = decide(idle, ev.Place(1, NEW))
+    state, command = decide(idle, ev.MoveTo(1, NEW))
     assert (command, state.placement, state.placed.ticket) == (ev.Wait(0), OLD, 0)
     state, run = _attempted(state, _wake(0))
     assert (run.placement, run.plan.records) == (NEW, 0)
@@ -113,7 +113,7 @@ def test_the_running_microbatch_ends_where_it_began(idle):
 
 def test_when_the_first_attempt_fails_the_old_placement_stands(idle):
     """The microbatch is tried again where it ran before, and who asked is told why."""
-    state, _ = decide(idle, ev.Place(1, NEW))
+    state, _ = decide(idle, ev.MoveTo(1, NEW))
     state, run = _attempted(state, _wake(3))
     state, wait = decide(state, ev.AttemptFailed(FAILURE))
     assert isinstance(wait, ev.Wait)
@@ -126,7 +126,7 @@ def test_a_microbatch_that_keeps_failing_is_tried_elsewhere_at_once(idle):
     """Between two attempts the request ends the wait: the failure may be the old place's."""
     state, _ = _attempted(idle, _wake(3))
     state, _ = decide(state, ev.AttemptFailed(FAILURE))
-    state, run = decide(state, ev.Place(1, NEW))
+    state, run = decide(state, ev.MoveTo(1, NEW))
     assert (run.version, run.placement) == (2, NEW)
     assert _committed(state).placed == ev.Answer(1)
 
@@ -135,7 +135,7 @@ def test_a_microbatch_that_keeps_failing_is_tried_elsewhere_at_once(idle):
 def test_a_topology_that_rests_takes_it_at_once(idle, condition):
     """It stays paused or failed, and will go on there."""
     state = dataclasses.replace(idle, condition=condition)
-    state, _ = decide(state, ev.Place(1, NEW))
+    state, _ = decide(state, ev.MoveTo(1, NEW))
     assert (state.condition, state.placement, state.placed) == (condition, NEW, ev.Answer(1))
     state, _ = decide(state, ev.Resume())
     assert _attempted(state, _wake(3))[1].placement == NEW
@@ -143,15 +143,15 @@ def test_a_topology_that_rests_takes_it_at_once(idle, condition):
 
 def test_pausing_settles_a_request_that_no_microbatch_has_tried(idle):
     """Nobody waits for a microbatch that will not run."""
-    state, _ = decide(idle, ev.Place(1, NEW))
+    state, _ = decide(idle, ev.MoveTo(1, NEW))
     state, _ = decide(state, ev.Pause())
     assert (state.placement, state.placed) == (NEW, ev.Answer(1))
 
 
 def test_a_later_request_takes_the_place_of_one_not_tried(idle):
     """Only the last one counts, and is answered."""
-    state, _ = decide(idle, ev.Place(1, NEW))
-    state, _ = decide(state, ev.Place(2, OLD))
+    state, _ = decide(idle, ev.MoveTo(1, NEW))
+    state, _ = decide(state, ev.MoveTo(2, OLD))
     state, run = _attempted(state, _wake(0))
     assert run.placement == OLD
     assert _committed(state).placed == ev.Answer(2)
@@ -238,7 +238,7 @@ def test_a_life_that_still_owes_rows_is_recovering(store, depot, epoch, idle):
 
 def test_a_manifest_of_nothing_is_a_commit(idle):
     """An actor whose unit owns nothing reports nothing."""
-    state, _ = decide(idle, ev.Place(1, NEW))
+    state, _ = decide(idle, ev.MoveTo(1, NEW))
     state, _ = _attempted(state, _wake(0))
     outcome = Outcome([JobOutcome(0, [Manifest("t", 1)])])
     _, create = decide(state, ev.AttemptSucceeded(outcome, 9))
@@ -250,7 +250,7 @@ def test_what_is_no_trial_stands_at_once(idle):
     state, run = _attempted(idle, _wake(3))
     assert run.placement == OLD
     state, _ = decide(dataclasses.replace(state), ev.AttemptFailed(FAILURE))
-    state, command = decide(state, ev.Place(1, NEW, trial=False))
+    state, command = decide(state, ev.MoveTo(1, NEW, trial=False))
     assert (state.placement, state.placing, state.placed) == (NEW, None, ev.Answer(1))
     assert isinstance(command, ev.RunAttempt)
     assert command.placement == NEW
@@ -262,10 +262,10 @@ def test_what_is_no_trial_stands_at_once(idle):
 
 def test_what_is_no_trial_goes_before_a_trial(idle):
     """Nobody waits for the trial any more."""
-    state, _ = _attempted(decide(idle, ev.Place(1, NEW))[0], _wake(0))
+    state, _ = _attempted(decide(idle, ev.MoveTo(1, NEW))[0], _wake(0))
     state, _ = decide(state, ev.AttemptFailed(FAILURE))
     state, _ = decide(
-        dataclasses.replace(state, placing=ev.Placing(2, NEW)), ev.Place(3, OLD, trial=False)
+        dataclasses.replace(state, placing=ev.Placing(2, NEW)), ev.MoveTo(3, OLD, trial=False)
     )
     assert (state.placement, state.placing, state.placed) == (OLD, None, ev.Answer(3))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from atoll.placement.deploying import WorkerReport, policy_plan
 from atoll.placement.fragments import FragmentSpec
 from atoll.placement.registry import Registry, deployed, meet, view, with_view
-from atoll.placement.reschedule.change import Change, Request
+from atoll.placement.reschedule.change import Request, UnitChange
 from atoll.placement.reschedule.plan import plan
 
 TOPOLOGIES = {"t": [FragmentSpec("source"), FragmentSpec("aggregate p", ("p",), 8)]}
@@ -48,7 +48,7 @@ def test_workers_that_did_not_come_back_are_replaced():
     """Also where a person had put things."""
     registry = _deployed(Registry(), _present(a=2, b=2))
     info = view(registry, "m")
-    info = plan(info, Request({2: Change((), (0, 1))}, info.revision)).info
+    info = plan(info, Request({2: UnitChange((), (0, 1))}, info.revision)).info
     again = _deployed(with_view(registry, "m", info), _present(a=2))
     assert [each.state for each in again.workers] == ["running", "gone"]
     assert _fragment(again, 2).units == (0, 1)

@@ -25,7 +25,7 @@ from atoll.placement.registry import (
     without,
 )
 from atoll.placement.reschedule.across import plan_across, policy_across
-from atoll.placement.reschedule.change import Change, Request
+from atoll.placement.reschedule.change import Request, UnitChange
 
 TOPOLOGIES = {"t": [FragmentSpec("source"), FragmentSpec("aggregate p", ("p",), 8)]}
 
@@ -60,7 +60,7 @@ def test_a_module_runs_on_what_its_own_process_reaches():
     assert view(registry, "a").live_units() == (0, 1)
     assert view(registry, "b").live_units() == (0, 1, 2)
     assert view(registry, "a").workers[0].units == (0, 1)
-    asked = Request({2: Change((2,), ())}, registry.revision)
+    asked = Request({2: UnitChange((2,), ())}, registry.revision)
     with pytest.raises(RescheduleError) as raised:
         plan_across(registry, asked)
     assert raised.value.context["problem"] == "unknown unit"
@@ -113,7 +113,7 @@ def test_a_worker_is_removed_when_no_module_runs_anything_there():
 def test_one_request_reschedules_fragments_of_several_modules():
     """One plan, one next revision; a policy of a topology that moves is custom from then on."""
     registry = two(_present(w=2), _present(w=2))
-    asked = Request({2: Change((), (0,)), 4: Change((), (1,))}, registry.revision)
+    asked = Request({2: UnitChange((), (0,)), 4: UnitChange((), (1,))}, registry.revision)
     found = plan_across(registry, asked, {2: [1] * 8, 4: [1] * 8})
     assert found.modules == ("a", "b")
     assert found.plan.vnodes == {2: {0: (4, 0), 1: (4, 8)}, 4: {0: (4, 8), 1: (4, 0)}}
@@ -126,9 +126,9 @@ def test_one_request_reschedules_fragments_of_several_modules():
 @pytest.mark.parametrize(
     ("changes", "behind", "problem"),
     [
-        ({2: Change((), (0,)), 9: Change((), (0,))}, 0, "unknown fragment"),
-        ({2: Change((), (0,)), 4: Change((), (0, 1))}, 0, "nothing left"),
-        ({2: Change((), (0,))}, 1, "stale revision"),
+        ({2: UnitChange((), (0,)), 9: UnitChange((), (0,))}, 0, "unknown fragment"),
+        ({2: UnitChange((), (0,)), 4: UnitChange((), (0, 1))}, 0, "nothing left"),
+        ({2: UnitChange((), (0,))}, 1, "stale revision"),
     ],
 )
 def test_one_request_over_modules_is_granted_in_whole_or_not_at_all(changes, behind, problem):

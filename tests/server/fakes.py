@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pyarrow as pa
+from memory_store import MemoryStore
 
 from atoll.cluster.options import ModuleOptions
 from atoll.codec.records.codec import RecordCodec
@@ -14,7 +15,6 @@ from atoll.errors import NotFoundError, PathError, RecordsRefusedError, UsageErr
 from atoll.microbatch.control.tuning import SettingsLog
 from atoll.placement.info import ClusterInfo
 from atoll.schema import Map, as_node
-from atoll.storage.memory import MemoryStore
 
 
 @dataclass

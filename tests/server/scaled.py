@@ -6,7 +6,7 @@ Shared by the tests of the routes and of the command line.
 from contextlib import contextmanager
 
 from atoll import LocalCluster, Map, Module, agg
-from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.change import UnitChange
 from atoll.placement.reschedule.text import format_plan
 
 MODULE = "key-pairs"
@@ -60,21 +60,21 @@ def running(folder, vnode_count=2):
 
 
 REFUSED = {
-    "stale revision": {"changes": {PAIRS: Change((2,), (0,))}, "behind": 1},
-    "cordoned worker": {"changes": {PAIRS: Change((3,), (0,))}},
+    "stale revision": {"changes": {PAIRS: UnitChange((2,), (0,))}, "behind": 1},
+    "cordoned worker": {"changes": {PAIRS: UnitChange((3,), (0,))}},
     "conflicting changes": {
-        "changes": {PAIRS: Change((), (0,)), FOLLOWER: Change((), (1,))},
+        "changes": {PAIRS: UnitChange((), (0,)), FOLLOWER: UnitChange((), (1,))},
         "resolve": True,
     },
-    "unknown fragment": {"changes": {99: Change((2,), (0,))}},
-    "follows another": {"changes": {FOLLOWER: Change((2,), (0,))}},
-    "unit without actor": {"changes": {PAIRS: Change((), (2,))}},
-    "unknown unit": {"changes": {PAIRS: Change((77,), (0,))}},
-    "unknown unit, as its worker has gone": {"changes": {PAIRS: Change((5,), (0,))}},
-    "unit occupied": {"changes": {PAIRS: Change((1,), (0,))}},
-    "nothing left": {"changes": {PAIRS: Change((), (0, 1))}},
-    "singleton": {"changes": {SUM: Change((1,), ())}},
-    "more units than vnodes": {"changes": {PAIRS: Change((2,), ())}},
+    "unknown fragment": {"changes": {99: UnitChange((2,), (0,))}},
+    "follows another": {"changes": {FOLLOWER: UnitChange((2,), (0,))}},
+    "unit without actor": {"changes": {PAIRS: UnitChange((), (2,))}},
+    "unknown unit": {"changes": {PAIRS: UnitChange((77,), (0,))}},
+    "unknown unit, as its worker has gone": {"changes": {PAIRS: UnitChange((5,), (0,))}},
+    "unit occupied": {"changes": {PAIRS: UnitChange((1,), (0,))}},
+    "nothing left": {"changes": {PAIRS: UnitChange((), (0, 1))}},
+    "singleton": {"changes": {SUM: UnitChange((1,), ())}},
+    "more units than vnodes": {"changes": {PAIRS: UnitChange((2,), ())}},
 }
 """By problem, behind a comma the case: a request to the module of two vnodes."""
 

@@ -8,7 +8,7 @@ from scaled import FOLLOWER, MODULE, PAIRS, REFUSED, SUM, body, in_python, runni
 from starlette.testclient import TestClient
 
 from atoll.errors import RescheduleError
-from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.change import UnitChange
 from atoll.placement.reschedule.text import format_plan
 from atoll.server import create_app
 
@@ -53,7 +53,7 @@ def reschedule(client, **wanted):
 
 def refused_in_python(cluster, found, changes=None, revision=None, **options):
     """The same request, or taking PAIRS off unit 0, raises what HTTP answered, dry or not."""
-    changes = {PAIRS: Change((), (0,))} if changes is None else changes
+    changes = {PAIRS: UnitChange((), (0,))} if changes is None else changes
     revision = cluster.info().revision if revision is None else revision
     for dry_run in (False, True):
         with pytest.raises(RescheduleError) as raised:

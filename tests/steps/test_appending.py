@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import zlib
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 from atoll.ddl import parse_ddl
 from atoll.depot.partitioner import Custom, HashBy, Random
-from atoll.engine.exchange.blobs import park
-from atoll.engine.program import AppendTerminal, JobProgram, JobSpec
+from atoll.engine.actor import _Actor
+from atoll.engine.actor import _unpacked as unpacked
+from atoll.engine.program import JobProgram, JobSpec, Program
+from atoll.engine.step import Phase
 from atoll.errors import DepotError, RecordsRefusedError, UserCodeError
-from atoll.steps.append_to.run import AppendPacker, AppendWriter
+from atoll.steps.append_to.bind import BoundAppend
+from atoll.steps.append_to.run import AppendPacker
+from atoll.storage.folders import RootFolders
 from atoll.storage.local import LocalStore
-from atoll.storage.places import Places
 
 SCHEMA = parse_ddl("k string NOT NULL, v long, note string")
 
 
-def _terminal(tag=3, depot="target", partitioner=None, partitions=4):
-    return AppendTerminal(
+def _step(tag=3, depot="target", partitioner=None, partitions=4):
+    return BoundAppend(
         tag, "append_to", "here.py:1", depot, SCHEMA, partitions, partitioner or Random()
     )
 
@@ -31,22 +33,24 @@ def _batch(keys, values, value_type=None):
     return pa.RecordBatch.from_arrays([values, pa.array(keys, pa.string())], names=["v", "k"])
 
 
-def _packed(terminal, *batches, unit=0):
-    packer = AppendPacker(terminal, unit)
+def _packed(step, *batches, unit=0):
+    packer = AppendPacker(step, unit)
     for batch in batches:
         packer.add(batch)
     return list(packer.finish())
 
 
-def _program(tmp_path, *terminals):
-    return SimpleNamespace(
-        module="m",
-        topology="t",
-        root=tmp_path / "root",
-        local=tmp_path / "local",
-        places=Places(tmp_path / "root"),
-        jobs=(JobProgram(0, (), terminals),),
-    )
+def _program(tmp_path, *steps):
+    places = RootFolders(tmp_path / "root")
+    return Program("m", "t", places, {}, (JobProgram(0, (), steps),), {})
+
+
+def _written(program, blobs):
+    """What an actor writes of rows that came for it."""
+    actor = _Actor(program, _spec(), 0)
+    actor._parts = unpacked(blobs)
+    actor._run(Phase.HAND_ON)
+    return actor.appended
 
 
 def _spec(**changed):
@@ -57,7 +61,7 @@ def _spec(**changed):
 
 def test_rows_take_the_columns_of_the_depot():
     """By name, widened, what is missing null, in the order that they came."""
-    blobs = _packed(_terminal(), _batch(["a", "b"], [1, None]), _batch([], []), _batch(["c"], [3]))
+    blobs = _packed(_step(), _batch(["a", "b"], [1, None]), _batch([], []), _batch(["c"], [3]))
     assert [unit for unit, _ in blobs] == [0]
     rows = pa.ipc.open_stream(blobs[0][1]).read_all()
     assert rows.schema == SCHEMA
@@ -70,37 +74,35 @@ def test_rows_take_the_columns_of_the_depot():
 
 def test_only_the_chosen_unit_takes_them():
     """Without an exchange every actor packs all rows, and one of them keeps them."""
-    packer = AppendPacker(_terminal(), 1)
+    packer = AppendPacker(_step(), 1)
     packer.add(_batch(["a"], [1]))
     assert [[unit for unit, _ in packer.finish(only=each)] for each in (0, 1, 2)] == [[], [1], []]
-    assert _packed(_terminal()) == []
+    assert _packed(_step()) == []
 
 
 def test_what_the_depot_would_refuse_fails_the_attempt():
     """A commit that stands must never hold rows that its depot does not take."""
     with pytest.raises(RecordsRefusedError, match=r"1 of 2 rows .* NOT NULL") as caught:
-        _packed(_terminal(), _batch(["a", None], [1, 2]))
+        _packed(_step(), _batch(["a", None], [1, 2]))
     assert caught.value.context["declared"] == "here.py:1"
     assert caught.value.context["operator"] == "append_to"
     with pytest.raises(UserCodeError, match="ZeroDivisionError"):
-        _packed(_terminal(partitioner=Custom(lambda row, n: row["v"] // 0)), _batch(["a"], [1]))
+        _packed(_step(partitioner=Custom(lambda row, n: row["v"] // 0)), _batch(["a"], [1]))
     with pytest.raises(DepotError, match="no depot partition"):
-        _packed(_terminal(partitioner=Custom(lambda row, n: n)), _batch(["a"], [1]))
-    assert _packed(_terminal(partitioner=HashBy("k")), _batch(["a"], [1]))
+        _packed(_step(partitioner=Custom(lambda row, n: n)), _batch(["a"], [1]))
+    assert _packed(_step(partitioner=HashBy("k")), _batch(["a"], [1]))
 
 
 def test_an_actor_writes_a_file_for_each_reading_task(tmp_path):
     """Names sort as the rows came; size, checksum and rows are those of the file."""
-    first, second = _terminal(3), _terminal(12, "other")
+    first, second = _step(3), _step(12, "other")
     store = LocalStore(tmp_path / "root")
     program = _program(tmp_path, first, second)
     blobs = []
-    for tag, sequence, terminal in [(12, 0, second), (3, 11, first), (3, 2, first)]:
-        rows = _packed(terminal, _batch([f"{tag}-{sequence}"], [sequence]))[0][1]
-        blobs.append((tag, sequence, park(program, 7, rows) if sequence == 11 else rows))
-    writer = AppendWriter(program, _spec(), "token", store)
-    assert writer.take([*blobs, (99, 0, pa.py_buffer(b"state"))]) == [(99, 0, b"state")]
-    written = writer.write()
+    for tag, sequence, step in [(12, 0, second), (3, 11, first), (3, 2, first)]:
+        rows = _packed(step, _batch([f"{tag}-{sequence}"], [sequence]))[0][1]
+        blobs.append((tag, sequence, rows))
+    written = sorted(_written(program, blobs), key=lambda each: each.file.name)
 
     assert [each.depot for each in written] == ["target", "target", "other"]
     keys = []
@@ -116,13 +118,12 @@ def test_an_actor_writes_a_file_for_each_reading_task(tmp_path):
 
 def test_two_runs_of_one_task_write_two_files(tmp_path):
     """Neither takes away the other's: a manifest says which of them counts."""
-    terminal = _terminal()
+    step = _step()
     store = LocalStore(tmp_path / "root")
-    rows = _packed(terminal, _batch(["a"], [1]))[0][1]
+    rows = _packed(step, _batch(["a"], [1]))[0][1]
     names = set()
-    for token in ("one", "two"):
-        writer = AppendWriter(_program(tmp_path, terminal), _spec(), token, store)
-        writer.take([(3, 0, rows)])
-        names |= {each.file.name for each in writer.write()}
+    for _ in range(2):
+        written = _written(_program(tmp_path, step), [(3, 0, rows)])
+        names |= {each.file.name for each in written}
     assert len(names) == 2
     assert sorted(names) == store.list("m/t/appends")

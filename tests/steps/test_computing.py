@@ -12,9 +12,9 @@ from atoll import Map, agg
 from atoll.columns.reading import computed
 from atoll.columns.tree import RowError, Rows
 from atoll.columns.types import NotCertifiedError
-from atoll.engine.binding.schemas import column_ways
 from atoll.errors import DeclarationError, TopologyFailedError
 from atoll.steps.columns.computing import computing
+from atoll.steps.columns.schemas import column_ways
 from atoll.steps.columns.with_columns import WithColumns
 from atoll.testing import TopologyTestDriver
 
@@ -158,8 +158,8 @@ def test_a_topology_can_demand_one_way():
     assert (
         ways_of(lambda rows: rows.where("v > 1"), other="ANSI is off")["where"][1] == "ANSI is off"
     )
-    with pytest.raises(DeclarationError, match="needs Spark: sqrt is not among what is certified"):
-        ways_of(lambda rows: rows.where("sqrt(d) > 1"), "tasks")
+    with pytest.raises(DeclarationError, match="needs Spark: cbrt is not among what is certified"):
+        ways_of(lambda rows: rows.where("cbrt(d) > 1"), "tasks")
     with pytest.raises(DeclarationError, match="columns cannot be run by 'both'"):
         module_of(usual, "both")
     with (
@@ -183,7 +183,7 @@ def test_a_topology_can_demand_one_way():
         "nothing + 1",
         "v + d + k",
         "cast(d AS string)",
-        "cast(k AS double)",
+        "cast(k AS float)",
         "BETWEEN",
         "v = k",
         "current_date()",
@@ -191,7 +191,14 @@ def test_a_topology_can_demand_one_way():
         "${v}",
         "CASE WHEN k THEN 1 END",
         "substr(k, v)",
-        "regexp_extract(k, '(.)', 1)",
+        "regexp_extract(k, '(.)\\\\1', 1)",
+        "k RLIKE '[^a]$'",
+        "k RLIKE '(a)\\1'",
+        "k RLIKE '(?i)a'",
+        "round(d, 2)",
+        "pow(d, 2)",
+        "split(k, '')",
+        "date_format(k, 'y')",
         "NULL",
     ],
 )

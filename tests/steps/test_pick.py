@@ -9,9 +9,10 @@ from atoll import Map, agg, start
 from atoll.errors import AtollError
 from atoll.steps.columns.select import Select
 from atoll.steps.columns.where import Where
-from atoll.steps.sources.source import Source
 from atoll.testing import TopologyTestDriver
-from atoll.topology.jobs import fragments
+from atoll.topology.jobs import cut_into_jobs
+from atoll.topology.sources import Source
+from atoll.topology.ways import in_tasks
 
 ROW = "k string, v long, w long"
 
@@ -73,7 +74,7 @@ def test_two_names_of_one_column():
     [
         (("nothing", "v"), "'nothing', which the rows before it do not have"),
         (("k AS v", "v"), "more than one column 'v'"),
-        (("sqrt(v) AS key", "v"), "select is a column step"),
+        (("cbrt(v) AS key", "v"), "select is a column step"),
     ],
 )
 def test_what_cannot_be_picked_is_refused(expressions, words):
@@ -94,6 +95,8 @@ def test_a_select_behind_spark_stays_with_it():
     filtered = mb.source(rows).where("v > 1").select("k")
     filtered.aggregate(counts["k"], agg.count())
     picked.where("k <> 'a'").aggregate(counts["k"], agg.count())
-    chains = [chain for job in fragments(mb.graph).jobs for chain in job.chains]
+    selects = [each for each in mb.graph.operators if isinstance(each, Select)]
+    cut = cut_into_jobs(mb.graph, in_tasks(mb.graph.operators, selects))
+    chains = [chain for job in cut.jobs for chain in job.chains]
     assert [type(chain.origin) for chain in chains] == [Source, Select, Where]
     assert [len(chain.steps) for chain in chains] == [1, 0, 0]

@@ -49,9 +49,7 @@ def add(row, lists, totals):
 def test_what_a_rejected_row_changed_in_place_is_taken_back(flush, max_records):
     """Also what was flushed on the way, and what does not fit; other rows stay."""
     values = [1, -1, 2, -2, 3, -1, -2, 4]
-    module = module_of(
-        add, **{"topology.microbatch.pstate.flush.path.count": flush} if flush == 1 else {}
-    )
+    module = module_of(add, **{"pstate.flush.max.entries": flush} if flush == 1 else {})
     with TopologyTestDriver(module, engine="inline") as driver:
         driver.depot("rows").append([{"k": "a", "v": value} for value in values])
         while driver.microbatch(max_records=max_records):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from memory_store import MemoryStore
 
 from atoll.errors import DamageError, NotFoundError, UsageError
-from atoll.storage import LocalStore, MemoryStore, NumberedObjects, ObjectExistsError
+from atoll.storage import LocalStore, NumberedObjects, ObjectExistsError
 
 
 @pytest.fixture

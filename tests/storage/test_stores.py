@@ -8,9 +8,10 @@ import threading
 from pathlib import Path
 
 import pytest
+from memory_store import MemoryStore
 
 from atoll.errors import NotFoundError, StorageError
-from atoll.storage import LocalStore, MemoryStore, ObjectExistsError, ObjectStore
+from atoll.storage import LocalStore, ObjectExistsError, ObjectStore
 
 
 @pytest.fixture(params=["local", "memory"])

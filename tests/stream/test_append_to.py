@@ -8,7 +8,7 @@ from mistakes import refused
 import atoll
 from atoll import Map, agg
 from atoll.steps.append_to.declare import AppendTo
-from atoll.topology.jobs import fragments
+from atoll.topology.jobs import cut_into_jobs
 
 ROW = "k string, v long"
 
@@ -54,8 +54,8 @@ def test_a_topology_without_states_has_one_job(module):
     rows = mb.source(module.depots["source"])
     rows.map(lambda row: row, emits=ROW).append_to(module.depots["target"])
     mb.graph.check()
-    cut = fragments(mb.graph)
-    assert [[type(each) for each in job.terminals] for job in cut.jobs] == [[AppendTo]]
+    cut = cut_into_jobs(mb.graph)
+    assert [[type(each) for each in job.steps] for job in cut.jobs] == [[AppendTo]]
     assert [len(chain.steps) for chain in cut.jobs[0].chains] == [1]
 
 
@@ -68,5 +68,5 @@ def test_rows_of_an_emitting_step_are_appended_by_the_next_job(module):
     rows.aggregate(mb.pstate("sums", Map(str, int))["k"], agg.sum("v"))
     kept = rows.process(_keep, key="k", states=[counts], emits=ROW)
     kept.append_to(module.depots["target"])
-    jobs = [[each.title for each in job.terminals] for job in fragments(mb.graph).jobs]
+    jobs = [[each.title for each in job.steps] for job in cut_into_jobs(mb.graph).jobs]
     assert jobs == [["append_to", "aggregate", "process"], ["append_to"]]

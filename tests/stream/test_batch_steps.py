@@ -9,7 +9,7 @@ import atoll
 from atoll import Map, agg
 from atoll.steps.process.declare import Process
 from atoll.topology.expressions import bare_column, named
-from atoll.topology.jobs import fragments
+from atoll.topology.jobs import cut_into_jobs
 
 ROWS = "k string, v long"
 
@@ -33,7 +33,7 @@ def _kinds(mb):
 
 
 def _jobs(mb):
-    return [[type(each).__name__ for each in job.terminals] for job in fragments(mb.graph).jobs]
+    return [[type(each).__name__ for each in job.steps] for job in cut_into_jobs(mb.graph).jobs]
 
 
 def test_each_method_adds_its_operators(mb, rows):

@@ -395,7 +395,7 @@ STEPS = {
 
 SPARK_ONLY = {
     "a condition that removes": Mistake(
-        lambda w: w.rows.aggregate(w.sets["k"], agg.collect_set("n", remove="sqrt(n) > 1")),
+        lambda w: w.rows.aggregate(w.sets["k"], agg.collect_set("n", remove="cbrt(n) > 1")),
         "compute it as a column before: map(function, emits=...)",
         lambda w: w.rows.map(
             lambda row: {"k": row.k, "n": row.n, "gone": not row.n > 1},
@@ -403,7 +403,7 @@ SPARK_ONLY = {
         ).aggregate(w.sets["k"], agg.collect_set("n", remove="gone")),
     ),
     "a step of Spark's": Mistake(
-        lambda w: w.rows.where("sqrt(n) > 1").aggregate(w.counts["k"], agg.count()),
+        lambda w: w.rows.where("cbrt(n) > 1").aggregate(w.counts["k"], agg.count()),
         "where(function)",
         lambda w: w.rows.where(lambda row: row.n > 1).aggregate(w.counts["k"], agg.count()),
     ),

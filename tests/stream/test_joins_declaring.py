@@ -11,7 +11,7 @@ from atoll.steps.incremental_join.declare import JoinSide
 from atoll.stream.drawing import Drawing
 from atoll.topology.clocks import clock_of
 from atoll.topology.fragments import fragment_specs
-from atoll.topology.jobs import fragments
+from atoll.topology.jobs import cut_into_jobs
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_both_sides_meet_in_one_job(mb, bids, auctions):
     summed = auctions.aggregate(totals["id"], agg.count()).changes()
     joined = bids.incremental_join(summed, on="left.auction = right.id")
     joined.aggregate(mb.pstate("seen", Map(int, int))["auction"], agg.count())
-    kinds = [[type(each).__name__ for each in job.terminals] for job in fragments(mb.graph).jobs]
+    kinds = [[type(each).__name__ for each in job.steps] for job in cut_into_jobs(mb.graph).jobs]
     assert kinds == [["Aggregate", "Changes"], ["IncrementalJoin"], ["Aggregate"]]
     (spec,) = [each for each in fragment_specs(mb.graph) if "join" in each.name]
     assert (spec.name, spec.pstates, spec.vnode_count) == (

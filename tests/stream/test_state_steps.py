@@ -8,7 +8,7 @@ from mistakes import refused
 import atoll
 from atoll import List, Map, Set, Struct, agg
 from atoll.steps.columns.with_columns import WithColumns
-from atoll.steps.sources.source import Source
+from atoll.topology.sources import Source
 
 
 @pytest.fixture

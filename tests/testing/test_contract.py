@@ -161,9 +161,9 @@ def test_options_on_spark(small):
     limits = {
         "topology.microbatch.small.max.records": small,
         "topology.combiner.limit": 3,
-        "worker.combined.transfer.limit": 1,
+        "topology.spark.batch.max.rows": 1,
         "depot.max.fetch": 2,
-        "topology.microbatch.pstate.flush.path.count": 1,
+        "pstate.flush.max.entries": 1,
         "pstate.history.seconds": 0,
         "pstate.history.microbatches": 4,
     }
@@ -184,7 +184,7 @@ def test_options_on_spark(small):
 def test_spark_is_told_how_many_rows_to_move_at_once():
     """Where it runs a column step."""
     module = atoll.Module("moving")
-    options = {"worker.combined.transfer.limit": 1}
+    options = {"topology.spark.batch.max.rows": 1}
     mb = module.microbatch("mb", options=options, columns="spark")
     total = mb.pstate("total", int, initial=0)
     rows = mb.source(module.depot("rows", "v long"))

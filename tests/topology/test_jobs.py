@@ -11,8 +11,8 @@ from atoll.steps.columns.union import Union
 from atoll.steps.columns.where import Where
 from atoll.steps.rows.flat_map import FlatMap
 from atoll.steps.rows.map import Map as MapStep
-from atoll.steps.sources.source import Source
-from atoll.topology.jobs import fragments
+from atoll.topology.jobs import cut_into_jobs
+from atoll.topology.sources import Source
 
 ROW = "id string, src long, dst long, amount long"
 
@@ -32,7 +32,7 @@ def transfers(mb):
 
 
 def _jobs(mb):
-    return [[type(each).__name__ for each in job.terminals] for job in fragments(mb.graph).jobs]
+    return [[type(each).__name__ for each in job.steps] for job in cut_into_jobs(mb.graph).jobs]
 
 
 def _both(row, state):
@@ -45,11 +45,11 @@ def test_bank_transfer_is_two_jobs(mb, transfers):
     transfers.process(_both, key="src", states=[funds], emits=ROW).process(
         _both, key="dst", states=[funds]
     )
-    cut = fragments(mb.graph)
+    cut = cut_into_jobs(mb.graph)
     assert _jobs(mb) == [["Process"], ["Process"]]
     assert cut.last_writing_job("funds") == 1
     assert cut.last_writing_job("other") == -1
-    assert cut.jobs[1].chains[0].origin is cut.jobs[0].terminals[0]
+    assert cut.jobs[1].chains[0].origin is cut.jobs[0].steps[0]
 
 
 def test_several_pstates_from_one_source_share_a_job(mb, transfers):
@@ -74,7 +74,7 @@ def test_changes_come_after_the_last_writer(mb, transfers):
         _both, key="dst", states=[funds]
     )
     assert _jobs(mb) == [["Aggregate", "Process"], ["Changes", "Process"], ["Aggregate"]]
-    assert fragments(mb.graph).last_writing_job("funds") == 1
+    assert cut_into_jobs(mb.graph).last_writing_job("funds") == 1
 
 
 def test_lookups_are_a_job_of_their_own(mb, transfers):
@@ -90,9 +90,9 @@ def test_changes_that_lead_back_are_refused(mb, transfers):
     transfers.aggregate(one["src"], agg.count())
     with refused("wait for each other's changes", "cannot lead back", lines=4):
         one.changes("k").aggregate(two["k"], agg.count())
-        fragments(mb.graph)
+        cut_into_jobs(mb.graph)
         two.changes("k").aggregate(one["k"], agg.count())
-        fragments(mb.graph)
+        cut_into_jobs(mb.graph)
 
 
 def test_a_pstate_that_nobody_writes_never_changes(mb, transfers):
@@ -110,7 +110,7 @@ def test_chains_run_from_where_rows_enter_python(mb, transfers):
     mapped = transfers.where("amount > 0").map(lambda row: row, emits=ROW)
     other = transfers.map(lambda row: row, emits=ROW).flat_map(lambda row: [row], emits=ROW)
     mapped.union(other).aggregate(total, agg.count())
-    chains = fragments(mb.graph).jobs[0].chains
+    chains = cut_into_jobs(mb.graph).jobs[0].chains
     assert [type(chain.origin) for chain in chains] == [Where, Source]
     assert [[type(step) for step in chain.steps] for chain in chains] == [
         [MapStep, Union],
@@ -122,5 +122,5 @@ def test_numbers_are_the_order_of_declaration(mb, transfers):
     """So that every process cuts the same topology alike."""
     total = mb.pstate("total", int)
     transfers.aggregate(total, agg.count())
-    number = fragments(mb.graph).number
+    number = cut_into_jobs(mb.graph).number
     assert [number[each] for each in mb.graph.operators] == [0, 1]

@@ -29,7 +29,6 @@ class Stop:
     """
 
     def __init__(self) -> None:
-        """Not yet."""
         self.event = threading.Event()
 
     def listen(self) -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from atoll.cluster.scaling.scaling import Scaling
     from atoll.microbatch.stepping import Observer
     from atoll.module import Module
-    from atoll.storage.places import Places
+    from atoll.storage.folders import RootFolders
     from atoll.views.deployment import Deployment
 
 
@@ -49,7 +49,7 @@ class Cluster(ABC):
     """What all clusters do alike.
 
     Args:
-        places: Where everything lies.
+        folders: Where everything lies.
         engine: What runs the attempts.
         observer: Called after each numbered step of every microbatch, for tests and tools.
         drive: What moves the topologies; threads when None.
@@ -61,18 +61,18 @@ class Cluster(ABC):
 
     def __init__(
         self,
-        places: Places,
+        folders: RootFolders,
         engine: Engine,
         observer: Observer | None,
         drive: Drive | None = None,
     ) -> None:
         """Nothing runs yet."""
-        self.places = places
-        self.root = places.root
+        self.folders = folders
+        self.root = folders.root
         self._engine = engine
         self._observer = observer
         self._drive = drive or Drive()
-        self._revisions = Revisions(LocalStore(places.root))
+        self._revisions = Revisions(LocalStore(folders.root))
         self._deploying = Deploying(self._lives)
         self.whole = self._deploying.over_modules(self._revisions)
         """The workers, and what runs where, of all modules of the root."""
@@ -200,7 +200,7 @@ class Cluster(ABC):
             lambda registry: without(registry, name),
             lambda registry: Revision(registry, name, 0, now_ms, "removed"),
         )
-        delete_module(self.places, name)
+        delete_module(self.folders, name)
 
     def close(self) -> None:
         """Stop every module."""
@@ -244,7 +244,7 @@ class Cluster(ABC):
             module,
             remove,
             engine=self._engine,
-            places=self.places,
+            folders=self.folders,
             before=before,
             registry=registry,
             present=self.present(),
@@ -252,4 +252,4 @@ class Cluster(ABC):
 
     def _lives(self) -> Lives:
         parts = (self._engine, self._observer, self._drive, self.present, self._revisions)
-        return Lives(self.places, *parts)
+        return Lives(self.folders, *parts)

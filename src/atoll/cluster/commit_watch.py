@@ -19,7 +19,6 @@ class LoopWatch:
     """
 
     def __init__(self, loop: Requests, head: Callable[[], CommitHistory]) -> None:
-        """Bind them."""
         self._loop = loop
         self.head = head
 

@@ -43,7 +43,6 @@ class Delivery:
     def __init__(
         self, store: LocalStore, depots: Mapping[str, Depot], module: str, topology: str
     ) -> None:
-        """Nothing is read yet."""
         self.store = store
         self.depots = depots
         self.producer_id = f"topology/{module}/{topology}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atoll.depot.migration import DepotMigration
 from atoll.depot.spec import DepotSpec, Retention
-from atoll.steps.append_to.run import partitioner_of
+from atoll.steps.append_to.bind import partitioner_of
 from atoll.topology.declared import DepotDeclaration
 
 

@@ -10,7 +10,7 @@ from atoll.cluster.scaling.sizes import Sizes
 from atoll.placement.info import ClusterInfo, Fragment
 from atoll.placement.policies.shortage import Shortage
 from atoll.placement.registry import Registry, whole
-from atoll.placement.reschedule.plan import Plan
+from atoll.placement.reschedule.plan import ReschedulePlan
 
 
 def described_cluster(info: ClusterInfo, sizes: Sizes) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def described_registry(registry: Registry, sizes: Sizes) -> dict[str, Any]:
     return described
 
 
-def described_plan(plan: Plan, *, dry_run: bool) -> dict[str, Any]:
+def described_plan(plan: ReschedulePlan, *, dry_run: bool) -> dict[str, Any]:
     """What a change does or did: per fragment the units, and per unit the vnodes."""
     return {
         "dry_run": dry_run,

@@ -10,9 +10,9 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from atoll.engine.binding.schemas import ColumnStep, python_steps, schemas_of
 from atoll.engine.inline import InlineExecutor
 from atoll.errors import DeclarationError, UsageError
+from atoll.steps.columns.schemas import ColumnStep, python_steps, schemas_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +75,6 @@ class SparkEngine:
     """
 
     def __init__(self, start: Callable[[], SparkSession], *, seated: bool = False) -> None:
-        """Nothing has started."""
         self._start = start
         self._session: SparkSession | None = None
         self._seated = seated
@@ -169,7 +168,6 @@ class AutoEngine:
     """
 
     def __init__(self, spark: SparkEngine) -> None:
-        """Nothing has started."""
         self._spark = spark
         self._inline = InlineEngine()
         self._on_spark: weakref.WeakSet[Graph] = weakref.WeakSet()

@@ -15,8 +15,8 @@ from atoll.cluster.cluster import Cluster
 from atoll.cluster.engines import EngineName, engine_named
 from atoll.errors import DeclarationError, NotFoundError
 from atoll.placement.deploying import WorkerReport
+from atoll.storage.folders import RootFolders
 from atoll.storage.local import LocalStore
-from atoll.storage.places import Places
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,8 +61,8 @@ class LocalCluster(Cluster):
             raise DeclarationError(f"parallelism {parallelism} cannot be", hint="use 1 or more")
         self._temporary = root is None
         folder = Path(tempfile.mkdtemp(prefix="atoll-")) if root is None else Path(root)
-        places = Places.of(LocalStore(folder.expanduser().resolve()))
-        super().__init__(places, engine_named(engine, parallelism, session), observer)
+        folders = RootFolders.of(LocalStore(folder.expanduser().resolve()))
+        super().__init__(folders, engine_named(engine, parallelism, session), observer)
         self.parallelism = parallelism
         self._workers = {WORKER: parallelism}
 

@@ -14,7 +14,7 @@ import msgspec
 from atoll.errors import NotFoundError, UsageError
 from atoll.logs import get_logger
 from atoll.markup import table
-from atoll.microbatch.control.options import Level, Options
+from atoll.microbatch.control.options import Level, Options, by_present_name, present_name
 from atoll.microbatch.control.requests import Requests
 from atoll.microbatch.control.tuning import SettingsLog, effective
 from atoll.microbatch.epochs import Epoch
@@ -146,9 +146,9 @@ class ModuleOptions:
         if pstate is not None:
             options = options.for_pstate(pstate)
         values = options.by_name()
-        if option not in values:
+        if present_name(option) not in values:
             raise NotFoundError(f"there is no option {option!r}", hint=", ".join(values))
-        return values[option]
+        return values[present_name(option)]
 
     def effective(self, topology: str) -> Options:
         """All options of a topology."""
@@ -156,13 +156,18 @@ class ModuleOptions:
 
     def describe(self) -> dict[str, Any]:
         """What is set by level, and what stands for each topology, JSON-able."""
+        stands = {
+            level: {name: by_present_name(values) for name, values in names.items()}
+            for level, names in self._settings.values.items()
+            if names
+        }
         return {
             "set": {
-                level: names[""] if level == "module" else names
-                for level, names in self._settings.values.items()
-                if names
+                level: names[""] if level == "module" else names for level, names in stands.items()
             },
-            "declared": {name: dict(values) for name, values in self._declared.items() if values},
+            "declared": {
+                name: by_present_name(values) for name, values in self._declared.items() if values
+            },
             "topologies": {
                 name: {
                     "options": options.by_name(),

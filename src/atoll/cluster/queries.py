@@ -52,7 +52,6 @@ class Queries:
         pstates: Mapping[str, ReadablePState],
         mirrored: MirroredPStates,
     ) -> None:
-        """Nothing was asked yet."""
         self._module = module
         self._bound = bound
         self._pstates = pstates
@@ -162,7 +161,6 @@ class Moment:
     """
 
     def __init__(self, pstates: Mapping[str, ReadablePState], histories: Commits) -> None:
-        """Nothing is read yet."""
         self._pstates = pstates
         self._histories = histories
 

@@ -2,7 +2,7 @@
 
 Every host that runs executors is a worker; its parallel units are their cores. Workers may join
 and leave while modules run. Each keeps the vnode stores that its actors opened in a folder of its
-own (see :mod:`atoll.storage.places`); actors run where theirs are, and what a store lacks comes
+own (see :mod:`atoll.storage.folders`); actors run where theirs are, and what a store lacks comes
 from checkpoints and logs on the root.
 """
 
@@ -19,8 +19,8 @@ from atoll.cluster.engines import SparkEngine
 from atoll.errors import AtollError, UsageError
 from atoll.logs import get_logger
 from atoll.placement.deploying import WorkerReport
+from atoll.storage.folders import share
 from atoll.storage.local import LocalStore
-from atoll.storage.places import share
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,9 +70,9 @@ class SparkCluster(Cluster):
         self._settings = dict(settings or {})
         self._units_per_worker = units_per_worker
         self._columns: str | None = None
-        places = share(LocalStore(Path(root).expanduser().resolve()))
+        folders = share(LocalStore(Path(root).expanduser().resolve()))
         self._spark = SparkEngine(self._session, seated=True)
-        super().__init__(places, self._spark, observer)
+        super().__init__(folders, self._spark, observer)
         self._ended = threading.Event()
         self._watching: threading.Thread | None = None
 

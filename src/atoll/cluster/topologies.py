@@ -32,7 +32,6 @@ class RunningTopology:
     """Pause, resume, wait for and look at one topology."""
 
     def __init__(self, loop: Stepper, warnings: ModuleWarnings) -> None:
-        """Made by the app."""
         self._loop = loop
         self._warnings = warnings
         self.name = loop.topology

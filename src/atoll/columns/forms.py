@@ -8,13 +8,17 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from atoll.columns.tree import Node
+from atoll.columns.tree import Literal, Node
+from atoll.columns.types import NotCertifiedError
 
-__all__ = ["FORMS", "Form", "Reading", "certified", "table"]
+__all__ = ["FORMS", "Form", "Reading", "arguments", "certified", "fixed", "table"]
 
 
 class Reading(Protocol):
     """What a family may ask of who reads the expression."""
+
+    text: str
+    """All of it."""
 
     def node(self, expression: Any) -> Node:
         """A part of the expression, typed."""
@@ -65,10 +69,41 @@ def certified(family: str, written: str, types: str, *names: str) -> Callable[[B
     return note
 
 
+def arguments(e: Any, count: int = 1) -> list[Any]:
+    """The arguments of a function that sqlglot does not know.
+
+    Raises:
+        NotCertifiedError: When there are not so many.
+    """
+    if len(e.expressions) != count:
+        raise NotCertifiedError(f"{e.name} of {len(e.expressions)} arguments")
+    return list(e.expressions)
+
+
+def fixed(reading: Reading, e: Any, what: str, kind: type) -> Any:
+    """The value of an argument that has to be a literal.
+
+    Raises:
+        NotCertifiedError: When it is none, or of another type.
+    """
+    node = None if e is None else reading.node(e)
+    if not isinstance(node, Literal) or type(node.value) is not kind:
+        raise NotCertifiedError(f"{what} that is no literal")
+    return node.value
+
+
 def table() -> dict[str, list[tuple[str, str]]]:
-    """All that is certified, by family: how it is written, and of which types."""
+    """All that is certified, by family: how it is written, and of which types.
+
+    In the order of the source, whichever file was imported first.
+    """
     found: dict[str, dict[tuple[str, str], None]] = {}
-    for forms in FORMS.values():
-        for form in forms:
-            found.setdefault(form.family, {})[form.written, form.types] = None
-    return {family: list(rows) for family, rows in found.items()}
+    forms = [form for each in FORMS.values() for form in each]
+    for form in sorted(forms, key=_stands_at):
+        found.setdefault(form.family, {})[form.written, form.types] = None
+    return {family: list(rows) for family, rows in sorted(found.items())}
+
+
+def _stands_at(form: Form) -> tuple[str, int, str]:
+    code = getattr(form.build, "__code__", None)
+    return form.build.__module__, getattr(code, "co_firstlineno", 0), form.written

@@ -12,15 +12,44 @@ from typing import Any
 
 import pyarrow as pa
 
-from atoll.columns import arithmetic, casing, comparing, logic, nested, strings, times
-from atoll.columns.casts import widened
+from atoll.columns.families import (
+    arithmetic,
+    bits,
+    casing,
+    comparing,
+    cutting,
+    dates,
+    hashes,
+    logic,
+    nested,
+    patterns,
+    rounding,
+    strings,
+    times,
+)
+from atoll.columns.families.casts import widened
 from atoll.columns.forms import FORMS
-from atoll.columns.tree import SURE, Case, Coalesce, Column, Literal, Node, alike, is_constant
+from atoll.columns.tree import (
+    SURE,
+    Case,
+    Coalesce,
+    Column,
+    Folded,
+    Literal,
+    Node,
+    RowError,
+    Rows,
+    alike,
+    is_constant,
+)
 from atoll.columns.types import DECIMAL_DIGITS_MAX, DOUBLE, NotCertifiedError
 
 __all__ = ["FAMILIES", "computed"]
 
-FAMILIES = (arithmetic, comparing, logic, strings, casing, times, nested)
+FAMILIES = (
+    *(arithmetic, bits, rounding, comparing, logic, strings, cutting, patterns, casing, hashes),
+    *(times, dates, nested),
+)
 """All of them, so that all of their forms are known."""
 
 _TEXT_MAX = 20_000
@@ -39,7 +68,7 @@ _WHOLE = re.compile(r"\d+\Z", re.ASCII)
 _FRACTION = re.compile(r"\d*\.\d+\Z|\d+\.\Z", re.ASCII)
 _SCIENTIFIC = re.compile(r"(?:\d+\.?\d*|\.\d+)[eE][+-]?\d+\Z", re.ASCII)
 _INT_MAX, _LONG_MAX = 2**31, 2**63
-_LOOSE = ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "DPipe")
+_LOOSE = ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseLeftShift", "BitwiseRightShift", "DPipe")
 """What sqlglot does not bind as Spark does."""
 _TESTS: tuple[str, ...] = (
     "EQ",
@@ -53,26 +82,42 @@ _TESTS: tuple[str, ...] = (
     "Is",
     "In",
 )
-_TESTS += ("Between", "Like")
+_TESTS += ("Between", "Like", "RegexpLike")
 _SUMS = ("Add", "Sub", "Mul", "Div", "IntDiv", "Mod")
 _ARGUMENTS: dict[str, frozenset[str]] = {
     "Between": frozenset({"low", "high"}),
+    "Bracket": frozenset({"offset", "safe"}),
     "Case": frozenset({"ifs", "default"}),
     "Cast": frozenset({"to"}),
     "Coalesce": frozenset({"is_nvl"}),
     "Concat": frozenset({"safe"}),
+    "ConcatWs": frozenset({"safe", "coalesce", "flatten"}),
+    "DateTrunc": frozenset({"unit"}),
     "DPipe": frozenset({"safe"}),
     "Div": frozenset({"safe", "typed"}),
+    "Greatest": frozenset({"ignore_nulls"}),
     "If": frozenset({"true", "false"}),
+    "Least": frozenset({"ignore_nulls"}),
     "Like": frozenset({"negate"}),
     "Nvl2": frozenset({"true", "false"}),
+    "Pad": frozenset({"fill_pattern", "is_left"}),
     "RegexpExtract": frozenset({"group", "null_if_pos_overflow"}),
+    "RegexpReplace": frozenset({"replacement"}),
+    "Repeat": frozenset({"times"}),
     "Replace": frozenset({"replacement"}),
+    "Round": frozenset({"decimals"}),
+    "SHA2": frozenset({"length"}),
     "SplitPart": frozenset({"delimiter", "part_index"}),
     "Substring": frozenset({"start", "length"}),
+    "StrPosition": frozenset({"substr"}),
+    "StrToUnix": frozenset({"format"}),
+    "SubstringIndex": frozenset({"delimiter", "count"}),
+    "TimestampTrunc": frozenset({"unit"}),
     "TimeToStr": frozenset({"format"}),
+    "Translate": frozenset({"from_", "to"}),
     "Trim": frozenset({"position"}),
     "TryCast": frozenset({"to"}),
+    "TsOrDsAdd": frozenset({"unit"}),
     "TsOrDsToDate": frozenset({"safe"}),
 }
 """What a family looks at, beside the operands; or what says nothing that could differ."""
@@ -90,7 +135,7 @@ def computed(text: str, rows: pa.Schema) -> Node:
 
     try:
         tree = sqlglot.parse_one(text, read="spark")
-        node = _Reader(rows).node(tree)
+        node = _Reader(rows, text).node(tree)
     except SqlglotError:
         raise NotCertifiedError("what Atoll cannot read") from None
     except RecursionError:
@@ -140,8 +185,9 @@ def _check_text(text: str) -> None:
 class _Reader:
     """Types one expression."""
 
-    def __init__(self, rows: pa.Schema) -> None:
+    def __init__(self, rows: pa.Schema, text: str) -> None:
         self.rows = rows
+        self.text = text
 
     def node(self, expression: Any) -> Node:
         """A part of it."""
@@ -163,7 +209,7 @@ class _Reader:
         _check_arguments(expression, word)
         name = expression.name.lower() if word == "Anonymous" else word
         for form in FORMS.get(name, ())[:1]:
-            return form.build(self, expression)
+            return _folded(form.build(self, expression))
         shown = f"{name}(...)" if word == "Anonymous" else expression.key
         raise NotCertifiedError(f"{shown} is not among what is certified")
 
@@ -179,6 +225,19 @@ class _Reader:
         node: Node = Column(self.rows.field(found[0]).type, SURE, found[0])
         for name in names[1:]:
             node = nested.field_of(node, name)
+        return node
+
+
+_ONE_ROW = pa.RecordBatch.from_pydict({"row": [0]})
+
+
+def _folded(node: Node) -> Node:
+    """Its value instead of a constant that has one, as Spark computes those once."""
+    if isinstance(node, Literal) or pa.types.is_nested(node.type) or not is_constant(node):
+        return node
+    try:
+        return Folded(node.type, SURE, node.of(Rows(_ONE_ROW))[0].as_py())
+    except (RowError, OverflowError, ValueError):  # it fails, or is a date that Python has not
         return node
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "Case",
     "Coalesce",
     "Column",
+    "Folded",
     "Junction",
     "Literal",
     "Node",
@@ -119,6 +120,11 @@ class Literal(Node):
     def compute(self, rows: Rows) -> pa.Array:
         """Repeated."""
         return pa.repeat(pa.scalar(self.value, self.type), rows.batch.num_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Folded(Literal):
+    """The value of a constant expression; how a number is written says nothing of its type."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,6 @@ class Feeder:
     """
 
     def __init__(self, app: _App, stream: Nexmark, rate: int, lag: Callable[[], int]) -> None:
-        """Starts nothing yet."""
         self.recount = Recount()
         self.error: BaseException | None = None
         self._depots = {name: app.depot(name) for name in ("persons", "auctions", "bids")}

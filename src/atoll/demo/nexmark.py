@@ -115,7 +115,6 @@ class Nexmark:
     """The stream."""
 
     def __init__(self, settings: NexmarkSettings | None = None) -> None:
-        """Nothing is made yet."""
         self.settings = settings or NexmarkSettings()
 
     def events(self, start: int, count: int) -> Events:

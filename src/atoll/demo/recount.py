@@ -52,7 +52,6 @@ class Recount:
     """What the PStates must hold after all events given."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
         self.events = 0
         self.bids = 0
         self.total = 0

@@ -81,7 +81,6 @@ class Placer:
     def __init__(
         self, partitioner: Partitioner, schema: pa.Schema, partitions: int, depot: str
     ) -> None:
-        """Choose the way once."""
         self.partitions = partitions
         self.depot = depot
         self._turn = itertools.count(secrets.randbelow(partitions))

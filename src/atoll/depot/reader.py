@@ -38,7 +38,6 @@ class DepotReader:
         clock: Callable[[], float] = time.time,
         migrations: tuple[DepotMigration, ...] = (),
     ) -> None:
-        """Look at the folder."""
         self.folder = Path(folder)
         self.schema = schema
         self._clock = clock

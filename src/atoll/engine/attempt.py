@@ -18,33 +18,21 @@ from atoll.engine.charts import job_charts, origins_of
 from atoll.engine.exchange import blobs as exchange
 from atoll.engine.exchange.provenance import first_numbers
 from atoll.engine.exchange.staging import staging_folder
-from atoll.engine.program import ChangesTerminal, JobProgram, JobSpec, Program, Split
+from atoll.engine.program import JobProgram, JobSpec, Program, Split
 from atoll.engine.splits import cut_blocks, divide, join_splits
 from atoll.microbatch.accounts.entries import RowsRead
 from atoll.microbatch.accounts.faults import expected_reads, read_faults, refuse
 from atoll.microbatch.control.options import Options
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, failure_of
 from atoll.pstate.store.history import Prior
-from atoll.steps.sources.source import Source
-from atoll.steps.sources.tick import Tick
 from atoll.topology.operator import StateOperator
+from atoll.topology.sources import Source, Tick
 
 if TYPE_CHECKING:
     from atoll.depot.segments.blocks import BlockRef
     from atoll.microbatch.commits.objects import Plan
     from atoll.pstate.store.history import FileRef
-    from atoll.topology.jobs import Fragments
-
-__all__ = [
-    "BlockSource",
-    "JobSpecs",
-    "bytes_of",
-    "check_reads",
-    "described",
-    "has_work",
-    "row_bytes_of",
-    "rows_of",
-]
+    from atoll.topology.jobs import Cut
 
 _ROWS_PER_READER_LEAST = 5_000
 
@@ -70,7 +58,7 @@ class JobSpecs:
     def __init__(
         self,
         program: Program,
-        cut: Fragments,
+        cut: Cut,
         depots: Mapping[str, BlockSource],
         options: Options = Options(),  # noqa: B008  # immutable
         *,
@@ -125,7 +113,8 @@ class JobSpecs:
             timeline=plan.timeline,
             ranges=plan.ranges if self.program.tracked else {},
             flush_entries_max={
-                name: self.options.for_pstate(name).flush_paths_max for name in self.program.pstates
+                name: self.options.for_pstate(name).flush_entries_max
+                for name in self.program.pstates
             },
             combine_rows_max=self.options.combiner_rows_max,
             times=plan.times,
@@ -247,10 +236,7 @@ def has_work(job: JobProgram, spec: JobSpec) -> bool:
     """Whether a job has anything to do: rows to read or make, checkpoints, changes to emit."""
     if rows_of(spec) or spec.checkpoint_vnodes or spec.migrate_vnodes or job.fires or spec.due:
         return True
-    return any(
-        isinstance(each, ChangesTerminal) and spec.prior_vnodes.get(each.pstate)
-        for each in job.terminals
-    )
+    return any(each.has_work(spec.prior_vnodes) for each in job.steps)
 
 
 def rows_of(spec: JobSpec) -> int:

@@ -4,40 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from atoll.engine.program import (
-    AggregateTerminal,
-    AppendTerminal,
-    AskTerminal,
-    FoldTerminal,
-    JobProgram,
-    LookupTerminal,
-    MaterializeTerminal,
-    ProcessTerminal,
-    Program,
-    TaskChain,
-    Terminal,
-)
-from atoll.microbatch.accounts.entries import ChainChart, JobChart, StepChart, TerminalChart
-from atoll.steps.distinct_count.bind import FirstSeenTerminal
-from atoll.steps.windows.terminals import ObserveTerminal, WindowTerminal
+from atoll.engine.program import JobProgram, Program, TaskChain
+from atoll.microbatch.accounts.entries import ChainChart, JobChart, StepChart
 from atoll.topology.operator import Operator, RootOperator, StateOperator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from atoll.topology.jobs import Fragments
-    from atoll.topology.operator import Makes
-
-__all__ = ["job_charts", "origins_of", "step_charts"]
+    from atoll.topology.jobs import Cut
 
 
-def job_charts(program: Program, cut: Fragments) -> tuple[JobChart, ...]:
+def job_charts(program: Program, cut: Cut) -> tuple[JobChart, ...]:
     """What each job of a topology reads, and what its steps may make of rows."""
     operators = {number: operator for operator, number in cut.number.items()}
     return tuple(_chart(program, job, cut, operators) for job in program.jobs)
 
 
-def origins_of(job: JobProgram, cut: Fragments) -> list[int]:
+def origins_of(job: JobProgram, cut: Cut) -> list[int]:
     """The sources and emitting steps that a job's rows come from."""
     found: set[int] = set()
 
@@ -62,7 +45,7 @@ def step_charts(chain: TaskChain) -> tuple[StepChart, ...]:
 
 
 def _chart(
-    program: Program, job: JobProgram, cut: Fragments, operators: Mapping[int, Operator]
+    program: Program, job: JobProgram, cut: Cut, operators: Mapping[int, Operator]
 ) -> JobChart:
     chains = tuple(
         ChainChart(
@@ -70,7 +53,7 @@ def _chart(
             _name(operators[chain.origin]),
             chain.reads,
             step_charts(chain),
-            chain.terminals,
+            chain.ends,
             chain.repeated,
         )
         for chain in job.chains
@@ -81,36 +64,9 @@ def _chart(
         job.index,
         {origin: sources.get(origin) for origin in origins},
         chains,
-        tuple(_terminal(program, each) for each in job.terminals),
+        tuple(each.chart(program.pstates) for each in job.steps),
     )
 
 
 def _name(step: Operator) -> str:
     return f"{step.title} ({step.place})"
-
-
-def _terminal(program: Program, terminal: Terminal) -> TerminalChart:
-    chart = TerminalChart(terminal.tag, terminal.label, "each", gives=_gives(terminal))
-    match terminal:
-        case AppendTerminal(depot=depot):
-            return TerminalChart(terminal.tag, terminal.label, "each", depot=depot)
-        case ObserveTerminal(name=name, column=column):
-            counts = name if column is None else None
-            return TerminalChart(terminal.tag, terminal.label, "told", counts=counts)
-        case AggregateTerminal() | FoldTerminal() | WindowTerminal():
-            return TerminalChart(terminal.tag, terminal.label, "folded", gives=chart.gives)
-        case ProcessTerminal(route="all", states=states):
-            count = program.pstates[states[0]].vnode_count
-            return TerminalChart(terminal.tag, terminal.label, "each", copies=count)
-    return chart
-
-
-def _gives(terminal: Terminal) -> Makes:
-    match terminal:
-        case AskTerminal():  # an answer may be any number of rows
-            return "any"
-        case LookupTerminal() | MaterializeTerminal():
-            return "one"
-        case FirstSeenTerminal():
-            return "at most one"
-    return "any"

@@ -2,7 +2,7 @@
 
 For tests, small modules and tools. It runs the very functions that Spark's tasks run: steps,
 packers and actors, one actor per parallel unit. What needs Spark (column steps) it cannot run;
-:func:`atoll.engine.binding.schemas.python_only` refuses such a topology when it is deployed.
+:func:`atoll.steps.columns.schemas.python_only` refuses such a topology when it is deployed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from atoll.microbatch.commits.objects import Commit, Plan
     from atoll.microbatch.control.options import Options
     from atoll.placement.placement import Placement
-    from atoll.topology.jobs import Fragments
-
-__all__ = ["InlineExecutor"]
+    from atoll.topology.jobs import Cut
 
 
 class InlineExecutor:
@@ -41,7 +39,7 @@ class InlineExecutor:
         depots: The depots that it reads, by name.
     """
 
-    def __init__(self, program: Program, cut: Fragments, depots: Mapping[str, BlockSource]) -> None:
+    def __init__(self, program: Program, cut: Cut, depots: Mapping[str, BlockSource]) -> None:
         """Nothing has run yet."""
         self.program = program
         self.cut = cut

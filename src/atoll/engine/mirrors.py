@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program
     from atoll.storage.local import LocalStore
 
-__all__ = ["MirrorViews"]
-
 
 class MirrorViews:
     """Opens each PState of another topology once per task.

@@ -1,4 +1,4 @@
-"""A topology as tasks need it: bound to schemas, codecs and places, ready to be shipped.
+"""A topology as tasks need it: bound to schemas, codecs and folders, ready to be shipped.
 
 A :class:`Program` is made once per deployment and says everything that does not change from one
 microbatch to the next; a :class:`JobSpec` says the rest. Both are pickled, the program by value
@@ -9,237 +9,36 @@ from __future__ import annotations
 
 import functools
 from collections import abc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-from atoll.errors import AtollError
 from atoll.placement.mapping import Mapping
 from atoll.placement.placement import NOWHERE, Placement
-from atoll.storage.places import Places
+from atoll.storage.folders import RootFolders
 from atoll.topology.times import Clock, Times
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from atoll.aggregates.base import Aggregator
-    from atoll.codec.values.leaf import LeafCodec
     from atoll.depot.migration import DepotMigration
-    from atoll.depot.partitioner import Partitioner
     from atoll.depot.segments.blocks import BlockRef
+    from atoll.engine.step import BoundStep
     from atoll.microbatch.commits.objects import Ranges
     from atoll.pstate.spec import PStateSpec
     from atoll.pstate.store.history import FileRef, Prior
-    from atoll.queries.run import BoundQuery
-    from atoll.schema import Node, Scalar
     from atoll.topology.operator import BatchOperator
-
-__all__ = [
-    "AggregateTerminal",
-    "AppendTerminal",
-    "AskTerminal",
-    "ChangesTerminal",
-    "FoldTerminal",
-    "FoldedField",
-    "JobProgram",
-    "JobSpec",
-    "KeyElement",
-    "LookupTerminal",
-    "MaterializeTerminal",
-    "ProcessTerminal",
-    "Program",
-    "Split",
-    "TaskChain",
-    "Terminal",
-]
-
-
-@dataclass(frozen=True)
-class KeyElement:
-    """One element of an entry's key: a column of the rows, or a struct field's constant name."""
-
-    column: str | None
-    constant: str | None
-    kind: Scalar
-    skips_null: bool = False
-    """Whether rows in which it is null are left out, where the kind has no null."""
-    partition_by: Callable[[Any], int] | None = None
-    """What says the vnode of a first element, where that is not its CRC-32."""
-
-
-@dataclass(frozen=True)
-class Terminal:
-    """A state step as the tasks run it. ``tag`` is the operator's number in its topology."""
-
-    tag: int
-    title: str
-    place: str
-
-    @property
-    def label(self) -> str:
-        """What accounts call it."""
-        return f"{self.title} ({self.place})"
-
-    @property
-    def agenda(self) -> tuple[str, Clock] | None:
-        """The PState in which it keeps what is due later, and what time that goes by."""
-        return None
-
-    @contextmanager
-    def blamed(self) -> Iterator[None]:
-        """Let errors raised inside name this step, where they name none yet."""
-        try:
-            yield
-        except AtollError as error:
-            error.context.setdefault("operator", self.title)
-            error.context.setdefault("declared", self.place)
-            raise
-
-
-@dataclass(frozen=True)
-class FoldedField:
-    """One aggregate of an :class:`AggregateTerminal`.
-
-    Its state is the columns ``start`` to ``stop`` of the leaf's physical columns.
-    """
-
-    aggregator: Aggregator
-    node: Node
-    columns: tuple[str | None, ...]
-    """The rows' columns that it takes; None is the constant true."""
-    start: int
-    stop: int
-    kinds: tuple[pa.DataType, ...] = ()
-    """The columns' types, where they say what the aggregate is of no rows."""
-
-
-@dataclass(frozen=True)
-class AggregateTerminal(Terminal):
-    """Merge rows into entries of a PState.
-
-    ``codec`` is None when being there is all there is to an entry: it is a set's element, or the
-    rows only delete. Then a field's state says whether the entry goes.
-    """
-
-    pstate: str
-    elements: tuple[KeyElement, ...]
-    fields: tuple[FoldedField, ...]
-    codec: LeafCodec | None
-    initial: bytes | None
-    """The encoded value that an absent entry counts as, or None."""
-    deletes: Literal["no", "entry", "all below"] = "no"
-    """Whether every row deletes its entry, or the collection that it names with all its entries."""
-
-
-@dataclass(frozen=True)
-class LookupTerminal(Terminal):
-    """Add an entry's value to each row."""
-
-    pstate: str
-    elements: tuple[KeyElement, ...]
-    codec: LeafCodec
-    initial: bytes | None
-    column: str
-    rows: pa.Schema
-
-
-@dataclass(frozen=True)
-class ProcessTerminal(Terminal):
-    """Call the user's function with each row and the state handles."""
-
-    function: Callable[..., Any]
-    key: KeyElement | None
-    states: tuple[str, ...]
-    rows: pa.Schema
-    emitted: pa.Schema | None
-    route: str = "key"
-    """By the key; by the ``number`` in its column; or each row to ``all`` vnodes."""
-    on_timer: Callable[..., Any] | None = None
-    clock: Clock = ()
-    timers: str | None = None
-    """The PState of its timers; None: it has none."""
-    hides_key: bool = False
-    """Whether the key's column is in ``rows`` for the timers alone."""
-
-    @property
-    def agenda(self) -> tuple[str, Clock] | None:
-        """Its timers."""
-        return None if self.timers is None else (self.timers, self.clock)
-
-    @property
-    def pstates(self) -> tuple[str, ...]:
-        """Every PState that it touches."""
-        return self.states if self.timers is None else (*self.states, self.timers)
-
-
-@dataclass(frozen=True)
-class FoldTerminal(Terminal):
-    """Fold rows into one row per combination of the keys; any actor may own a combination.
-
-    ``elements`` are the keys, their columns in ``emitted`` come first, and then the fields'.
-    """
-
-    elements: tuple[KeyElement, ...]
-    fields: tuple[FoldedField, ...]
-    codecs: tuple[LeafCodec, ...]
-    """How the state of each field becomes what a reader sees."""
-    emitted: pa.Schema
-
-    @property
-    def fires(self) -> bool:
-        """Whether a row comes out although none came in."""
-        return not self.elements
-
-
-@dataclass(frozen=True)
-class MaterializeTerminal(Terminal):
-    """Stage the rows; any actor may."""
-
-    rows: pa.Schema
-
-
-@dataclass(frozen=True)
-class AskTerminal(MaterializeTerminal):
-    """Put a query's answer beside each row, and stage them; any actor may."""
-
-    emitted: pa.Schema
-    query: str
-    arguments: tuple[tuple[str, str], ...]
-    added: pa.Schema
-    queries: abc.Mapping[str, BoundQuery]
-    """It, and all that it asks."""
-
-
-@dataclass(frozen=True)
-class ChangesTerminal(Terminal):
-    """Emit what the microbatch changed in a PState."""
-
-    pstate: str
-    kinds: tuple[Scalar, ...]
-    codec: LeafCodec | None
-    emitted: pa.Schema
-
-
-@dataclass(frozen=True)
-class AppendTerminal(Terminal):
-    """Write the rows down for a depot; any actor may."""
-
-    depot: str
-    schema: pa.Schema
-    partitions: int
-    partitioner: Partitioner
 
 
 @dataclass(frozen=True)
 class TaskChain:
-    """Python steps from an origin (an operator's number) to the terminals that they feed."""
+    """Steps of tasks from an origin (an operator's number) to the state steps that they feed."""
 
     origin: int
     origin_schema: pa.Schema
     steps: tuple[BatchOperator, ...]
-    terminals: tuple[int, ...]
+    ends: tuple[int, ...]
+    """The tags of the state steps that its rows are packed for."""
     numbers: tuple[int, ...] = ()
     """The steps' numbers in the topology."""
     repeated: int = 0
@@ -254,38 +53,37 @@ class JobProgram:
 
     index: int
     chains: tuple[TaskChain, ...]
-    terminals: tuple[Terminal, ...]
+    steps: tuple[BoundStep, ...]
+    """The state steps, in declared order."""
     reporting: frozenset[int] = frozenset()
     """The Python steps before column steps that report their rejected rows in this job."""
     fires: bool = False
     """Whether a step of it makes rows although it reads none, so that it always runs."""
 
-    def terminal(self, tag: int) -> Terminal:
-        """The terminal of that tag."""
-        return next(each for each in self.terminals if each.tag == tag)
+    def step(self, tag: int) -> BoundStep:
+        """The state step of that tag."""
+        return next(each for each in self.steps if each.tag == tag)
 
     def clocks(self) -> dict[str, Clock]:
         """For each PState in which a step keeps what is due later what time it goes by."""
-        return dict(each.agenda for each in self.terminals if each.agenda is not None)
+        return dict(each.agenda for each in self.steps if each.agenda is not None)
+
+    def columns_needed(self, chains: abc.Iterable[TaskChain]) -> frozenset[str] | None:
+        """Which columns of their origin's rows some chains use; None when they may use any.
+
+        A chain with steps may: a step of the user's is handed whole rows.
+        """
+        names: set[str] = set()
+        for chain in chains:
+            if chain.steps:
+                return None
+            for tag in chain.ends:
+                names.update(self.step(tag).needs)
+        return frozenset(names)
 
     def emitting(self) -> dict[int, pa.Schema]:
-        """The schemas of the rows that its terminals emit, by tag."""
-        schemas: dict[int, pa.Schema] = {}
-        for each in self.terminals:
-            match each:
-                case LookupTerminal():
-                    schemas[each.tag] = each.rows.append(_value_field(each))
-                case MaterializeTerminal(rows=rows):
-                    schemas[each.tag] = rows
-                case _ if getattr(each, "emitted", None) is not None:
-                    schemas[each.tag] = each.emitted  # type: ignore[attr-defined]
-        return schemas
-
-
-def _value_field(terminal: LookupTerminal) -> pa.Field:
-    import pyarrow as pa
-
-    return pa.field(terminal.column, terminal.codec.value_arrow_type)
+        """The schemas of the rows that its state steps emit, by tag."""
+        return {each.tag: each.emits for each in self.steps if each.emits is not None}
 
 
 @dataclass(frozen=True)
@@ -294,7 +92,7 @@ class Program:
 
     module: str
     topology: str
-    places: Places
+    folders: RootFolders
     pstates: dict[str, PStateSpec]
     jobs: tuple[JobProgram, ...]
     depots: dict[int, tuple[str, pa.Schema]]
@@ -314,12 +112,12 @@ class Program:
     @property
     def root(self) -> Path:
         """The folder of all that lasts."""
-        return self.places.root
+        return self.folders.root
 
     @property
     def local(self) -> Path:
         """The folder of the vnode stores, on the host that asks."""
-        return self.places.local
+        return self.folders.local
 
     @functools.cached_property
     def units(self) -> tuple[int, ...]:
@@ -355,10 +153,6 @@ class Program:
         if mapping is None:
             mapping = _even(self.pstates[pstate].vnode_count, self.units)
         return mapping.vnodes(unit)
-
-    def tracks(self, terminal: Terminal) -> bool:
-        """Whether a state step wants to know which records its rows came from."""
-        return isinstance(terminal, ProcessTerminal) or terminal.tag in self.tracked
 
 
 def _even(vnode_count: int, units: tuple[int, ...]) -> Mapping:

@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Self
 
 import lmdb
 
-from atoll.pstate.migration import Converter, rewrite
+from atoll.pstate.converter import Converter, rewrite
 from atoll.pstate.store.attempt import Attempt
-from atoll.pstate.store.session import VnodeSession
 from atoll.pstate.store.store_file import store_bytes, store_error
 from atoll.pstate.store.stores import VnodeStores
+from atoll.pstate.store.vnode_writer import VnodeWriter
 
 if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program
     from atoll.microbatch.commits.history import CommitHistory
-
-__all__ = ["Sessions", "state_folder"]
 
 
 def state_folder(local: Path, module: str) -> Path:
@@ -45,7 +43,7 @@ class Sessions:
         self.logs_applied = 0
         self.migrated: dict[str, list[int]] = {}
         self._specs = program.pstates
-        self._open: dict[tuple[str, int], VnodeSession] = {}
+        self._open: dict[tuple[str, int], VnodeWriter] = {}
 
     def open_all(self, needed: Mapping[str, Iterable[int]]) -> None:
         """Open the vnodes of each PState named, in the order of names and vnodes."""
@@ -68,7 +66,7 @@ class Sessions:
         generation = self.history.generation(pstate, vnode) if spec.migrations else 0
         return Converter(spec, generation) if generation < spec.generation else None
 
-    def _migrate(self, pstate: str, vnode: int, session: VnodeSession) -> None:
+    def _migrate(self, pstate: str, vnode: int, session: VnodeWriter) -> None:
         """Rewrite a vnode whose values are of an older schema, once per attempt."""
         if vnode in self.spec.migrated_vnodes.get(pstate, ()):
             return
@@ -77,11 +75,11 @@ class Sessions:
             rewrite(session, convert)
             self.migrated.setdefault(pstate, []).append(vnode)
 
-    def get(self, pstate: str, vnode: int) -> VnodeSession:
+    def get(self, pstate: str, vnode: int) -> VnodeWriter:
         """The open session of a vnode."""
         return self._open[pstate, vnode]
 
-    def of(self, pstate: str) -> dict[int, VnodeSession]:
+    def of(self, pstate: str) -> dict[int, VnodeWriter]:
         """The open sessions of a PState, by vnode in order."""
         return {vnode: each for (name, vnode), each in self._open.items() if name == pstate}
 

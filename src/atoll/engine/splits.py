@@ -15,8 +15,6 @@ from atoll.depot.segments.blocks import BlockRef
 from atoll.engine.program import Split
 from atoll.pstate.store.history import FileRef
 
-__all__ = ["cut_blocks", "divide", "join_splits"]
-
 
 def divide(rows: int, parallelism: int, rows_per_task_least: int) -> int:
     """How many reading tasks to use: enough to be quick, none for a handful of rows."""

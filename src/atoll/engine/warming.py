@@ -18,8 +18,6 @@ from atoll.storage.local import LocalStore
 if TYPE_CHECKING:
     from atoll.engine.program import Program
 
-__all__ = ["warm_up"]
-
 
 def warm_up(
     program: Program, unit: int, commit_id: int, timeline: int, share: tuple[int, int] = (0, 1)

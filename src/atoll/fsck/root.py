@@ -13,9 +13,9 @@ from atoll.fsck.depot_ends import check_depot_ends
 from atoll.fsck.findings import Report
 from atoll.fsck.stores import check_stores
 from atoll.fsck.topology import check_topology
+from atoll.storage.folders import RootFolders, check_identity
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
-from atoll.storage.places import Places, check_identity
 from atoll.views.deployment import Deployment, latest_deployment
 
 _TEMPORARY = ".tmp-*"
@@ -99,7 +99,7 @@ def _check_module(store: LocalStore, module: str, report: Report, *, stores: boo
         cost = "whether the topology was paused is not known, so the module does not start"
         _check_sequence(store, f"{module}/{topology}/pauses", cost, report)
         if stores:
-            check_stores(store, Places.of(store).local, module, topology, report)
+            check_stores(store, RootFolders.of(store).local, module, topology, report)
 
 
 def _deployment(store: LocalStore, module: str, report: Report) -> Deployment | None:

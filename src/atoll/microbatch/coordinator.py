@@ -58,8 +58,8 @@ from atoll.microbatch.events import (
     Event,
     GoBack,
     Halt,
+    MoveTo,
     Pause,
-    Place,
     Placing,
     PlanCut,
     PlanReady,
@@ -118,7 +118,7 @@ def _decide(state: State, event: Event) -> tuple[State, Command]:
             asked = replace(asked, came=asked.came + 1, lost=asked.lost or bool(lost))
             known = state.checkpoints.without(lost)
             return _go_on(replace(state, asked=asked, checkpoints=known))
-        case Place(ticket, to, trial):
+        case MoveTo(ticket, to, trial):
             placing = Placing(ticket, to)
             return _go_on(replace(state, placing=placing) if trial else _placed(state, placing))
         case SetOptions(options):

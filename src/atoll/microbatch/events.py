@@ -280,7 +280,7 @@ class RollBack:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MoveTo:
     """The cluster wants the next microbatch on another placement."""
 
     ticket: int
@@ -337,7 +337,7 @@ Event = (
     | Pause
     | Resume
     | AskCheckpoint
-    | Place
+    | MoveTo
     | RollBack
     | RolledBack
     | RollBackRefused

@@ -14,7 +14,6 @@ class AttemptError(Exception):
     """An attempt that ended without a result, and why."""
 
     def __init__(self, failure: ActorFailure) -> None:
-        """Keep the failure as data: it goes into the topology's status."""
         super().__init__(failure.message)
         self.failure = failure
 

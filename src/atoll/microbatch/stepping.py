@@ -49,7 +49,6 @@ class Stepper(Requests):
         observer: Observer | None = None,
         on_fenced: Callable[[FencedError], None] | None = None,
     ) -> None:
-        """Nothing is done yet."""
         super().__init__(Status(actions.topology, state), state.last)
         self.actions = replace(actions, publish=self._publish)
         self.depots = actions.depots

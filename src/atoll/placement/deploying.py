@@ -10,7 +10,7 @@ from atoll.placement.fragments import FragmentSpec, with_topology, without_topol
 from atoll.placement.info import ClusterInfo
 from atoll.placement.policies.policy import POLICY_DEFAULT
 from atoll.placement.reschedule.change import Request
-from atoll.placement.reschedule.plan import Plan, plan
+from atoll.placement.reschedule.plan import ReschedulePlan, plan
 from atoll.placement.reschedule.replan import replan
 
 
@@ -26,7 +26,7 @@ def policy_plan(
     info: ClusterInfo,
     sizes: Mapping[int, Sequence[int]] = {},
     counts: Mapping[str, int] = {},
-) -> Plan:
+) -> ReschedulePlan:
     """What the policies of the topologies ask for, given the workers that there are.
 
     Without any worker that is nothing: the topologies wait where they are.
@@ -38,7 +38,7 @@ def policy_plan(
     """
     changes = replan(info, sizes=sizes, counts=counts)
     if not changes:
-        return Plan({}, {}, {}, {}, 0, info)
+        return ReschedulePlan({}, {}, {}, {}, 0, info)
     return plan(info, Request(changes, info.revision), sizes, keep_policies=True)
 
 

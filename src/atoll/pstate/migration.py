@@ -1,36 +1,17 @@
-"""Values of an older schema become values of the present one while they are read.
-
-A migration changes one leaf of a PState: each value that was stored before it goes through the
-user's function. Every vnode has a *generation*, which the commits say: how many migrations its
-entries have been through. Values of a vnode that is behind are converted on their way out, so a
-migration is seen at once; a microbatch that opens such a vnode for writing rewrites it first.
-
-Null stays null, and the function is not asked. Each step ends in the leaf's stored form, so
-reading through two migrations gives what rewriting twice would give.
-"""
+"""One migration of one leaf of a PState, as the deployment keeps it."""
 
 from __future__ import annotations
 
 import base64
-import functools
-import pickle
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from atoll.codec.keys.elements import DATA_END, decode_key
 from atoll.codec.values.leaf import LeafCodec
-from atoll.errors import AtollError, UserCodeError
-
-if TYPE_CHECKING:
-    from atoll.pstate.spec import PStateSpec
-    from atoll.pstate.store.session import VnodeSession
-    from atoll.pstate.view import VnodeView
 
 
 @dataclass(frozen=True)
 class Migration:
-    """One migration of one leaf, as the deployment keeps it.
+    """What was declared, with what is needed to read the values of before.
 
     Attributes:
         id: The name that the user gave it.
@@ -66,114 +47,3 @@ class Migration:
             LeafCodec.from_json(data["before"]),
             base64.b64decode(data["function"]),
         )
-
-
-@functools.lru_cache(maxsize=256)
-def _loaded(function: bytes) -> Callable[[Any], Any]:
-    # It was put there by a deployment, which runs the user's code anyway; never by a client.
-    return pickle.loads(function)  # type: ignore[no-any-return]  # noqa: S301
-
-
-class Converter:
-    """Turns stored values of one generation into those of the present one."""
-
-    def __init__(self, spec: PStateSpec, generation: int) -> None:
-        """Nothing is loaded before the first value comes."""
-        self._spec = spec
-        self._sole = next(iter(spec.codecs), None) if len(spec.codecs) == 1 else None
-        self._steps: dict[tuple[str, ...], list[tuple[Migration, LeafCodec]]] = {}
-        later = [each for each in spec.migrations if each.generation > generation]
-        for each in later:
-            follow = [m for m in later if m.position == each.position]
-            after = follow[follow.index(each) + 1 :]
-            codec = after[0].before if after else spec.codec(each.position)
-            self._steps.setdefault(each.position, []).append((each, codec))
-
-    def __call__(self, key: bytes, value: bytes) -> bytes:
-        """The value as it is stored now.
-
-        Raises:
-            UserCodeError: When the user's function raises, or what it returns does not fit; the
-                key is in the context.
-        """
-        if key >= DATA_END:
-            return value  # a counter beside the data
-        position = self._position(key)
-        for migration, codec in self._steps.get(position, ()) if position is not None else ():
-            before = migration.before.decode(value)
-            if before is None:
-                value = codec.encode(None)
-                continue
-            try:
-                value = codec.encode(_loaded(migration.function)(before))
-            except AtollError as error:
-                raise self._blamed(migration, key, error.message) from error
-            except Exception as error:
-                what = f"{type(error).__name__}: {error}"
-                raise self._blamed(migration, key, what) from error
-        return value
-
-    def _blamed(self, migration: Migration, key: bytes, what: str) -> UserCodeError:
-        shown = ", ".join(map(repr, decode_key(key))) or "the only value"
-        return UserCodeError(
-            f"migration {migration.id!r} of PState {self._spec.name!r} failed at {shown}: {what}",
-            hint="correct the function and deploy the module again, with the same migration id",
-            pstate=self._spec.name,
-            migration=migration.id,
-            key=shown,
-        )
-
-    def _position(self, key: bytes) -> tuple[str, ...] | None:
-        if self._sole is not None:
-            return self._sole
-        return self._spec.position_of(decode_key(key))
-
-
-class MigratedVnode:
-    """A vnode that is behind, read as if it had been rewritten."""
-
-    def __init__(self, view: VnodeView, convert: Converter) -> None:
-        """Bind; nothing is read."""
-        self._view = view
-        self._convert = convert
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value of the key; None when it is absent."""
-        value = self._view.get(key)
-        return None if value is None else self._convert(key, value)
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The value of each key."""
-        found = zip(keys, self._view.get_many(keys), strict=True)
-        return [None if value is None else self._convert(key, value) for key, value in found]
-
-    def scan(
-        self,
-        low: bytes | None = None,
-        high: bytes | None = None,
-        *,
-        reverse: bool = False,
-        limit: int | None = None,
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """(key, value) of a range; as for a vnode that is not behind."""
-        for key, value in self._view.scan(low, high, reverse=reverse, limit=limit):
-            yield key, self._convert(key, value)
-
-
-def rewrite(session: VnodeSession, convert: Converter) -> None:
-    """Convert all entries of a vnode, as part of a session's writes.
-
-    Raises:
-        UserCodeError: When a value cannot be converted; the key is in the context.
-        StateError: When a stored value is none of the schema before.
-    """
-    keys: list[bytes] = []
-    olds: list[bytes | None] = []
-    news: list[bytes | None] = []
-    for key, value in session.scan():
-        new = convert(key, value)
-        if new != value:
-            keys.append(key)
-            olds.append(value)
-            news.append(new)
-    session.put_many(keys, news, olds)

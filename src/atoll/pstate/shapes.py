@@ -35,7 +35,6 @@ class Shape:
     def __init__(
         self, node: Node, position: tuple[str, ...], codecs: Mapping[tuple[str, ...], LeafCodec]
     ) -> None:
-        """Work it out, with everything below."""
         self.node = node
         self.position = position
         self.leaf = node.leaf

@@ -23,7 +23,7 @@ import lmdb
 
 from atoll.codec.keys.elements import DATA_END
 from atoll.errors import DamageError, StateError
-from atoll.pstate.migration import Converter, MigratedVnode
+from atoll.pstate.converter import Converter
 from atoll.pstate.spec import PStateSpec
 from atoll.pstate.store.attempt import Header
 from atoll.pstate.store.changefile import rebuilt
@@ -33,9 +33,9 @@ from atoll.pstate.store.history import History
 from atoll.pstate.store.opening import VnodeHistory, settle
 from atoll.pstate.store.overlay import UNTOUCHED, Overlay, _Untouched
 from atoll.pstate.store.reverse_log import ReverseLog
-from atoll.pstate.store.session import DAMAGE
 from atoll.pstate.store.stores import VnodeStores
 from atoll.pstate.store.transaction import HEADER_KEY, StoreTransaction
+from atoll.pstate.store.vnode_writer import DAMAGE
 
 _T = TypeVar("_T")
 _PAGE_ENTRIES = 1024
@@ -113,7 +113,6 @@ class VnodeView:
     __slots__ = ("_environments", "_known", "_memory", "_path", "_settled", "_vnode")
 
     def __init__(self, stores: VnodeStores, vnode: VnodeHistory) -> None:
-        """Bind; the store is opened by the first read."""
         self._environments = stores.environments
         self._path = stores.path(vnode.pstate, vnode.vnode)
         self._vnode = vnode
@@ -329,6 +328,36 @@ class VnodeView:
         self._environments.resize(environment, grow=False)
 
 
+class MigratedVnode:
+    """A vnode that is behind, read as if it had been rewritten."""
+
+    def __init__(self, view: VnodeView, convert: Converter) -> None:
+        self._view = view
+        self._convert = convert
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of the key; None when it is absent."""
+        value = self._view.get(key)
+        return None if value is None else self._convert(key, value)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of each key."""
+        found = zip(keys, self._view.get_many(keys), strict=True)
+        return [None if value is None else self._convert(key, value) for key, value in found]
+
+    def scan(
+        self,
+        low: bytes | None = None,
+        high: bytes | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """(key, value) of a range; as for a vnode that is not behind."""
+        for key, value in self._view.scan(low, high, reverse=reverse, limit=limit):
+            yield key, self._convert(key, value)
+
+
 class PStateView:
     """A whole PState as one commit left it. Safe to share between threads; holds nothing open.
 
@@ -349,7 +378,6 @@ class PStateView:
         history: History,
         spec: PStateSpec | None = None,
     ) -> None:
-        """Bind; nothing is read yet."""
         self.vnode_count = vnode_count
         self.commit_id = history.commit_id
         self.timeline = history.timeline

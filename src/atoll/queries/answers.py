@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from atoll.queries.ask import Ask
     from atoll.queries.declare import QueryGraph, Returned
 
-__all__ = ["answered_columns", "check_answer"]
-
 
 def answered_columns(graph: QueryGraph, returned: Returned, rows: pa.Schema) -> pa.Schema:
     """The columns of a query's answer, given those of the rows that it returns.

@@ -9,8 +9,6 @@ from atoll.errors import AtollError, UsageError
 from atoll.pstate.navigate.fit_value import fit_value
 from atoll.schema import List, Node, Scalar, Struct
 
-__all__ = ["fit_arguments"]
-
 _INT_BITS = 63
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from atoll.topology.operator import StateOperator
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
+    from atoll.engine.step import BoundStep
+    from atoll.topology.binding import Binding
     from atoll.topology.declared import PStateDeclaration
-
-__all__ = ["Ask"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +25,8 @@ class Ask(StateOperator):
     that of other topologies as of the commits that the plan names, in every attempt: what the
     microbatch itself writes is not seen.
     """
+
+    in_queries: ClassVar[bool] = True
 
     query: str
     arguments: tuple[tuple[str, str], ...]
@@ -43,3 +47,20 @@ class Ask(StateOperator):
     def emits(self) -> bool:
         """A row per row of the answer."""
         return True
+
+    @property
+    def asks(self) -> str:
+        """The query."""
+        return self.query
+
+    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
+        """The columns before, then those of the answer."""
+        from atoll.queries.bind import asked_schema
+
+        return asked_schema(self, inputs[0])
+
+    def bind(self, binding: Binding) -> tuple[BoundStep, ...]:
+        """One step, of which any actor takes rows."""
+        from atoll.queries.bind import bound_ask
+
+        return (bound_ask(self, binding),)

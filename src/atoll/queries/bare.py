@@ -10,8 +10,6 @@ import pyarrow as pa
 
 from atoll.topology.usercode import NO_COLUMN
 
-__all__ = ["is_bare", "known_columns", "shown"]
-
 
 def is_bare(rows: pa.Schema) -> bool:
     """Whether rows of these columns have none that a user knows of."""

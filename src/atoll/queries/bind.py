@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from atoll.columns.types import NotCertifiedError
 from atoll.ddl import type_in_words
-from atoll.engine.binding.bind import emitted_schema, lookup_terminal
-from atoll.engine.binding.schemas import python_only
-from atoll.engine.program import AskTerminal
+from atoll.engine.binding.columns import distinct_columns
 from atoll.errors import DeclarationError
-from atoll.queries import columns
+from atoll.queries import tables
 from atoll.queries.answers import answered_columns, check_answer
 from atoll.queries.ask import Ask
 from atoll.queries.bare import is_bare, known_columns, shown
-from atoll.queries.declare import asked_by
+from atoll.queries.bound import BoundAsk
 from atoll.queries.parameters import Arguments
 from atoll.queries.reads import asking, folding, looking_up, selecting
 from atoll.queries.run import BoundQuery, BoundStep, Reading, Run
 from atoll.queries.select_from import SelectFrom
+from atoll.steps.columns.computing import computing, united
 from atoll.steps.columns.distinct import Distinct
 from atoll.steps.columns.explode import Explode
 from atoll.steps.columns.join import Join
@@ -28,20 +28,22 @@ from atoll.steps.columns.select import Select
 from atoll.steps.columns.union import Union
 from atoll.steps.columns.where import Where
 from atoll.steps.columns.with_columns import WithColumns
-from atoll.steps.fold.bind import fold_terminal
+from atoll.steps.fold.bind import bound_fold
 from atoll.steps.fold.declare import Fold
+from atoll.steps.lookup.bind import bound_lookup
 from atoll.steps.lookup.declare import Lookup
 from atoll.steps.materialize.declare import Materialize
 from atoll.steps.rows.map_batches import MapBatches
+from atoll.topology.binding import StepName
+from atoll.topology.graph import asked_by
 from atoll.topology.operator import BatchOperator, ColumnOperator, Operator, StateOperator
 from atoll.topology.usercode import check_columns, placed
 
 if TYPE_CHECKING:
     from atoll.pstate.spec import PStateSpec
     from atoll.queries.declare import QueryGraph
-    from atoll.topology.graph import Graph
-
-__all__ = ["ask_terminal", "bind_queries"]
+    from atoll.steps.columns.run import Computing
+    from atoll.topology.binding import Binding
 
 Schemas = Mapping[Operator, pa.Schema]
 
@@ -59,33 +61,39 @@ def bind_queries(
     return bound
 
 
-def ask_terminal(
-    step: Ask,
-    common: tuple[int, str, str],
-    rows: pa.Schema,
-    emitted: pa.Schema,
-    graph: Graph,
-    specs: Mapping[str, PStateSpec],
-) -> AskTerminal:
-    """A step of a topology that asks a query.
+def asked_schema(step: Ask, rows: pa.Schema) -> pa.Schema:
+    """The columns before, then those of the answer.
 
-    Args:
-        step: As declared.
-        common: The step's number, title and place.
-        rows: The columns that reach it.
-        emitted: Those that leave it.
-        graph: The topology.
-        specs: All PStates that the queries read, also those that the topology does not write.
+    Raises:
+        DeclarationError: When two have one name.
+    """
+    return distinct_columns(_with(rows, step.added), step)
+
+
+def bound_ask(step: Ask, binding: Binding) -> BoundAsk:
+    """A step of a topology that asks a query.
 
     Raises:
         DeclarationError: When there is no such query, or it gets other columns than it takes.
     """
-    check_asked(step, rows, graph.queries)
-    asked = asked_by(graph)
-    queries = {name: _Binding(query, graph.queries, specs).bound() for name, query in asked.items()}
+    rows = binding.rows(step)
+    check_asked(step, rows, binding.queries)
+    asked = asked_by([step], binding.queries)
+    queries = {
+        name: _Binding(binding.queries[name], binding.queries, binding.specs).bound()
+        for name in asked
+    }
     steps = (each for query in asked.values() for each in query.operators)
     _check_answers((step, *steps), queries)
-    return AskTerminal(*common, rows, emitted, step.query, step.arguments, step.added, queries)
+    return BoundAsk(
+        *binding.name(step),
+        rows,
+        binding.schemas[step],
+        step.query,
+        step.arguments,
+        step.added,
+        queries,
+    )
 
 
 class _Binding:
@@ -138,17 +146,16 @@ class _Binding:
         return inputs[0], _same
 
     def _state_step(self, operator: StateOperator, rows: pa.Schema) -> tuple[pa.Schema, Run]:
-        common = (0, operator.title, operator.place)
+        name = StepName(0, operator.title, operator.place)
         match operator:
             case Lookup(target=target):
-                emitted = emitted_schema(operator, self.schemas)
+                emitted = operator.schema([rows])
                 spec = self.specs[target.pstate.name]
-                return emitted, looking_up(
-                    lookup_terminal(operator, common, rows, spec), spec, emitted
-                )
+                bound = bound_lookup(operator, name, rows, spec, ())
+                return emitted, looking_up(bound, spec, emitted)
             case Fold():
-                terminal = fold_terminal(operator, common, rows)
-                return terminal.emitted, folding(terminal)
+                fold = bound_fold(operator, name, rows)
+                return fold.emitted, folding(fold)
             case SelectFrom(pstate=pstate):
                 emitted = _with(rows, operator.added)
                 return emitted, selecting(operator, self.specs[pstate.name], emitted)
@@ -248,31 +255,47 @@ def _batches(operator: BatchOperator) -> Run:
 def _column_step(operator: ColumnOperator, inputs: list[pa.Schema]) -> tuple[pa.Schema, Run]:
     match operator:
         case Union():
-            return python_only(operator, inputs), lambda tables, _: columns.union(tables)
+            return _union(operator, inputs)
         case Join():
-            return columns.joined_schema(operator, *inputs), (
-                lambda tables, _: columns.join(operator, *tables)
+            return tables.joined_schema(operator, *inputs), (
+                lambda sides, _: tables.join(operator, *sides)
             )
-        case Explode():
-            return columns.exploded_schema(operator, inputs[0]), (
-                lambda tables, _: columns.explode(operator, tables[0])
-            )
-        case Where():
-            step = columns.computed_step(operator, inputs[0])
+        case Distinct():
+            step = _computed(operator, inputs[0])
+            made = _batches(step)
+            return step.chosen, lambda given, reading: tables.distinct(made(given, reading))
+        case Select() | WithColumns() | Where() | Explode():
+            step = _computed(operator, inputs[0])
             return step.chosen, _batches(step)
-        case Select() | WithColumns() | Distinct():
-            found = columns.projections(operator, inputs[0])
-            if found is None:
-                step = columns.computed_step(operator, inputs[0])
-                return step.chosen, _batches(step)
-            once = isinstance(operator, Distinct)
-
-            def run(tables: list[pa.Table], _reading: Reading) -> pa.Table:
-                rows = columns.project(found, tables[0])
-                return columns.distinct(rows) if once else rows
-
-            return columns.projected_schema(found, inputs[0]), run
     return inputs[0], _same
+
+
+def _computed(operator: ColumnOperator, rows: pa.Schema) -> Computing:
+    """A step that computes columns.
+
+    Raises:
+        DeclarationError: When one of its expressions is not certified.
+    """
+    try:
+        return computing(operator, rows)
+    except NotCertifiedError as error:
+        raise DeclarationError(
+            f"{operator.title} computes what only Spark can, and a query runs without it: {error}",
+            hint="write it in other words, or compute it in Python: map, where(lambda row: ...)",
+            declared=operator.place,
+        ) from None
+
+
+def _union(operator: Union, inputs: list[pa.Schema]) -> tuple[pa.Schema, Run]:
+    """The rows of all, columns by name."""
+    schema = united(operator, inputs)
+    aligned = [_batches(computing(operator, each, schema)) for each in inputs]
+
+    def run(given: list[pa.Table], reading: Reading) -> pa.Table:
+        parts = zip(aligned, given, strict=True)
+        return pa.concat_tables([each([table], reading) for each, table in parts])
+
+    return schema, run
 
 
 def _with(rows: pa.Schema, added: pa.Schema) -> pa.Schema:

@@ -13,77 +13,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from atoll.errors import DeclarationError
 from atoll.queries.ask import Ask
-from atoll.queries.parameters import Arguments
 from atoll.queries.select_from import SelectFrom
 from atoll.schema import List, Map, Node, Set, Struct, as_node
-from atoll.steps.columns.distinct import Distinct
-from atoll.steps.columns.explode import Explode
-from atoll.steps.columns.group_agg import GroupAgg
-from atoll.steps.columns.join import Join
-from atoll.steps.columns.select import Select
-from atoll.steps.columns.transform import Transform
-from atoll.steps.columns.union import Union
-from atoll.steps.columns.where import Where
-from atoll.steps.columns.with_columns import WithColumns
-from atoll.steps.exchanges.hash_by import HashBy
-from atoll.steps.exchanges.place_by import PlaceBy
-from atoll.steps.exchanges.shuffle import Shuffle
-from atoll.steps.exchanges.to_all import ToAll
-from atoll.steps.exchanges.to_global import ToGlobal
-from atoll.steps.fold.declare import Fold
-from atoll.steps.lookup.declare import Lookup
-from atoll.steps.materialize.declare import Materialize
 from atoll.topology.declared import PStateDeclaration
+from atoll.topology.flow import Flow, after
 from atoll.topology.graph import Graph, declared_pstate
-from atoll.topology.operator import BatchOperator, Operator
+from atoll.topology.operator import Operator
 from atoll.topology.usercode import NO_COLUMN, check_columns, check_function, placed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.path import Path
-    from atoll.stream.stream import Stream
     from atoll.topology.rows import Row
 
-__all__ = [
-    "QueryGraph",
-    "Returned",
-    "arguments_of",
-    "ask",
-    "asked_by",
-    "mirrors_read",
-    "read_elsewhere",
-    "returns",
-    "select_from",
-]
-
 Many = Literal["one", "all"]
-
-_STEPS = (
-    Arguments,
-    BatchOperator,
-    Ask,
-    Distinct,
-    Explode,
-    Fold,
-    HashBy,
-    Join,
-    Lookup,
-    Materialize,
-    Select,
-    SelectFrom,
-    Shuffle,
-    ToGlobal,
-    Union,
-    Where,
-    WithColumns,
-)
-_INSTEAD: dict[type[Operator], str] = {
-    GroupAgg: 'use the aggregates of atoll.agg: agg(total=agg.sum("v"))',
-    Transform: "write the step in Python: map, flat_map, map_batches",
-    ToAll: "a query runs in one process: leave the step out",
-    PlaceBy: "a query runs in one process: leave the step out",
-}
 
 
 @dataclass(frozen=True)
@@ -132,11 +76,11 @@ class QueryGraph(Graph):
         Raises:
             DeclarationError: For one that writes, or that only Spark can run.
         """
-        if not isinstance(operator, _STEPS):
+        if not operator.in_queries:
             raise DeclarationError(
                 f"{operator.title} is no step of a query, which runs without Spark and writes "
                 "nothing",
-                hint=_INSTEAD.get(type(operator), "write to state in a topology"),
+                hint=operator.instead,
                 declared=operator.place,
             )
         super().add(operator)
@@ -222,12 +166,12 @@ def _keyed(node: Node) -> Map | Set | None:
 
 
 def select_from(
-    stream: Stream,
+    stream: Flow,
     pstate: PStateDeclaration,
     function: Callable[[Row], Path],
     added: pa.Schema,
     place: str,
-) -> Stream:
+) -> Flow:
     """Add a :class:`~atoll.queries.select_from.SelectFrom`."""
     _only_in_queries(stream, "select_from", place)
     check_function(function, 1, "select_from", place)
@@ -238,17 +182,18 @@ def select_from(
             declared=place,
         )
     stream.graph.check_own(pstate, "select_from", place)
-    return _then(stream, SelectFrom((stream.operator,), place, pstate, function, added))
+    return after(stream.graph, SelectFrom((stream.operator,), place, pstate, function, added))
 
 
 def ask(
-    stream: Stream, query: str, arguments: Mapping[str, str], added: pa.Schema, place: str
-) -> Stream:
+    stream: Flow, query: str, arguments: Mapping[str, str], added: pa.Schema, place: str
+) -> Flow:
     """Add an :class:`~atoll.queries.ask.Ask`."""
-    return _then(stream, Ask((stream.operator,), place, query, tuple(arguments.items()), added))
+    step = Ask((stream.operator,), place, query, tuple(arguments.items()), added)
+    return after(stream.graph, step)
 
 
-def returns(stream: Stream, column: str | None, rows: Many, place: str) -> None:
+def returns(stream: Flow, column: str | None, rows: Many, place: str) -> None:
     """Say what the caller gets."""
     _only_in_queries(stream, "returns", place)
     graph = stream.graph
@@ -268,58 +213,16 @@ def returns(stream: Stream, column: str | None, rows: Many, place: str) -> None:
     graph.returned = Returned(stream.operator, column, rows, place)
 
 
-def asked_by(graph: Graph) -> dict[str, QueryGraph]:
-    """The queries that a topology asks, and those that these ask."""
-    found: dict[str, QueryGraph] = {}
-    waiting: list[Graph] = [graph]
-    while waiting:
-        for step in waiting.pop().operators:
-            asked = graph.queries.get(step.query) if isinstance(step, Ask) else None
-            if asked is not None and asked.name not in found:
-                found[asked.name] = asked
-                waiting.append(asked)
-    return found
-
-
-def read_elsewhere(graph: Graph) -> dict[str, str]:
-    """The PStates that a topology reads, itself or through queries, and another one writes.
-
-    For each the place of a step that reads it.
-    """
-    asked = [step for query in asked_by(graph).values() for step in query.operators]
-    read = ((_read_by(step), step.place) for step in (*graph.operators, *asked))
-    return {
-        each.name: place
-        for each, place in read
-        if each is not None and each.name not in graph.pstates
-    }
-
-
 def mirrors_read(queries: Iterable[QueryGraph]) -> set[str]:
     """The PStates of other modules that queries read, by ``module.name``."""
-    read = [_read_by(step) for query in queries for step in query.operators]
-    return {each.name for each in read if each is not None and each.mirrored}
+    steps = (step for query in queries for step in query.operators)
+    return {pstate.name for step in steps for pstate in step.reads if pstate.mirrored}
 
 
-def _read_by(step: Operator) -> PStateDeclaration | None:
-    """The PState that a step reads and does not write."""
-    match step:
-        case Lookup(target=target):
-            return target.pstate
-        case SelectFrom(pstate=pstate):
-            return pstate
-    return None
-
-
-def _only_in_queries(stream: Stream, step: str, place: str) -> None:
+def _only_in_queries(stream: Flow, step: str, place: str) -> None:
     if not isinstance(stream.graph, QueryGraph):
         raise DeclarationError(
             f"{step} is a step of queries, and this is topology {stream.graph.topology!r}",
             hint="begin with module.query(...); a topology reads state with lookup or process",
             declared=place,
         )
-
-
-def _then(stream: Stream, operator: Operator) -> Stream:
-    stream.graph.add(operator)
-    return type(stream)(stream.graph, operator)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from atoll.topology.operator import RootOperator
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Arguments"]
-
 
 @dataclass(frozen=True, eq=False)
 class Arguments(RootOperator):
     """One column per parameter."""
+
+    in_queries: ClassVar[bool] = True
 
     schema: pa.Schema
 

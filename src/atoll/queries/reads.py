@@ -7,68 +7,68 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from atoll.engine.exchange.packing import Packer, unpack
+from atoll.engine.exchange.packing import KeyedPacker, unpack
 from atoll.errors import PathError, UserCodeError
 from atoll.path import Path
 from atoll.placement.mapping import Mapping
 from atoll.pstate.select import iterate
-from atoll.queries.columns import taken
-from atoll.steps.fold.run import fold_rows, group_mapping, no_rows
+from atoll.queries.tables import taken
+from atoll.steps.fold.bind import group_mapping
+from atoll.steps.fold.run import fold_rows, no_rows
 from atoll.steps.lookup.run import look_up
 from atoll.topology.rows import ORIGIN, ORIGIN_FIELD, Row, batch_from_rows, rows_of
 from atoll.topology.usercode import Step, calling
 
 if TYPE_CHECKING:
-    from atoll.engine.program import AskTerminal, FoldTerminal, LookupTerminal
-    from atoll.pstate.migration import MigratedVnode
     from atoll.pstate.spec import PStateSpec
-    from atoll.pstate.view import VnodeView
+    from atoll.pstate.view import MigratedVnode, VnodeView
     from atoll.queries.ask import Ask
+    from atoll.queries.bound import BoundAsk
     from atoll.queries.run import Reading, Run
     from atoll.queries.select_from import SelectFrom
-
-__all__ = ["answered", "asking", "folding", "looking_up", "selecting"]
+    from atoll.steps.fold.bind import BoundFold
+    from atoll.steps.lookup.bind import BoundLookup
 
 _UNIT = 0
 
 
-def looking_up(terminal: LookupTerminal, spec: PStateSpec, emitted: pa.Schema) -> Run:
+def looking_up(step: BoundLookup, spec: PStateSpec, emitted: pa.Schema) -> Run:
     """Adds an entry's value to each row: the rows of a vnode with one read.
 
     The vnodes are read one after the other: in threads that share Python's lock it takes longer.
     """
 
     def run(tables: list[pa.Table], reading: Reading) -> pa.Table:
-        packer = Packer(terminal, Mapping.even(spec.vnode_count, (_UNIT,)))
+        packer = KeyedPacker(step, Mapping.even(spec.vnode_count, (_UNIT,)))
         packed = _packed(packer, tables[0])
         if packed is None:
             return emitted.empty_table()
-        view = reading.view(terminal.pstate)
+        view = reading.view(step.pstate)
 
         def vnode(number: int) -> VnodeView | MigratedVnode:
             reading.check()
             return view.vnode(number)
 
-        with terminal.blamed():
-            return look_up(terminal, [packed], vnode)
+        with step.blamed():
+            return look_up(step, [packed], vnode)
 
     return run
 
 
-def folding(terminal: FoldTerminal) -> Run:
+def folding(step: BoundFold) -> Run:
     """One row per combination of the keys."""
 
     def run(tables: list[pa.Table], _reading: Reading) -> pa.Table:
-        packed = _packed(Packer(terminal, group_mapping((_UNIT,))), tables[0])
-        with terminal.blamed():
+        packed = _packed(KeyedPacker(step, group_mapping((_UNIT,))), tables[0])
+        with step.blamed():
             if packed is not None:
-                return fold_rows(terminal, [packed])
-            return no_rows(terminal) if terminal.fires else terminal.emitted.empty_table()
+                return fold_rows(step, [packed])
+            return no_rows(step) if step.fires else step.emitted.empty_table()
 
     return run
 
 
-def _packed(packer: Packer, rows: pa.Table) -> pa.Table | None:
+def _packed(packer: KeyedPacker, rows: pa.Table) -> pa.Table | None:
     for batch in rows.to_batches():
         packer.add(batch)
     for _, blob in packer.finish():
@@ -126,11 +126,11 @@ class Question(NamedTuple):
         return [{name: each[name] for name in self.names} for each in rows]
 
 
-def answered(terminal: AskTerminal, rows: pa.Table, reading: Reading) -> pa.Table:
+def answered(step: BoundAsk, rows: pa.Table, reading: Reading) -> pa.Table:
     """The rows of a topology with the answers beside them; what says their origin stays last."""
-    question = Question(terminal.query, terminal.arguments, terminal.added.names)
-    plain = rows.select(terminal.rows.names)
-    made = _beside(question.answers, terminal, terminal.added, terminal.emitted, rows)
+    question = Question(step.query, step.arguments, step.added.names)
+    plain = rows.select(step.rows.names)
+    made = _beside(question.answers, step, step.added, step.emitted, rows)
     return made([plain], reading)
 
 

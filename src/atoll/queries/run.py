@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from atoll.schema import Node
     from atoll.topology.operator import Operator
 
-__all__ = ["BoundQuery", "BoundStep", "Reading", "Run"]
-
 _DEPTH_MAX = 50
 
 

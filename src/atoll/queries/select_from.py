@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from atoll.topology.operator import StateOperator
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from atoll.topology.declared import PStateDeclaration
     from atoll.topology.rows import Row
 
-__all__ = ["SelectFrom"]
-
 
 @dataclass(frozen=True, eq=False)
 class SelectFrom(StateOperator):
@@ -25,6 +23,8 @@ class SelectFrom(StateOperator):
     Each value makes a row: the columns before, then those of ``added``. Of several columns the
     value must be a tuple, or a dict with their names.
     """
+
+    in_queries: ClassVar[bool] = True
 
     pstate: PStateDeclaration
     function: Callable[[Row], Path]
@@ -44,3 +44,8 @@ class SelectFrom(StateOperator):
     def emits(self) -> bool:
         """Any number of rows per row."""
         return True
+
+    @property
+    def reads(self) -> tuple[PStateDeclaration, ...]:
+        """The PState."""
+        return (self.pstate,)

@@ -42,7 +42,6 @@ class BodyFile(io.RawIOBase):
         chunk_timeout_seconds: float,
         read_bytes_max: int,
     ) -> None:
-        """Nothing is read yet."""
         super().__init__()
         self._chunks = chunks
         self._timeout = chunk_timeout_seconds

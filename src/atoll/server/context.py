@@ -46,7 +46,6 @@ class Served(Mapping[str, AppOrStopped]):
         deployers: Mapping[str, Redeployer],
         runtimes: Runtimes | FollowedRuntimes | None = None,
     ) -> None:
-        """Look each time."""
         self._apps = apps
         self._deployers = deployers
         self._runtimes = runtimes

@@ -51,7 +51,6 @@ class EventStream(Response):
     def __init__(
         self, context: Context, subscription: Subscription, first: ValueChange | None
     ) -> None:
-        """Nothing is sent yet."""
         super().__init__(media_type=EVENT_STREAM, headers={"x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._context = context

@@ -30,7 +30,6 @@ class Forwarding:
     """
 
     def __init__(self, app: ASGIApp, owner: Callable[[], str]) -> None:
-        """Nothing is passed on yet."""
         self._app = app
         self._owner = owner
 

@@ -62,7 +62,6 @@ class Guard:
     """ASGI middleware around the whole application."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
-        """Keep the application and what it allows."""
         self._app = app
         self._settings = settings
         self._hosts = settings.hosts_allowed

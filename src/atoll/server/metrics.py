@@ -56,7 +56,6 @@ class Metrics:
     """The registry of one application."""
 
     def __init__(self, apps: Mapping[str, AppOrStopped]) -> None:
-        """Register what is asked for at each scrape, and the request metrics."""
         self._registry = CollectorRegistry()
         self._registry.register(_ModuleCollector(apps))
         self.requests = Counter(
@@ -86,7 +85,6 @@ class RequestMetrics:
     """ASGI middleware that counts and times requests by route, never by path."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        """Keep where to count."""
         self._app = app
         self._metrics = metrics
 

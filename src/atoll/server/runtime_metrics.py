@@ -30,7 +30,6 @@ class RuntimeCollector(Collector):
     """Asks the runtimes what they did at each scrape."""
 
     def __init__(self, runtimes: Runtimes | FollowedRuntimes) -> None:
-        """Ask nothing yet."""
         self._runtimes = runtimes
 
     def describe(self) -> Iterable[Metric]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from atoll.engine.binding.schemas import schemas_of
 from atoll.errors import AtollError, DeclarationError
+from atoll.steps.columns.schemas import schemas_of
 from atoll.topology.operator import ColumnOperator, Operator
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from atoll.placement.placement import Placement
     from atoll.spark.standing.post import Post
     from atoll.topology.graph import Graph
-    from atoll.topology.jobs import Fragments
+    from atoll.topology.jobs import Cut
 
 
 _PREPARE_SECONDS_MAX = 30.0
@@ -75,7 +75,7 @@ class SparkExecutor:
         sessions: Callable[[], SparkSession],
         program: Program,
         graph: Graph,
-        cut: Fragments,
+        cut: Cut,
         schemas: Mapping[Operator, pa.Schema],
         depots: Mapping[str, BlockSource],
         options: Options,
@@ -83,7 +83,6 @@ class SparkExecutor:
         seated: bool = False,
         careful: bool = False,
     ) -> None:
-        """Pickle the program once."""
         self._sessions = sessions
         self.careful = careful
         self._carefully: SparkExecutor | None = None
@@ -324,7 +323,7 @@ class SparkExecutor:
     def _transfer_rows(self, spec: JobSpec) -> int:
         """How many rows Spark may move at once: fewer, where rows are long."""
         fitting = _TRANSFER_BYTES_MAX / max(1.0, row_bytes_of(spec))
-        return max(1, min(self.specs.options.transfer_rows_max, int(fitting)))
+        return max(1, min(self.specs.options.spark_batch_rows_max, int(fitting)))
 
     def _frames_of(self, job: JobProgram, reading_tasks: int) -> JobFrames:
         """The job's frames, built by the first microbatch that has so many reading tasks."""

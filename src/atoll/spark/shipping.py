@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from atoll.queries.declare import asked_by
+from atoll.topology.graph import asked_by
 
 if TYPE_CHECKING:
     from atoll.engine.program import Program
@@ -90,7 +90,11 @@ def _load(digest: str, data: bytes) -> Program:
 def _user_modules(graph: Graph) -> Iterator[ModuleType]:
     """The modules of the user's functions that a worker may be unable to import."""
     partitioners = [each.partition_by for each in graph.pstates.values() if each.partition_by]
-    asked = [step for query in asked_by(graph).values() for step in query.operators]
+    asked = [
+        step
+        for query in asked_by(graph.operators, graph.queries).values()
+        for step in query.operators
+    ]
     steps = (*graph.operators, *asked)
     functions = [each for operator in steps for each in _functions(operator)]
     for function in (*partitioners, *functions):

@@ -1,4 +1,4 @@
-"""The functions that Spark calls in its Python workers: thin shells around ``atoll.tasks``.
+"""The functions that Spark calls in its Python workers: thin shells around ``atoll.engine``.
 
 What goes wrong in a task is reported as data, so that the driver gets the error itself and Spark
 does not repeat what would fail again. Only a lost process is left to Spark's own retries.
@@ -29,11 +29,11 @@ from atoll.engine.exchange.feeding import feed, feed_splits, packed_alone, packe
 from atoll.engine.exchange.provenance import locating
 from atoll.engine.exchange.reading import read_split
 from atoll.engine.exchange.receipts import RECEIPTS, receipt_of_rejects
-from atoll.engine.exchange.rejects import REJECTS, UNHEARD, RejectPacker
+from atoll.engine.exchange.rejects import UNHEARD, RejectPacker
 from atoll.engine.exchange.tally import ChainCounts
 from atoll.engine.program import JobProgram, JobSpec, Program, TaskChain
 from atoll.engine.warming import warm_up
-from atoll.microbatch.accounts.entries import PART_TASKS, STEP_TASKS, RowsRead
+from atoll.microbatch.accounts.entries import PART_TASKS, REJECTS, STEP_TASKS, RowsRead
 from atoll.microbatch.accounts.faults import chain_faults, refuse
 from atoll.microbatch.outcome import Manifest
 from atoll.spark.frames.guarding import GUARD

@@ -1,8 +1,7 @@
 """Where files lie: named objects that are created once, and numbered sequences of them."""
 
 from atoll.storage.local import LocalStore
-from atoll.storage.memory import MemoryStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError, ObjectStore
 
-__all__ = ["LocalStore", "MemoryStore", "NumberedObjects", "ObjectExistsError", "ObjectStore"]
+__all__ = ["LocalStore", "NumberedObjects", "ObjectExistsError", "ObjectStore"]

@@ -29,7 +29,6 @@ class LocalStore:
     """
 
     def __init__(self, root: Path | str) -> None:
-        """Touch nothing yet."""
         self.root = Path(root)
 
     def __repr__(self) -> str:

@@ -40,7 +40,6 @@ class NumberedObjects:
     """
 
     def __init__(self, store: ObjectStore, prefix: str) -> None:
-        """Touch nothing yet."""
         self.store = store
         self.prefix = check_name(prefix)
 

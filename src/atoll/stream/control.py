@@ -16,14 +16,12 @@ from atoll.steps.materialize.declare import Materialize
 from atoll.steps.rows.branched import Chosen
 from atoll.steps.rows.keep import Keep
 from atoll.steps.rows.numbered import NUMBER, Numbered
-from atoll.topology.operator import ColumnOperator, Operator
+from atoll.topology.flow import Flow, after
+from atoll.topology.operator import ColumnOperator
 from atoll.topology.usercode import check_function
 
 if TYPE_CHECKING:
-    from atoll.stream.stream import Stream
     from atoll.topology.rows import Row
-
-__all__ = ["LOOP_ROUNDS_MAX", "Condition", "branch", "loop", "where"]
 
 Condition = str | Callable[["Row"], Any]
 """A Spark SQL expression over a row, or a Python function of it."""
@@ -38,17 +36,17 @@ that rounds in one job cost the square of their number; those with Python functi
 """
 
 
-def where(stream: Stream, condition: Condition, place: str, word: str = "where") -> Stream:
+def where(stream: Flow, condition: Condition, place: str, word: str = "where") -> Flow:
     """Keep the rows of which the condition holds."""
     if isinstance(condition, str):
-        return _then(stream, Where((stream.operator,), place, condition))
+        return after(stream.graph, Where((stream.operator,), place, condition))
     check_function(condition, 1, word, place)
-    return _then(stream, Keep((stream.operator,), place, condition, word))
+    return after(stream.graph, Keep((stream.operator,), place, condition, word))
 
 
 def branch(
-    stream: Stream, conditions: tuple[Condition, ...], place: str, word: str = "branch"
-) -> tuple[Stream, ...]:
+    stream: Flow, conditions: tuple[Condition, ...], place: str, word: str = "branch"
+) -> tuple[Flow, ...]:
     """A stream per condition, each row in the first that holds, and one of all the others."""
     if not conditions:
         raise DeclarationError(
@@ -64,7 +62,7 @@ def branch(
     return (*ways, rest)
 
 
-def _divided(stream: Stream, condition: Condition, place: str, word: str) -> tuple[Stream, Stream]:
+def _divided(stream: Flow, condition: Condition, place: str, word: str) -> tuple[Flow, Flow]:
     """The rows of which the condition holds, and the others.
 
     A function's answers are a step of their own that both ways share, so that a row on which it
@@ -75,24 +73,19 @@ def _divided(stream: Stream, condition: Condition, place: str, word: str) -> tup
         return where(stream, condition, place), where(stream, otherwise, place)
     check_function(condition, 1, word, place)
     step = Numbered((stream.operator,), place, condition, word, truth=True)
-    judged = _then(stream, step)
+    judged = after(stream.graph, step)
     yes, no = (Chosen((judged.operator,), place, NUMBER, number) for number in (1, 0))
-    return _then(judged, yes), _then(judged, no)
-
-
-def _then(stream: Stream, operator: Operator) -> Stream:
-    stream.graph.add(operator)
-    return type(stream)(stream.graph, operator)
+    return after(judged.graph, yes), after(judged.graph, no)
 
 
 def loop(  # each says one thing of the loop
-    stream: Stream,
-    body: Callable[[Stream], Stream],
+    stream: Flow,
+    body: Callable[[Flow], Flow],
     until: Condition,
     at_most: int,
     left: Literal["error", "emit"],
     place: str,
-) -> Stream:
+) -> Flow:
     """The rows of which ``until`` holds before the first round or after one of ``at_most``."""
     check_function(body, 1, "loop", place)
     if type(at_most) is not int or not 1 <= at_most <= LOOP_ROUNDS_MAX:
@@ -115,19 +108,19 @@ def loop(  # each says one thing of the loop
     for rounds in range(at_most):
         columns = any(isinstance(each, ColumnOperator) for each in operators[before:])
         if columns and rounds and rounds % LOOP_ROUNDS_PER_JOB == 0:
-            rest = _then(stream, Materialize((rest.operator,), place))
+            rest = after(stream.graph, Materialize((rest.operator,), place))
         ready, rest = branch(rest, (until,), place, "loop")
         done.append(ready)
-        rest = _round(stream, _body(stream, body, rest, rounds + 1), place)
+        rest = _round(_body(stream, body, rest, rounds + 1), place)
     if left == "emit":
         done.append(rest)
     else:
         ready, rest = branch(rest, (until,), place, "loop")
         done += [ready, where(rest, _Left(at_most), place, "loop")]
-    return _then(stream, Union(tuple(each.operator for each in done), place))
+    return after(stream.graph, Union(tuple(each.operator for each in done), place))
 
 
-def _body(stream: Stream, body: Callable[[Stream], Stream], rest: Stream, number: int) -> object:
+def _body(stream: Flow, body: Callable[[Flow], Flow], rest: Flow, number: int) -> object:
     """What the body makes of the rows in one round, which its hidden state belongs to."""
     graph = stream.graph
     outside, graph.loop_round = graph.loop_round, f"{graph.loop_round}{number}."
@@ -137,8 +130,8 @@ def _body(stream: Stream, body: Callable[[Stream], Stream], rest: Stream, number
         graph.loop_round = outside
 
 
-def _round(stream: Stream, made: object, place: str) -> Stream:
-    if not isinstance(made, type(stream)):
+def _round(made: object, place: str) -> Flow:
+    if not isinstance(made, Flow):
         raise DeclarationError(
             f"the body of a loop returned {made!r}",
             hint="return a stream with the columns that it was given",

@@ -11,16 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from atoll.markup import text
-from atoll.steps.append_to.declare import AppendTo
-from atoll.steps.incremental_join.declare import JoinSide
-from atoll.steps.observe.declare import Observe
-from atoll.steps.sources.source import Source
 from atoll.topology.operator import Operator, StateOperator
+from atoll.topology.sources import Source
 
 if TYPE_CHECKING:
     from atoll.topology.graph import Graph
-
-__all__ = ["Drawing", "draw"]
 
 _CHARACTER_WIDTH = 7.2
 _BOX_HEIGHT = 26
@@ -52,7 +47,7 @@ class Drawing:
             self.boxes["pstate", name] = ("pstate", name, f"PState of {graph.topology}")
             assert pstate.name == name
         for step in graph.operators:
-            if isinstance(step, Observe | JoinSide):
+            if not step.drawn:
                 continue
             if not isinstance(step, Source):
                 told = f"{graph.topology}: {step.place}"
@@ -89,16 +84,16 @@ class Drawing:
     def _connect(self, step: Operator) -> None:
         here = ("depot", step.depot.name) if isinstance(step, Source) else step
         for given in step.inputs:
-            each = given.inputs[0] if isinstance(given, JoinSide) else given
+            each = given if given.drawn else given.inputs[0]
             self._arrow(("depot", each.depot.name) if isinstance(each, Source) else each, here)
         if isinstance(step, StateOperator):
             written = {pstate.name for pstate in step.writes}
             for name in written:
                 self._arrow(here, ("pstate", name))
-            for name in _touched(step) - written:
+            for name in {pstate.name for pstate in step.reads} - written:
                 self._arrow(("pstate", name), here)
-        if isinstance(step, AppendTo):
-            self._arrow(here, ("depot", step.depot.name))
+            if step.appends_to is not None:
+                self._arrow(here, ("depot", step.appends_to.name))
 
     def _arrow(self, source: Any, target: Any) -> None:
         for key in (source, target):
@@ -118,21 +113,9 @@ def draw(graphs: Iterable[Graph], depots: Iterable[str]) -> str:
     return _svg(drawing)
 
 
-def _touched(step: Operator) -> set[str]:
-    """The PStates that a step names in any way."""
-    target = getattr(step, "target", None)
-    named = [getattr(step, "pstate", None), getattr(target, "pstate", None)]
-    named += getattr(step, "states", ())
-    return {pstate.name for pstate in named if pstate is not None}
-
-
 def _label(step: Operator) -> str:
-    target = getattr(step, "target", None)
-    function = getattr(getattr(step, "function", None), "__name__", "")
-    detail = target.text if target is not None else function if function != "<lambda>" else ""
-    serves = getattr(step, "serves", None)
-    label = f"columns of {serves}" if serves else f"{step.title} {detail}".strip()
-    return label if len(label) <= _LABEL_MAX else label[: _LABEL_MAX - 1] + "…"
+    whole = step.caption
+    return whole if len(whole) <= _LABEL_MAX else whole[: _LABEL_MAX - 1] + "…"
 
 
 def _svg(drawing: Drawing) -> str:

@@ -7,17 +7,16 @@ PState can be called by itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from atoll.errors import DeclarationError
 from atoll.schema import as_node
-from atoll.topology.declared import DepotDeclaration, PStateDeclaration
+from atoll.stream.pstate import PState
+from atoll.topology.declared import DepotDeclaration
 from atoll.topology.usercode import check_columns, placed
 
 if TYPE_CHECKING:
     from atoll.module import Module
-
-__all__ = ["mirror_depot", "mirror_pstate"]
 
 
 def mirror_depot(
@@ -39,9 +38,7 @@ def mirror_depot(
     return declared
 
 
-def mirror_pstate(
-    reader: Module, module: str, name: str, schema: Any, place: str
-) -> PStateDeclaration:
+def mirror_pstate(reader: Module, module: str, name: str, schema: Any, place: str) -> PState:
     """The mirror of a PState.
 
     Raises:
@@ -50,7 +47,7 @@ def mirror_pstate(
     known = _new(reader, module, f"{module}.{name}", reader.mirrored_pstates, place)
     with placed(place):
         node = as_node(schema)
-    declared = PStateDeclaration(
+    declared = PState(
         module,
         topology="",
         name=known,
@@ -58,7 +55,6 @@ def mirror_pstate(
         vnode_count=0,
         is_global=False,
         initial=None,
-        _streams=_no_changes,
         place=place,
         mirrored=name,
     )
@@ -80,11 +76,3 @@ def _new(reader: Module, module: str, known: str, mirrors: dict[str, Any], place
             declared=place,
         )
     return known
-
-
-def _no_changes(pstate: PStateDeclaration, _: tuple[str, ...], place: str) -> NoReturn:
-    raise DeclarationError(
-        f"changes of {pstate.name!r} cannot be read: it is a mirror",
-        hint="append the changes to a depot there, and read a mirror of that depot",
-        declared=place,
-    )

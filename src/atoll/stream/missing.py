@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from atoll.errors import DeclarationError
 from atoll.topology.usercode import declared_at
 
-__all__ = ["MissingAttributeError", "missing"]
-
 _ELSEWHERE = {
     "alias": "select",
     "apply": "map",

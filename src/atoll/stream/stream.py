@@ -6,38 +6,35 @@ deployed. Expressions are Spark SQL strings and need no running Spark to declare
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from atoll.errors import DeclarationError
 from atoll.queries import declare as queries
-from atoll.steps import state_steps
-from atoll.steps.append_to.declare import AppendTo
+from atoll.steps.aggregate.build import aggregate
+from atoll.steps.append_to.declare import append_to
 from atoll.steps.columns import joins
 from atoll.steps.columns.distinct import Distinct
-from atoll.steps.columns.explode import Explode
+from atoll.steps.columns.explode import explode
 from atoll.steps.columns.select import Select
 from atoll.steps.columns.transform import Transform
-from atoll.steps.columns.union import Union
+from atoll.steps.columns.union import union
 from atoll.steps.columns.with_columns import WithColumns
-from atoll.steps.exchanges.hash_by import HashBy
-from atoll.steps.exchanges.place_by import PlaceBy
-from atoll.steps.exchanges.shuffle import Shuffle
-from atoll.steps.exchanges.to_all import ToAll
-from atoll.steps.exchanges.to_global import ToGlobal
+from atoll.steps.fold.build import aggregated
+from atoll.steps.incremental_join import build as incremental_join
+from atoll.steps.lookup.declare import lookup
 from atoll.steps.materialize.declare import Materialize
+from atoll.steps.process.declare import process, update
 from atoll.steps.rows.flat_map import FlatMap
 from atoll.steps.rows.map import Map
 from atoll.steps.rows.map_batches import MapBatches
-from atoll.steps.rows.numbered import NUMBER, Numbered
+from atoll.steps.windows import build as windows
 from atoll.stream import control
-from atoll.stream.grouped import Grouped, aggregated
-from atoll.stream.incremental import Incremental
+from atoll.stream.exchanging import Exchanging
 from atoll.stream.missing import missing
-from atoll.stream.timed import Timed
-from atoll.topology.operator import Operator
-from atoll.topology.usercode import check_columns, check_function, declared_at, placed
+from atoll.topology.flow import Flow, after
+from atoll.topology.usercode import check_function, declared_at, emitted_columns
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
@@ -45,22 +42,18 @@ if TYPE_CHECKING:
     from atoll.aggregates.base import Aggregator
     from atoll.path import Path
     from atoll.stream.control import Condition
+    from atoll.stream.interim import Aggregated, Grouped, Windowed
     from atoll.topology.declared import DepotDeclaration, PStateDeclaration, Target
-    from atoll.topology.graph import Graph
+    from atoll.topology.operator import Operator
     from atoll.topology.rows import Row
 
-__all__ = ["Aggregated", "Stream"]
+    Duration = str | dt.timedelta
 
 
-class Stream(Timed, Incremental):
+class Stream(Exchanging["Stream"]):
     """Rows of one microbatch on their way through a topology."""
 
-    __slots__ = ("graph", "operator")
-
-    def __init__(self, graph: Graph, operator: Operator) -> None:
-        """Streams come from ``Microbatch.source``, not from here."""
-        self.graph = graph
-        self.operator = operator
+    __slots__ = ()
 
     def __repr__(self) -> str:
         """Which step it comes from: ``<stream of topology 'mb' after select, jobs.py:12>``."""
@@ -86,7 +79,7 @@ class Stream(Timed, Incremental):
 
     def where(self, condition: Condition) -> Stream:
         """Keep the rows for which the condition, SQL or a Python function of a row, holds."""
-        return control.where(self, condition, declared_at(1))
+        return stream_of(control.where(self, condition, declared_at(1)))
 
     def explode(self, expression: str, *names: str, outer: bool = False) -> Stream:
         """One row per element of an array (one name) or entry of a map (two names).
@@ -94,24 +87,11 @@ class Stream(Timed, Incremental):
         Without a name the element takes the place of the column that ``expression`` is.
         ``outer`` keeps rows whose collection is empty, with null.
         """
-        place = declared_at(1)
-        step = Explode(
-            (self.operator,), place, expression, _element_names(expression, names, place), outer
-        )
-        return self._then(step)
+        return stream_of(explode(self, expression, names, declared_at(1), outer=outer))
 
     def union(self, *others: Stream) -> Stream:
         """Rows of all streams; columns are matched by name, duplicates stay."""
-        place = declared_at(1)
-        for other in others:
-            if not isinstance(other, Stream):
-                raise DeclarationError(
-                    f"union takes streams, not {other!r}",
-                    hint="of what aggregate returned, take the changes()",
-                    declared=place,
-                )
-        inputs = (self.operator, *(other.operator for other in others))
-        return self._then(Union(inputs, place))
+        return stream_of(union((self, *others), declared_at(1)))
 
     def transform(self, function: Callable[[Any], Any]) -> Stream:
         """Any DataFrame code: ``transform(lambda frame: frame.dropna())``.
@@ -128,13 +108,13 @@ class Stream(Timed, Incremental):
         """One row out (a dict or a row) for each row in. ``emits`` is a DDL schema."""
         place = declared_at(1)
         check_function(function, 1, "map", place)
-        return self._then(Map((self.operator,), place, function, _schema(emits, place)))
+        return self._then(Map((self.operator,), place, function, emitted_columns(emits, place)))
 
     def flat_map(self, function: Callable[[Row], Iterable[Any]], *, emits: str) -> Stream:
         """Any number of rows out for each row in. ``emits`` is a DDL schema."""
         place = declared_at(1)
         check_function(function, 1, "flat_map", place)
-        return self._then(FlatMap((self.operator,), place, function, _schema(emits, place)))
+        return self._then(FlatMap((self.operator,), place, function, emitted_columns(emits, place)))
 
     def map_batches(
         self,
@@ -145,7 +125,9 @@ class Stream(Timed, Incremental):
         """Arrow batches in, Arrow batches out; the function is called once per task."""
         place = declared_at(1)
         check_function(function, 1, "map_batches", place)
-        return self._then(MapBatches((self.operator,), place, function, _schema(emits, place)))
+        return self._then(
+            MapBatches((self.operator,), place, function, emitted_columns(emits, place))
+        )
 
     # Batch blocks -----------------------------------------------------------------------------
 
@@ -171,10 +153,12 @@ class Stream(Timed, Incremental):
         Raises:
             DeclarationError: When that cannot be.
         """
-        return joins.join(self, other, on, how, column, declared_at(1))
+        return stream_of(joins.join(self, other, on, how, column, declared_at(1)))
 
     def group_by(self, *keys: str) -> Grouped:
         """The rows by columns or expressions, for ``agg``: ``group_by("k", "v % 2 AS odd")``."""
+        from atoll.stream.interim import Grouped
+
         return Grouped(self, keys)
 
     def agg(self, *expressions: str, **aggregates: Aggregator) -> Stream:
@@ -185,7 +169,7 @@ class Stream(Timed, Incremental):
         Raises:
             DeclarationError: When there is no aggregate, or both kinds.
         """
-        return aggregated(self, (), expressions, aggregates, declared_at(1))
+        return stream_of(aggregated(self, (), expressions, aggregates, declared_at(1)))
 
     def distinct(self, *expressions: str) -> Stream:
         """Each combination of the expressions (by default of all columns) once, nothing else."""
@@ -202,7 +186,7 @@ class Stream(Timed, Incremental):
 
         ``large, small = stream.branch("cents >= 10000")``. A null condition does not hold.
         """
-        return control.branch(self, conditions, declared_at(1))
+        return tuple(map(stream_of, control.branch(self, conditions, declared_at(1))))
 
     def loop(
         self,
@@ -224,37 +208,13 @@ class Stream(Timed, Incremental):
         Raises:
             DeclarationError: When the body gives no stream.
         """
-        return control.loop(self, body, until, at_most, left, declared_at(1))
-
-    # Exchanges --------------------------------------------------------------------------------
-
-    def hash_by(self, *expressions: str) -> Stream:
-        """Bring rows with equal values to one task. State steps do this by themselves."""
-        return self._then(HashBy((self.operator,), declared_at(1), expressions))
-
-    def shuffle(self) -> Stream:
-        """Spread rows evenly over the tasks; ends their append order."""
-        return self._then(Shuffle((self.operator,), declared_at(1)))
-
-    def to_global(self) -> Stream:
-        """Bring all rows to one task."""
-        return self._then(ToGlobal((self.operator,), declared_at(1)))
-
-    def to_all(self) -> Stream:
-        """A copy of each row to every task; before a ``process`` without key to every vnode."""
-        return self._then(ToAll((self.operator,), declared_at(1)))
-
-    def to_vnode(self, expression: str) -> Stream:
-        """Bring rows to the task of a number; before a ``process`` without key to that vnode."""
-        return self._then(PlaceBy((self.operator,), declared_at(1), expression, "to_vnode"))
-
-    def partition_by(self, function: Callable[[Row], int]) -> Stream:
-        """As ``to_vnode``, by a Python function from row to int."""
         place = declared_at(1)
-        check_function(function, 1, "partition_by", place)
-        numbered = self._then(Numbered((self.operator,), place, function, "partition_by"))
-        step = PlaceBy((numbered.operator,), place, NUMBER, "partition_by", drops=True)
-        return numbered._then(step)  # noqa: SLF001  # its own kind
+        check_function(body, 1, "loop", place)
+
+        def round_of(flow: Flow) -> Any:
+            return body(stream_of(flow))
+
+        return stream_of(control.loop(self, round_of, until, at_most, left, place))
 
     # State ------------------------------------------------------------------------------------
 
@@ -272,11 +232,14 @@ class Stream(Timed, Incremental):
         Raises:
             DeclarationError: When an aggregate does not fit what the PState holds there.
         """
-        return state_steps.aggregate(self, target, aggregator, fields, declared_at(1))
+        from atoll.stream.interim import Aggregated
+
+        made = aggregate(self, target, aggregator, fields, declared_at(1))
+        return Aggregated(self.graph, *made)
 
     def lookup(self, target: Target | PStateDeclaration, column: str) -> Stream:
         """Add a column with the PState's value for each row, null where there is none."""
-        return state_steps.lookup(self, target, column, declared_at(1))
+        return stream_of(lookup(self, target, column, declared_at(1)))
 
     def process(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
@@ -303,9 +266,9 @@ class Stream(Timed, Incremental):
             name: What to call the timers, where those of two steps would not be told apart.
         """
         place = declared_at(1)
-        emitted = None if emits is None else _schema(emits, place)
+        emitted = None if emits is None else emitted_columns(emits, place)
         timing = None if on_timer is None else (on_timer, timers, name)
-        return state_steps.process(self, function, key, states, emitted, place, timing)
+        return stream_of(process(self, function, key, states, emitted, place, timing))
 
     def update(
         self,
@@ -323,7 +286,7 @@ class Stream(Timed, Incremental):
             key: A Spark SQL expression over the row: the top-level key that the path changes;
                 None when the state is global.
         """
-        return state_steps.update(self, state, change, key, declared_at(1))
+        return stream_of(update(self, state, change, key, declared_at(1)))
 
     # Queries ----------------------------------------------------------------------------------
 
@@ -335,7 +298,9 @@ class Stream(Timed, Incremental):
         ``function`` gives the path for a row. In queries only.
         """
         place = declared_at(1)
-        return queries.select_from(self, pstate, function, _schema(emits, place), place)
+        return stream_of(
+            queries.select_from(self, pstate, function, emitted_columns(emits, place), place)
+        )
 
     def query(self, query: str, *, emits: str, **arguments: str) -> Stream:
         """Ask a query of the module for each row, and put the answer's columns beside it.
@@ -345,7 +310,7 @@ class Stream(Timed, Incremental):
         others as of the commit that the plan names.
         """
         place = declared_at(1)
-        return queries.ask(self, query, arguments, _schema(emits, place), place)
+        return stream_of(queries.ask(self, query, arguments, emitted_columns(emits, place), place))
 
     def returns(self, column: str | None = None, *, rows: Literal["one", "all"] = "one") -> None:
         """End a query: its caller gets the row (as a dict), or the value of one column of it.
@@ -367,67 +332,150 @@ class Stream(Timed, Incremental):
                 module is deployed.
         """
         place = declared_at(1)
-        self.graph.check_target(depot, place)
-        choose = depot.partition_by if callable(depot.partition_by) else None
-        self.graph.add(AppendTo((self.operator,), place, depot, choose))
+        append_to(self, depot, place)
+
+    # Rows of other microbatches, and time ----------------------------------------------------
+
+    def incremental_join(
+        self,
+        other: Stream,
+        on: str | Sequence[str],
+        how: str = "inner",
+        *,
+        unique: Literal["left", "right"] | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Put rows that belong together side by side, whenever each of them comes.
+
+        A row of the result comes out once, in the microbatch in which the later of its two rows
+        came; which rows there are does not depend on how records are cut into microbatches. The
+        step keeps rows of both sides in a PState of its own.
+
+        Args:
+            other: A stream of the same topology.
+            on: Columns of both streams, which come out once and first; or equalities of two
+                columns: ``"left.auction = right.id"``. Null equals nothing.
+            how: ``inner``.
+            unique: The side that has at most one row of each key. Then a row of the other side
+                is kept only until that one has come. Of further rows of a key on the unique
+                side the first stays; the others are dropped.
+            name: What to call the rows that it keeps, where two joins would not be told apart.
+
+        Raises:
+            DeclarationError: When that cannot be. Columns are checked at the deployment.
+        """
+        place = declared_at(1)
+        return stream_of(incremental_join.join(self, other, on, how, unique, name, place))
+
+    def with_watermark(self, column: str, delay: Duration, *, name: str | None = None) -> Stream:
+        """Say how late rows may come: ``with_watermark("at", "10 seconds")``.
+
+        The watermark is the highest event time of all rows so far less the delay. It never
+        falls, and the rows of a microbatch move that of the next one.
+
+        Args:
+            column: The event time: a timestamp, or a bigint of milliseconds since 1970.
+            delay: ``"10 seconds"``, ``"1 hour 30 minutes"``, or a timedelta.
+            name: What to call it, where two watermarks would not be told apart.
+        """
+        return stream_of(windows.with_watermark(self, column, delay, name, declared_at(1)))
+
+    def with_processing_time(self, column: str) -> Stream:
+        """Add when the rows are processed, a timestamp: ``with_processing_time("seen_at")``.
+
+        It is the clock's time when the microbatch was planned, so all rows of a microbatch have
+        the same, and so has every attempt at it. It never goes back.
+        """
+        return stream_of(windows.with_processing_time(self, column, declared_at(1)))
+
+    @overload
+    def window(
+        self,
+        column: str,
+        duration: Duration,
+        slide: Duration | None = None,
+        *,
+        start: Duration = "0 seconds",
+        allowed_lateness: Duration | None = None,
+        split_late: Literal[False] = False,
+        name: str | None = None,
+    ) -> Windowed: ...
+    @overload
+    def window(
+        self,
+        column: str,
+        duration: Duration,
+        slide: Duration | None = None,
+        *,
+        start: Duration = "0 seconds",
+        allowed_lateness: Duration | None = None,
+        split_late: Literal[True],
+        name: str | None = None,
+    ) -> tuple[Windowed, Stream]: ...
+    def window(  # noqa: PLR0913  # each is a keyword that users choose by itself
+        self,
+        column: str,
+        duration: Duration,
+        slide: Duration | None = None,
+        *,
+        start: Duration = "0 seconds",
+        allowed_lateness: Duration | None = None,
+        split_late: bool = False,
+        name: str | None = None,
+    ) -> Windowed | tuple[Windowed, Stream]:
+        """A row per window of event time that each row lies in: ``window("at", "10 minutes")``.
+
+        Adds ``window_start`` and ``window_end`` (not included). Behind a watermark only open
+        windows count; rows that lie in none are dropped and counted, or come as a stream.
+
+        Args:
+            column: The event time.
+            duration: How long a window is.
+            slide: How far apart windows begin; as long as they are when None.
+            start: How long after midnight of 1970-01-01 (UTC) a window begins.
+            allowed_lateness: How long a window stays open after the watermark has passed its end.
+            split_late: Whether ``(windowed, late)`` comes back instead of ``windowed`` alone.
+            name: What to call what is kept of them, where it would not be told apart.
+        """
+        from atoll.stream.interim import Windowed
+
+        lasting = (duration, slide, start)
+        rows, late = windows.window(self, column, lasting, allowed_lateness, name, declared_at(1))
+        windowed = Windowed(rows.graph, rows.operator)
+        if split_late:
+            return windowed, stream_of(late)
+        windows.count_late(late, column, name)
+        return windowed
+
+    def session_window(
+        self,
+        column: str,
+        gap: Duration,
+        *,
+        allowed_lateness: Duration | None = None,
+        split_late: bool = False,
+        name: str | None = None,
+    ) -> Any:
+        """Windows that last until no row has come for ``gap``: see ``aggregate_windows``.
+
+        Gives :class:`~atoll.stream.interim.Sessions`, and with ``split_late`` beside them
+        the stream of the rows that come too late for any session. ``name`` is as for
+        :meth:`window`.
+        """
+        from atoll.stream.interim import Sessions, Windowed
+
+        place = declared_at(1)
+        rows, late = windows.session_window(self, column, gap, allowed_lateness, name, place)
+        sessions = Sessions(Windowed(rows.graph, rows.operator))
+        if split_late:
+            return sessions, stream_of(late)
+        windows.count_late(late, column, name)
+        return sessions
 
     def _then(self, operator: Operator) -> Stream:
-        self.graph.add(operator)
-        return Stream(self.graph, operator)
+        return stream_of(after(self.graph, operator))
 
 
-class Aggregated:
-    """What ``aggregate`` returns: the place that was written, whose changes can be followed."""
-
-    __slots__ = ("keys", "target")
-
-    def __init__(self, target: Target, keys: tuple[str, ...]) -> None:
-        """Made by ``Stream.aggregate``; ``keys`` are the expressions of the entries' keys."""
-        self.target = target
-        self.keys = keys
-
-    def __repr__(self) -> str:
-        """The place that was written: ``<aggregate into counts["k"]>``."""
-        return f"<aggregate into {self.target.text}>"
-
-    if not TYPE_CHECKING:  # a type checker sees what there is
-
-        def __getattr__(self, name: str) -> Any:
-            """Its rows have gone into the state; what goes on is the state's changes."""
-            raise missing("what aggregate returns", name, dir(Stream), ".changes()")
-
-    def changes(self) -> Stream:
-        """The PState's changes, keys named as the expressions of the target where they can be."""
-        from atoll.topology.expressions import bare_column
-
-        names = tuple(name for name in map(bare_column, self.keys) if name is not None)
-        if len(set(names)) < len(self.keys):
-            names = ()
-        return self.target.pstate.changes_named(names, declared_at(1))
-
-
-def _schema(ddl: str, place: str) -> pa.Schema:
-    from atoll.ddl import parse_ddl
-
-    with placed(place):
-        schema = parse_ddl(ddl)
-        check_columns(schema.names)
-        return schema
-
-
-_ENTRY = ("key", "value")
-"""What the entries of a map are taken apart into; an array has elements only."""
-
-
-def _element_names(expression: str, names: tuple[str, ...], place: str) -> tuple[str, ...]:
-    """The names of what ``explode`` makes: those given, or the column that it takes apart."""
-    from atoll.topology.expressions import bare_column
-
-    column = bare_column(expression)
-    if len(names) > len(_ENTRY) or (not names and column is None):
-        raise DeclarationError(
-            f"explode of {expression} needs one name, or two for a map",
-            hint='name the element: explode("split(tags, \',\')", "tag")',
-            declared=place,
-        )
-    return names or (str(column),)
+def stream_of(flow: Flow) -> Stream:
+    """The stream at a point of a graph."""
+    return Stream(flow.graph, flow.operator)

@@ -21,7 +21,6 @@ class VirtualClock:
     """
 
     def __init__(self, start: dt.datetime = START) -> None:
-        """It stands at the start."""
         if start.tzinfo is None:
             raise UsageError(
                 "the clock cannot start at a time without a time zone",

@@ -33,7 +33,6 @@ class FailingExecutor:
     """
 
     def __init__(self, executor: Executor) -> None:
-        """No attempt fails yet."""
         self.executor = executor
         self._injected: deque[_Injected] = deque()
 

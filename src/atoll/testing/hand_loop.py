@@ -40,7 +40,6 @@ class HandLoop(Stepper):
     def __init__(
         self, actions: Actions, state: ev.State, *, clock: VirtualClock, **others: Any
     ) -> None:
-        """Nothing is done yet."""
         self.executor = FailingExecutor(actions.executor)
         super().__init__(replace(actions, executor=self.executor), state, **others)
         self._clock = clock

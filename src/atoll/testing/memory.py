@@ -46,7 +46,6 @@ class _Memory:
     """The entries of one vnode."""
 
     def __init__(self) -> None:
-        """Empty."""
         self.entries: dict[bytes, bytes] = {}
 
     def get(self, key: bytes) -> bytes | None:
@@ -77,7 +76,6 @@ class State:
     """A PState in memory. Made by :func:`state`, changed by :func:`call`, read by :meth:`get`."""
 
     def __init__(self, spec: PStateSpec) -> None:
-        """Nothing was written."""
         self.spec = spec
         self._handles = [
             handle_for(spec, _Memory(), vnode, _HANDED) for vnode in range(spec.vnode_count)

@@ -5,37 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from atoll.steps.changes.declare import Changes
-from atoll.steps.incremental_join.declare import IncrementalJoin
-from atoll.steps.process.declare import Process
-from atoll.steps.sources.source import Source
-from atoll.steps.sources.tick import Tick
-from atoll.steps.windows.declare import WindowAgg
-from atoll.steps.windows.watermark import Watermark
-from atoll.topology.operator import Operator
+from atoll.topology.sources import Source, Tick
 
 if TYPE_CHECKING:
+    from atoll.topology.operator import Operator
     from atoll.topology.times import Clock
-
-__all__ = ["clock_of", "origins_of", "upstream", "watermarks_of"]
 
 
 def clock_of(operator: Operator) -> Clock:
     """The watermarks that rows have after an operator: on each way the nearest; () if none."""
     found: set[str] = set()
     for each in upstream(operator):
-        if isinstance(each, Watermark):
-            found.add(each.name)
-        elif not each.inputs or _holds_back(each):
+        if each.watermark is not None:
+            found.add(each.watermark[0])
+        elif not each.inputs or each.holds_back:
             return ()
     return tuple(sorted(found))
-
-
-def _holds_back(operator: Operator) -> bool:
-    """Whether rows come out later than they came, so that by their watermark they may be late."""
-    if isinstance(operator, Process):
-        return operator.on_timer is not None and operator.clock != ()
-    return isinstance(operator, WindowAgg | IncrementalJoin)
 
 
 def upstream(operator: Operator) -> Iterator[Operator]:
@@ -47,15 +32,14 @@ def upstream(operator: Operator) -> Iterator[Operator]:
         if each not in seen:
             seen.add(each)
             yield each
-            if not isinstance(each, Watermark):
+            if each.watermark is None:
                 waiting.extend(each.inputs)
 
 
 def watermarks_of(operator: Operator) -> str:
     """The watermarks of :func:`clock_of` by what they are, not by what they are called."""
     clock = clock_of(operator)
-    marks = [each for each in upstream(operator) if isinstance(each, Watermark)]
-    found = {each.name: each.hidden.name or ".".join(each.hidden.belongs) for each in marks}
+    found = dict(each.watermark for each in upstream(operator) if each.watermark is not None)
     return ", ".join(sorted(found[name] for name in clock))
 
 
@@ -65,14 +49,18 @@ def origins_of(operator: Operator) -> list[str]:
     waiting, seen = [operator], {operator}
     while waiting:
         each = waiting.pop()
-        match each:
-            case Source(depot=depot):
-                found.add(depot.name)
-            case Tick(tick=tick):
-                found.add(tick.name)
-            case Changes(pstate=pstate):
-                found.add(pstate.name)
+        found.update(sources_of(each))
         new = [before for before in each.inputs if before not in seen]
         seen.update(new)
         waiting.extend(new)
     return sorted(found)
+
+
+def sources_of(operator: Operator) -> tuple[str, ...]:
+    """The depot, tick or PState that rows come from at an operator; none elsewhere."""
+    match operator:
+        case Source(depot=depot):
+            return (depot.name,)
+        case Tick(tick=tick):
+            return (tick.name,)
+    return () if operator.inputs else tuple(each.name for each in operator.reads)

@@ -19,18 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from atoll.stream.stream import Stream
-    from atoll.topology.hidden import Hidden
-
-__all__ = [
-    "REJECTED_DDL",
-    "DeclaredMigration",
-    "DepotDeclaration",
-    "PStateDeclaration",
-    "Part",
-    "Target",
-    "TickDeclaration",
-]
+    from atoll.topology.kept.hidden import Hidden
 
 REJECTED_DDL = (
     "topology string, operator string, microbatch long, depot string, depot_partition int, "
@@ -146,7 +135,6 @@ class PStateDeclaration:
     vnode_count: int
     is_global: bool
     initial: Any
-    _streams: Callable[..., Stream] = field(repr=False)
     place: str = ""
     private: bool = False
     """Whether only its topology reads it."""
@@ -158,10 +146,6 @@ class PStateDeclaration:
     def __repr__(self) -> str:
         """As messages show it: ``<PState 'counts' of topology 'mb': Map(str, int)>``."""
         return f"<PState {self.name!r} of topology {self.topology!r}: {self.node!r}>"
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything but what it takes to declare more: tasks declare nothing."""
-        return {**self.__dict__, "_streams": None}
 
     mirrored: str = ""
     """For a mirror the PState's own name in ``module``, which is another one."""
@@ -197,18 +181,6 @@ class PStateDeclaration:
         _add_migration(self, id, function, at, declared_at(1))
         return self
 
-    def changes(self, *key_names: str) -> Stream:
-        """A stream of this PState's changes: each changed entry once per microbatch.
-
-        Rows have the entry's keys (columns named ``key_names``; by default ``key``, ``key_2``,
-        ...), ``old`` and ``new``: the values before and after the microbatch, null where absent.
-        """
-        return self._streams(self, key_names, declared_at(1))
-
-    def changes_named(self, key_names: tuple[str, ...], place: str) -> Stream:
-        """:meth:`changes` for a caller who knows the user's line."""
-        return self._streams(self, key_names, place)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Target:
@@ -233,6 +205,11 @@ class Target:
     def key_parts(self) -> tuple[Part, ...]:
         """The parts that are map keys."""
         return tuple(part for part in self.parts if part.is_key)
+
+    @property
+    def position(self) -> tuple[str, ...]:
+        """The struct fields on the way: which leaf of its PState it is."""
+        return tuple(part.text for part in self.parts if not part.is_key)
 
     @property
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""The helpers that Spark's column steps share: names quoted, lists of projections built."""
+"""Spark SQL expressions as text: names found and quoted, lists of projections built."""
 
 from __future__ import annotations
 
@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["bare_column", "escaped", "named", "query", "quoted", "with_replaced"]
-
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 _QUOTED = re.compile(r"`[^`]+`\Z")
 _NAMED = re.compile(
     r"(?P<text>.+)\s+AS\s+(?P<name>`[^`]+`|[A-Za-z_][A-Za-z_0-9]*)\s*\Z", re.IGNORECASE | re.DOTALL
 )
 _WORDS = frozenset({"true", "false", "null", "current_date", "current_timestamp", "current_user"})
+
+
+_COMPUTED = re.compile(r"__e\d+\Z")
+_STAR = re.compile(r"(?:^|[(,]|\bdistinct\b)\s*\*", re.IGNORECASE)
+"""A star that means all columns; at worst it is found in a text."""
+
+
+def has_star(expression: str) -> bool:
+    """Whether an expression may mean all columns, whatever they are."""
+    return _STAR.search(expression) is not None
 
 
 def bare_column(expression: str) -> str | None:
@@ -26,6 +34,11 @@ def bare_column(expression: str) -> str | None:
     if _IDENTIFIER.match(text) and text.lower() not in _WORDS:
         return text
     return None
+
+
+def is_computed(column: str) -> bool:
+    """Whether a column was made for a step's expression, so that no user knows its name."""
+    return _COMPUTED.match(column) is not None
 
 
 def quoted(name: str) -> str:

@@ -10,37 +10,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from atoll.errors import DeclarationError
-from atoll.steps.append_to.declare import AppendTo
-from atoll.steps.sources.source import Source
-from atoll.steps.sources.tick import Tick
-from atoll.topology.hidden import way_after
+from atoll.topology.kept.way import way_after
 from atoll.topology.operator import Operator, StateOperator
+from atoll.topology.sources import Source, Tick
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from atoll.queries.declare import QueryGraph
     from atoll.schema import Node
-    from atoll.steps.aggregate.meanings import Written
-    from atoll.stream.stream import Stream
     from atoll.topology.declared import DepotDeclaration, PStateDeclaration, TickDeclaration
-    from atoll.topology.hidden import Hidden
-
-__all__ = ["COLUMNS_WAYS", "HOW_TO_NAME", "ColumnsWay", "Graph", "declared_pstate"]
+    from atoll.topology.kept.hidden import Hidden
+    from atoll.topology.kept.meanings import Written
 
 ColumnsWay = Literal["auto", "spark", "tasks"]
 """``auto``: the tasks where they can, else Spark; the others demand one of the two."""
 COLUMNS_WAYS: tuple[ColumnsWay, ...] = get_args(ColumnsWay)
-
-HOW_TO_NAME = {
-    "distinct": 'give it a name: agg.count_distinct("user", name="visitors")',
-    "joined": 'give it a name: incremental_join(other, on="id", name="bids")',
-    "windows": 'give its windows a name: window("at", "1 hour", name="hourly")',
-    "sessions": 'give its windows a name: session_window("at", "1 hour", name="visits")',
-    "timers": 'give it a name: process(..., on_timer=..., name="reminders")',
-    "watermark": 'give it a name: with_watermark("at", "10 seconds", name="sensors")',
-    "late": 'give it a name: window("at", "1 hour", name="hourly")',
-}
 
 
 def declared_pstate(pstate: object, step: str, place: str) -> PStateDeclaration:
@@ -78,7 +62,7 @@ class Graph:
         """Where rows go on which a user's function raises; None: they fail the microbatch."""
         self.columns: ColumnsWay = "auto"
         """What runs its column steps."""
-        self.queries: Mapping[str, QueryGraph] = {}
+        self.queries: Mapping[str, Graph] = {}
         """The module's queries, which a step may ask."""
         self.hidden: list[Hidden] = []
         """What its steps keep that no user declared."""
@@ -150,7 +134,7 @@ class Graph:
         raise DeclarationError(
             f"topology {self.topology!r} has two steps whose state nothing tells apart after an "
             f"update: {hidden.text}, here and at {other.place}",
-            hint=f"{HOW_TO_NAME[hidden.kind]}, on one of them or both",
+            hint=f"{hidden.naming}, on one of them or both",
             declared=hidden.place,
         )
 
@@ -165,7 +149,6 @@ class Graph:
             self.vnode_count,
             is_global=False,
             initial=None,
-            _streams=_no_changes,
             place=hidden.place,
             private=True,
             hidden=hidden,
@@ -260,15 +243,26 @@ class Graph:
 
     def targets(self) -> dict[str, DepotDeclaration]:
         """The depots that the topology appends to, by name."""
-        return {
-            step.depot.name: step.depot
-            for step in self.state_operators
-            if isinstance(step, AppendTo)
-        }
+        depots = [step.appends_to for step in self.state_operators]
+        return {depot.name: depot for depot in depots if depot is not None}
 
     def writers(self, pstate: PStateDeclaration) -> list[StateOperator]:
         """The operators that write a PState."""
         return [each for each in self.state_operators if pstate in each.writes]
+
+    def read_elsewhere(self) -> dict[str, str]:
+        """The PStates that it reads, itself or through queries, and another topology writes.
+
+        For each the place of a step that reads it.
+        """
+        queries = asked_by(self.operators, self.queries).values()
+        asked = [step for query in queries for step in query.operators]
+        return {
+            pstate.name: step.place
+            for step in (*self.operators, *asked)
+            for pstate in step.reads
+            if pstate.name not in self.pstates
+        }
 
     def check(self) -> None:
         """What can only be seen once the whole topology is declared.
@@ -296,5 +290,13 @@ class Graph:
                 )
 
 
-def _no_changes(pstate: PStateDeclaration, *_: object) -> Stream:
-    raise AssertionError(f"nobody has {pstate.name} to ask for its changes")
+def asked_by(operators: Iterable[Operator], queries: Mapping[str, Graph]) -> dict[str, Graph]:
+    """The queries that operators ask, and those that these ask, by name."""
+    found: dict[str, Graph] = {}
+    waiting = list(operators)
+    while waiting:
+        name = waiting.pop().asks
+        if name is not None and name in queries and name not in found:
+            found[name] = queries[name]
+            waiting.extend(found[name].operators)
+    return found

@@ -17,23 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from atoll.errors import DeclarationError
-from atoll.steps.changes.declare import Changes
-from atoll.steps.columns.select import Select
-from atoll.steps.columns.union import Union
-from atoll.steps.columns.where import Where
-from atoll.steps.columns.with_columns import WithColumns
-from atoll.topology.operator import BatchOperator, Operator, StateOperator
-from atoll.topology.ways import in_tasks
+from atoll.topology.operator import BatchOperator, ColumnOperator, Operator, StateOperator
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from atoll.topology.graph import Graph
 
-__all__ = ["Chain", "Fragments", "Job", "Step", "fragments"]
-
-
-Step = BatchOperator | Union | Select | WithColumns | Where
+Step = BatchOperator | ColumnOperator
 """What tasks do with rows on their way to a state step."""
 
 
@@ -49,7 +40,8 @@ class Chain:
     steps: tuple[Step, ...]
     """A union among them only aligns the columns of its branches; column steps are those whose
     expressions the tasks compute."""
-    terminal: StateOperator
+    end: StateOperator
+    """The state step that its rows come to."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +50,11 @@ class Job:
 
     index: int
     chains: tuple[Chain, ...]
-    terminals: tuple[StateOperator, ...]
+    steps: tuple[StateOperator, ...]
 
 
 @dataclass(frozen=True)
-class Fragments:
+class Cut:
     """A topology, cut. ``number`` gives every operator its place, the same in every process."""
 
     jobs: tuple[Job, ...]
@@ -74,36 +66,31 @@ class Fragments:
             (
                 job.index
                 for job in self.jobs
-                for step in job.terminals
+                for step in job.steps
                 if any(pstate.name == name for pstate in step.writes)
             ),
             default=-1,
         )
 
 
-def fragments(graph: Graph, computed: Collection[Operator] | None = None) -> Fragments:
+def cut_into_jobs(graph: Graph, computed: Collection[Operator] = ()) -> Cut:
     """Cut a topology.
 
     Args:
         graph: The topology.
-        computed: The column steps that the tasks run; when none are given those that only pick
-            columns, of rows that no step of Spark's has touched.
+        computed: The column steps that the tasks run, beside unions.
 
     Raises:
         DeclarationError: When steps wait for each other's changes in a circle.
     """
-    if computed is None:
-        computed = in_tasks(
-            graph.operators, [each for each in graph.operators if _only_picks(each)]
-        )
     jobs_of = _job_indices(graph)
     number = {operator: index for index, operator in enumerate(graph.operators)}
     jobs = []
     for index in range(max(jobs_of.values(), default=-1) + 1):
-        terminals = tuple(step for step in graph.state_operators if jobs_of[step] == index)
-        chains = tuple(chain for step in terminals for chain in _chains(step, computed))
-        jobs.append(Job(index, chains, terminals))
-    return Fragments(tuple(jobs), number)
+        steps = tuple(step for step in graph.state_operators if jobs_of[step] == index)
+        chains = tuple(chain for step in steps for chain in _chains(step, computed))
+        jobs.append(Job(index, chains, steps))
+    return Cut(tuple(jobs), number)
 
 
 def _job_indices(graph: Graph) -> dict[StateOperator, int]:
@@ -121,8 +108,8 @@ def _job_indices(graph: Graph) -> dict[StateOperator, int]:
                 declared=step.place,
             )
         visiting.add(step)
-        if isinstance(step, Changes):
-            depth[step] = max((entering(w) for w in graph.writers(step.pstate)), default=0)
+        if step.follows is not None:
+            depth[step] = max((entering(w) for w in graph.writers(step.follows)), default=0)
         else:
             depth[step] = max((leaving(each) for each in step.inputs), default=0)
         visiting.discard(step)
@@ -137,24 +124,20 @@ def _job_indices(graph: Graph) -> dict[StateOperator, int]:
     return {step: entering(step) for step in graph.state_operators}
 
 
-def _chains(terminal: StateOperator, computed: Collection[Operator]) -> list[Chain]:
+def _chains(end: StateOperator, computed: Collection[Operator]) -> list[Chain]:
     """The ways into a state step: up through the tasks' steps to where rows come from."""
     chains: list[Chain] = []
 
     def climb(operator: Operator, below: tuple[Step, ...]) -> None:
         if isinstance(operator, BatchOperator) or operator in computed:
-            assert isinstance(operator, BatchOperator | Select | WithColumns | Where)
+            assert isinstance(operator, BatchOperator | ColumnOperator)
             climb(operator.inputs[0], (operator, *below))
-        elif isinstance(operator, Union):
+        elif isinstance(operator, ColumnOperator) and operator.unites:
             for each in operator.inputs:
                 climb(each, (operator, *below))
         else:
-            chains.append(Chain(operator, below, terminal))
+            chains.append(Chain(operator, below, end))
 
-    for each in terminal.inputs:
+    for each in end.inputs:
         climb(each, ())
     return chains
-
-
-def _only_picks(operator: Operator) -> bool:
-    return isinstance(operator, Select) and operator.picked is not None

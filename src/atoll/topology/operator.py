@@ -21,23 +21,18 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from atoll.topology.expressions import has_star
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
-    from atoll.topology.declared import PStateDeclaration
+    from atoll.pstate.spec import PStateSpec
+    from atoll.topology.binding import Binding, Kept
+    from atoll.topology.declared import DepotDeclaration, PStateDeclaration
     from atoll.topology.times import Times
     from atoll.topology.usercode import Rejects
-
-__all__ = [
-    "BatchOperator",
-    "ColumnOperator",
-    "Makes",
-    "Operator",
-    "RootOperator",
-    "StateOperator",
-]
 
 Makes = Literal["one", "at most one", "any", "free"]
 """How many rows a step makes of each that it does not reject: as many as it likes (``any``); with
@@ -54,10 +49,63 @@ class Operator(ABC):
     place: str
     """Where the user declared it (``file.py:12``), for error messages."""
 
+    in_queries: ClassVar[bool] = False
+    """Whether a query may have it: it needs no Spark and writes nothing."""
+
+    instead: ClassVar[str] = "write to state in a topology"
+    """What a query does in place of a step that it may not have."""
+
+    drawn: ClassVar[bool] = True
+    """Whether drawings show it: a user wrote it as a step of its own."""
+
+    known_by_name: ClassVar[bool] = False
+    """Whether its field ``name`` is the one under which commits know what it keeps."""
+
     @property
     def title(self) -> str:
         """The operator's word, as users wrote it."""
         return _CAPITAL.sub("_", type(self).__name__).lower()
+
+    @property
+    def detail(self) -> str:
+        """What drawings show beside the title: of a step with a function its name."""
+        name = getattr(getattr(self, "function", None), "__name__", "")
+        return "" if name == "<lambda>" else name
+
+    @property
+    def caption(self) -> str:
+        """How drawings call it."""
+        return f"{self.title} {self.detail}".strip()
+
+    @property
+    def reads(self) -> tuple[PStateDeclaration, ...]:
+        """The PStates that it reads and does not write."""
+        return ()
+
+    @property
+    def asks(self) -> str | None:
+        """The query of the module that it asks."""
+        return None
+
+    @property
+    def fires(self) -> bool:
+        """Whether a row comes out although none came in."""
+        return False
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether rows come out later than they came, so that by their watermark they are late."""
+        return False
+
+    @property
+    def sees_records(self) -> bool:
+        """Whether it asks which records its rows are of: a user's function may raise on one."""
+        return False
+
+    @property
+    def watermark(self) -> tuple[str, str] | None:
+        """The watermark that rows have from here on: its name in commits, and what it is of."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +121,38 @@ class ColumnOperator(Operator):
     must not import Spark.
     """
 
+    unites: ClassVar[bool] = False
+    """Whether rows of all its inputs pass it as they are, their columns brought in line."""
+
+    makes_rows: ClassVar[bool] = False
+    """Whether what comes out are no rows that came in: aggregates, pairs, distinct ones."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The expressions of users in it."""
+        return ()
+
+    def carrying(self, column: str, names: Sequence[str]) -> ColumnOperator | None:
+        """The step as it passes on a column that users do not know of.
+
+        Args:
+            column: The column.
+            names: Those that they know, before the step.
+
+        Returns:
+            None when the step cannot be trusted to pass it, or a user's expression might meet it.
+        """
+        return None if self.makes_rows or any(map(has_star, self.texts)) else self
+
+    def in_task(self, rows: pa.Schema, made: pa.Schema) -> BatchOperator:
+        """The step as tasks run it, when it was found that they do.
+
+        Args:
+            rows: The columns before it; of a union those of one branch.
+            made: Those that come out.
+        """
+        raise AssertionError(f"{self.title} is a step of Spark's")
+
     @abstractmethod
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """Build the DataFrame of this step from those of its inputs (nothing runs yet)."""
@@ -81,6 +161,17 @@ class ColumnOperator(Operator):
 @dataclass(frozen=True, eq=False)
 class BatchOperator(Operator):
     """A step that Python runs on Arrow batches, within one task, row order kept."""
+
+    in_queries: ClassVar[bool] = True
+
+    passes: ClassVar[bool] = False
+    """Whether each batch passes as it is, so that nobody has to run it."""
+
+    rejects_carefully: ClassVar[bool] = False
+    """Whether it sets rows aside in careful attempts alone; in others it fails on them."""
+
+    is_side: ClassVar[bool] = False
+    """Whether the state step behind it takes rows from several sides, of which it marks one."""
 
     runs_own_code: ClassVar[bool] = False
     """Whether it is Atoll's alone and cheap, so that nobody can tell how often a row passes it."""
@@ -116,7 +207,17 @@ class BatchOperator(Operator):
 
 @dataclass(frozen=True, eq=False)
 class StateOperator(Operator):
-    """A step that runs on the actors, by vnode of a key, against PStates."""
+    """A step that runs on the actors, by vnode of a key, against PStates.
+
+    It says all about itself: to the graph by what it writes, reads and emits, to a deployment by
+    :meth:`bind`, whose result says the rest to tasks.
+    """
+
+    keeps_records: ClassVar[bool] = True
+    """Whether rows that it emits are each of one record, which they may say."""
+
+    writes_values: ClassVar[bool] = False
+    """Whether it puts whole values into its PStates, so that nothing beside them can be kept."""
 
     @property
     @abstractmethod
@@ -127,3 +228,57 @@ class StateOperator(Operator):
     @abstractmethod
     def emits(self) -> bool:
         """Whether rows come out of the step."""
+
+    @property
+    def placed_by(self) -> tuple[PStateDeclaration, ...]:
+        """The PStates whose vnodes say where it runs; of none when any actor takes its rows."""
+        return self.writes
+
+    @property
+    def fragment(self) -> str:
+        """What placement calls the fragment that ends in it."""
+        return f"{self.title} {self.placed_by[0].name}"
+
+    @property
+    def follows(self) -> PStateDeclaration | None:
+        """A PState whose writers all run before it."""
+        return None
+
+    @property
+    def appends_to(self) -> DepotDeclaration | None:
+        """The depot that its rows go to."""
+        return None
+
+    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
+        """The columns that it emits, given those of its inputs; none when it emits no rows.
+
+        Raises:
+            DeclarationError: When they do not fit the step.
+        """
+        import pyarrow as pa
+
+        return pa.schema([])
+
+    def hidden_specs(self, inputs: Sequence[pa.Schema]) -> dict[str, PStateSpec]:
+        """The PStates of its own that no user declared: their schemas follow from the types.
+
+        Raises:
+            DeclarationError: As :meth:`schema`.
+        """
+        return {}
+
+    def keeps(self, inputs: Sequence[pa.Schema]) -> tuple[Kept, ...]:
+        """What it keeps in the values of PStates that users declared, beside what they see.
+
+        Raises:
+            DeclarationError: When an aggregate does not fit the types.
+        """
+        return ()
+
+    def bind(self, binding: Binding) -> tuple[Any, ...]:
+        """The step as tasks run it: a :class:`~atoll.engine.step.BoundStep`, or several.
+
+        Raises:
+            DeclarationError: When the columns that reach it do not fit.
+        """
+        raise AssertionError(f"{self.title} is no step of a topology")

@@ -18,20 +18,6 @@ from atoll.exact_values import exact_array
 from atoll.python_values import python_values
 from atoll.topology.usercode import HIDDEN_COLUMN, NO_COLUMN
 
-__all__ = [
-    "ORIGIN",
-    "ORIGIN_FIELD",
-    "Row",
-    "batch_from_rows",
-    "conformed",
-    "row_at",
-    "row_type",
-    "rows_of",
-    "taken",
-    "with_origins",
-    "without_origins",
-]
-
 ORIGIN = HIDDEN_COLUMN
 """The hidden column that says which record of the microbatch a row came from."""
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["NEVER", "PROCESSING", "Clock", "Times"]
-
 Clock = tuple[str, ...]
 """The watermarks by which a step goes: the lowest of them counts. None: processing time."""
 

@@ -23,6 +23,8 @@ from atoll.errors import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from atoll.topology.rows import Row
 
 
@@ -36,23 +38,6 @@ class Step(Protocol):
     @property
     def place(self) -> str:
         """Where it was declared."""
-
-
-__all__ = [
-    "HIDDEN_COLUMN",
-    "MEND_HINT",
-    "NO_COLUMN",
-    "Rejects",
-    "Step",
-    "blame",
-    "calling",
-    "check_columns",
-    "check_function",
-    "declared_at",
-    "is_rejectable",
-    "placed",
-    "row_words",
-]
 
 
 class Rejects(Protocol):
@@ -218,3 +203,17 @@ def declared_at(depth: int) -> str:
     if frame is None:
         return "unknown"
     return f"{frame.f_code.co_filename.rsplit('/', 1)[-1]}:{frame.f_lineno}"
+
+
+def emitted_columns(ddl: str, place: str) -> pa.Schema:
+    """The columns that a step declares in ``emits=``.
+
+    Raises:
+        DeclarationError: When the text is no schema, or names a column that Atoll keeps.
+    """
+    from atoll.ddl import parse_ddl
+
+    with placed(place):
+        schema = parse_ddl(ddl)
+        check_columns(schema.names)
+        return schema

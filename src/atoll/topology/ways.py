@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from atoll.steps.columns.union import Union
 from atoll.topology.operator import (
     BatchOperator,
     ColumnOperator,
@@ -17,8 +16,6 @@ from atoll.topology.operator import (
     RootOperator,
     StateOperator,
 )
-
-__all__ = ["in_tasks"]
 
 
 def in_tasks(
@@ -52,9 +49,15 @@ def _untouched(operators: Collection[Operator], able: Collection[Operator]) -> s
         elif all(before in clean for before in each.inputs):
             if each in able:
                 kept.add(each)
-            if each in able or isinstance(each, BatchOperator | Union):
+            if each in able or _in_any_task(each):
                 clean.add(each)
     return kept
+
+
+def _in_any_task(operator: Operator) -> bool:
+    """Whether tasks run it wherever rows are theirs: Python's steps, and unions."""
+    unites = isinstance(operator, ColumnOperator) and operator.unites
+    return unites or isinstance(operator, BatchOperator)
 
 
 def _before_spark(operators: Collection[Operator], kept: Collection[Operator]) -> set[Operator]:
@@ -63,7 +66,7 @@ def _before_spark(operators: Collection[Operator], kept: Collection[Operator]) -
     for each in reversed(list(operators)):
         if isinstance(each, StateOperator):
             continue
-        spark = isinstance(each, ColumnOperator) and not isinstance(each, Union)
+        spark = isinstance(each, ColumnOperator) and not each.unites
         if each in found or (spark and each not in kept):
             found.update(each.inputs)
     return found

@@ -18,8 +18,8 @@ from atoll.microbatch.commits.history import CommitHistory, commit_objects, late
 from atoll.microbatch.commits.objects import Commit
 from atoll.microbatch.commits.timelines import timeline_objects
 from atoll.path import Path as StatePath
+from atoll.storage.folders import RootFolders
 from atoll.storage.local import LocalStore
-from atoll.storage.places import Places
 from atoll.views.deployment import Deployment, latest_deployment
 from atoll.views.readable import ReadablePState, check_public
 from atoll.views.subscription import PAGE_ENTRIES, Subscription
@@ -78,7 +78,7 @@ class Connected:
         follower = self._followers.get(topology)
         if follower is None:
             follower = self._followers[topology] = _Follower(self.store, self.name, topology)
-        local = Places.of(self.store).local
+        local = RootFolders.of(self.store).local
         return check_public(ReadablePState(spec, self.store, local, follower.history))
 
     def subscribe(

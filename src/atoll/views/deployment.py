@@ -32,7 +32,7 @@ class DepotDeployment(msgspec.Struct, frozen=True):
 
 
 class HiddenDeployment(msgspec.Struct, frozen=True):
-    """Hidden state as deployed, the fields of :class:`~atoll.topology.hidden.Hidden`."""
+    """Hidden state as deployed, the fields of :class:`~atoll.topology.kept.hidden.Hidden`."""
 
     label: str
     kind: str

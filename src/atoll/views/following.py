@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from atoll.codec.keys.elements import DATA_END, EMPTY_KEY, successor
 from atoll.errors import PathError
 from atoll.path import Path
+from atoll.pstate.converter import Converter
 from atoll.pstate.differences import Difference, between
 from atoll.pstate.entry_changes import EntryChange, differences_of, value_of
-from atoll.pstate.migration import Converter
 from atoll.pstate.navigate.fit_path import fit_path
 from atoll.pstate.navigate.places import Place, Places
 from atoll.pstate.select import select
@@ -52,7 +52,6 @@ class Following:
     def __init__(
         self, pstate: ReadablePState, path: Path, after: Position | None, page_entries: int
     ) -> None:
-        """Nothing is read yet."""
         self._pstate = pstate
         self._spec = pstate.spec
         self._path = path

@@ -30,7 +30,6 @@ class MirroredPStates:
     """
 
     def __init__(self, root: Path, mirrors: Mapping[str, MirrorDeployment]) -> None:
-        """Nothing is read yet."""
         self._store = LocalStore(root)
         self._mirrors = mirrors
         self._connected: dict[str, tuple[int, Connected]] = {}

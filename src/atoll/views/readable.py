@@ -48,7 +48,6 @@ class ReadablePState:
         history: Callable[[], CommitHistory],
         head: Callable[[], CommitHistory] | None = None,
     ) -> None:
-        """Nothing is opened yet."""
         self.spec = spec
         self.name = spec.name
         self.store = store

@@ -68,7 +68,6 @@ class Subscription:
         after: Position | str | int | None = None,
         page_entries: int = PAGE_ENTRIES,
     ) -> None:
-        """Nothing is read yet."""
         if page_entries < 1:
             raise UsageError(f"a page cannot hold {page_entries} entries", hint="choose 1 or more")
         position = None if after is None else Position.of(after)

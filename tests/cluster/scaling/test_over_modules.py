@@ -21,7 +21,7 @@ from atoll.errors import RescheduleError
 from atoll.fsck.root import check_root
 from atoll.placement.registry import cordon, whole
 from atoll.placement.reschedule.across import policy_across
-from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.change import UnitChange
 from atoll.storage.local import LocalStore
 
 SECONDS = 60
@@ -109,7 +109,7 @@ def test_two_modules_in_two_processes_on_one_root_have_one_matrix_one_reschedule
 
     plan = _reschedule(
         cluster,
-        {_id(cluster, "one"): Change((), (0,)), _id(cluster, "two"): Change((), (1, 2))},
+        {_id(cluster, "one"): UnitChange((), (0,)), _id(cluster, "two"): UnitChange((), (1, 2))},
     )
     assert plan.info.revision == info.revision + 1
     assert _where(cluster)["one", "aggregate counts"] == {"1": 4, "2": 4}
@@ -122,7 +122,7 @@ def test_two_modules_in_two_processes_on_one_root_have_one_matrix_one_reschedule
     assert other.ask("states") == "local:cordoned"
     assert cluster.apps["one"].cluster.info().workers[0].cordoned
     with pytest.raises(RescheduleError, match="cordoned"):
-        _reschedule(cluster, {_id(cluster, "two"): Change((1,), (0,))})
+        _reschedule(cluster, {_id(cluster, "two"): UnitChange((1,), (0,))})
     assert other.ask("uncordon 0") == "done"
     assert cluster.whole.info().workers[0].state == "running"
     assert other.ask("check 30") == "done"
@@ -137,7 +137,7 @@ def test_when_a_topology_of_another_process_fails_there_all_stay_where_they_were
     """The request is atomic over processes: the module that could go comes back."""
     assert other.ask("fail") == "done"
     before = _where(cluster)
-    changes = {_id(cluster, "one"): Change((), (0,)), _id(cluster, "two"): Change((), (1,))}
+    changes = {_id(cluster, "one"): UnitChange((), (0,)), _id(cluster, "two"): UnitChange((), (1,))}
     with pytest.raises(RescheduleError, match="'two/mb' stays where it was: it cannot"):
         _reschedule(cluster, changes)
     assert _where(cluster) == before
@@ -149,7 +149,7 @@ def test_when_a_topology_of_another_process_fails_there_all_stay_where_they_were
 def test_a_process_that_dies_while_it_tries_holds_nobody_up(cluster, other):
     """It is told that it does not answer; once it is seen to be dead its module rests."""
     assert other.ask("hang") == "done"
-    changes = {_id(cluster, "one"): Change((), (0,)), _id(cluster, "two"): Change((), (1,))}
+    changes = {_id(cluster, "one"): UnitChange((), (0,)), _id(cluster, "two"): UnitChange((), (1,))}
     with pytest.raises(RescheduleError, match="'two' does not answer"):
         _reschedule(cluster, changes, timeout_seconds=1)
     assert _placed(cluster, "one") == (0, 1, 2)
@@ -176,7 +176,7 @@ def test_when_the_asker_dies_before_it_decides_all_go_back(cluster, other, monke
         assert time.monotonic() < until
         time.sleep(0.05)
     assert _where(cluster) == before
-    _reschedule(cluster, {_id(cluster, "one"): Change((), (0,))})
+    _reschedule(cluster, {_id(cluster, "one"): UnitChange((), (0,))})
     old.append(cluster.apps["one"], 0, 30)
     old.check(cluster.apps["one"], 30)
 
@@ -184,7 +184,7 @@ def test_when_the_asker_dies_before_it_decides_all_go_back(cluster, other, monke
 def test_two_modules_of_one_process_are_rescheduled_by_one_request(cluster):
     """And removed with their fragments; the other one's ids stay."""
     cluster.deploy(old.module("two"))
-    changes = {_id(cluster, "one"): Change((), (0,)), _id(cluster, "two"): Change((), (2,))}
+    changes = {_id(cluster, "one"): UnitChange((), (0,)), _id(cluster, "two"): UnitChange((), (2,))}
     dry = _reschedule(cluster, changes, dry_run=True)
     assert _placed(cluster, "one") == (0, 1, 2)
     done = _reschedule(cluster, changes)
@@ -247,7 +247,7 @@ def test_a_root_with_a_cluster_per_module_is_taken_over(old_root):
         assert cluster.whole.info().fragments == before.fragments
         for app in (one, two):
             old.check(app, old.RECORDS)
-        _reschedule(cluster, {2: Change((), (3,)), 5: Change((), (3,))})
+        _reschedule(cluster, {2: UnitChange((), (3,)), 5: UnitChange((), (3,))})
         for app in (one, two):
             old.append(app, old.RECORDS, 20)
             old.check(app, old.RECORDS + 20)

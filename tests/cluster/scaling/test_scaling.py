@@ -12,7 +12,7 @@ import pytest
 
 from atoll import List, LocalCluster, Map, Module, Struct, agg, path
 from atoll.errors import NotFoundError, RescheduleError, StateError, UsageError
-from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.change import UnitChange
 
 ACCOUNTS = 40
 EACH = 100
@@ -148,12 +148,12 @@ def test_in_out_and_sideways_under_load_the_state_stays_that_of_the_records(clus
     cluster.add_worker("more", 5)
     done = 0
     steps = [
-        {"process _debit": Change((), (1, 2))},
-        {"process _debit": Change((1, 2, 3, 4, 5, 6, 7), ())},
-        {"process _debit": Change((), (0, 3)), "source": Change((), (0,))},
-        {"process _debit": Change((0,), (7,))},
+        {"process _debit": UnitChange((), (1, 2))},
+        {"process _debit": UnitChange((1, 2, 3, 4, 5, 6, 7), ())},
+        {"process _debit": UnitChange((), (0, 3)), "source": UnitChange((), (0,))},
+        {"process _debit": UnitChange((0,), (7,))},
     ]
-    _reschedule(app, {_id(app, "process _debit"): Change((), (3, 4, 5, 6, 7))})
+    _reschedule(app, {_id(app, "process _debit"): UnitChange((), (3, 4, 5, 6, 7))})
     for step in steps:
         _append(app, done, 60)
         done += 60
@@ -180,9 +180,9 @@ def test_it_returns_when_a_microbatch_has_committed_there(cluster):
     _reschedule(
         app,
         {
-            _id(app, "process _debit"): Change((), (2,)),
-            _id(app, "aggregate by_amount", "counting"): Change((), (0,)),
-            _id(app, "aggregate total", "counting"): Change((2,), (0,)),
+            _id(app, "process _debit"): UnitChange((), (2,)),
+            _id(app, "aggregate by_amount", "counting"): UnitChange((), (0,)),
+            _id(app, "aggregate total", "counting"): UnitChange((2,), (0,)),
         },
     )
     after = {name: app.topology(name).status()["committed"] for name in app.topologies()}
@@ -199,7 +199,7 @@ def test_a_dry_run_changes_nothing(cluster):
     before = app.cluster.info()
     committed = app.topology("mb").status()["committed"]
     debit = _id(app, "process _debit")
-    plan = _reschedule(app, {debit: Change((), (2,))}, dry_run=True)
+    plan = _reschedule(app, {debit: UnitChange((), (2,))}, dry_run=True)
     assert plan.vnodes[debit] == {0: (6, 8), 1: (5, 8), 2: (5, 0)}
     assert plan.bytes_moved == 0  # all units are one worker's
     assert app.cluster.info() == before
@@ -211,14 +211,14 @@ def test_what_cannot_be_is_refused_and_nothing_changes(cluster):
     app = cluster.deploy(build())
     before = app.cluster.info()
     with pytest.raises(RescheduleError, match="revision") as raised:
-        app.cluster.reschedule({2: Change((), (0,))}, revision=before.revision + 5)
+        app.cluster.reschedule({2: UnitChange((), (0,))}, revision=before.revision + 5)
     assert raised.value.context["problem"] == "stale revision"
     assert raised.value.context["revision"] == before.revision
     for changes, problem in (
-        ({99: Change((), (0,))}, "unknown fragment"),
-        ({3: Change((), (0,))}, "follows another"),
-        ({2: Change((), (0, 1, 2))}, "nothing left"),
-        ({2: Change((), (0,)), 5: Change((1,), ())}, "singleton"),
+        ({99: UnitChange((), (0,))}, "unknown fragment"),
+        ({3: UnitChange((), (0,))}, "follows another"),
+        ({2: UnitChange((), (0, 1, 2))}, "nothing left"),
+        ({2: UnitChange((), (0,)), 5: UnitChange((1,), ())}, "singleton"),
     ):
         with pytest.raises(RescheduleError) as raised:
             _reschedule(app, changes)
@@ -249,7 +249,7 @@ def test_when_one_topology_fails_there_all_stay_where_they_were(breakable):
     broken.set()
     app.depot("transfers").append(_transfers(20, 5))
     with pytest.raises(RescheduleError, match="counting") as raised:
-        _reschedule(app, {2: Change((), (0,)), 7: Change((), (1,))})
+        _reschedule(app, {2: UnitChange((), (0,)), 7: UnitChange((), (1,))})
     assert raised.value.context["problem"] == "not taken"
     assert app.cluster.info() == before
     broken.clear()
@@ -285,7 +285,7 @@ def test_who_comes_back_comes_back_though_it_fails_by_now(breakable, monkeypatch
 
     monkeypatch.setattr(inner, "place", then_break)
     with pytest.raises(RescheduleError, match="'mb'"):
-        _reschedule(app, {2: Change((), (0,)), 7: Change((), (1,))})
+        _reschedule(app, {2: UnitChange((), (0,)), 7: UnitChange((), (1,))})
     assert broken.is_set()
     assert app.cluster.info() == before
     assert counting.status.state.placement == stood
@@ -335,7 +335,7 @@ def test_rebuilding_in_place_is_a_revision(cluster):
     """What a dry run announces comes true."""
     app = cluster.deploy(build())
     _append(app, 0, 20)
-    asked = {2: Change((0,), (0,))}
+    asked = {2: UnitChange((0,), (0,))}
     revision = app.cluster.info().revision
     told = app.cluster.reschedule(asked, revision=revision, dry_run=True)
     done = app.cluster.reschedule(asked, revision=revision)
@@ -353,7 +353,7 @@ def test_a_module_that_stops_takes_no_change(cluster):
         lambda: app.cluster.cordon([0]),
         lambda: app.cluster.set_parallelism("mb", "2"),
         lambda: app.cluster.resize("mb", 2),
-        lambda: _reschedule(app, {2: Change((), (0,))}),
+        lambda: _reschedule(app, {2: UnitChange((), (0,))}),
     ):
         with pytest.raises(RescheduleError) as raised:
             change()
@@ -376,7 +376,7 @@ def test_policies_answer_to_workers(cluster):
         assert len(_units(app, "mb")["process _debit"]) == many, policy
         cluster.lose_worker("w")
         assert len(_units(app, "mb")["process _debit"]) == few, policy
-    _reschedule(app, {2: Change((), _units(app, "mb")["process _debit"][:1])})
+    _reschedule(app, {2: UnitChange((), _units(app, "mb")["process _debit"][:1])})
     cluster.add_worker("w", 2)
     assert len(_units(app, "mb")["process _debit"]) == 1
     _append(app, 0, 40)
@@ -411,7 +411,7 @@ def test_a_cordoned_worker_keeps_what_it_has_and_gets_nothing_new(cluster):
     app.cluster.cordon([worker.id])
     assert set(worker.units) <= set(_units(app, "mb")["process _debit"])
     with pytest.raises(RescheduleError, match="cordoned"):
-        _reschedule(app, {5: Change(worker.units[:1], (0,))})
+        _reschedule(app, {5: UnitChange(worker.units[:1], (0,))})
     with pytest.raises(RescheduleError) as raised:
         app.cluster.remove([worker.id])
     assert raised.value.context["problem"] == "worker occupied"
@@ -420,7 +420,7 @@ def test_a_cordoned_worker_keeps_what_it_has_and_gets_nothing_new(cluster):
     _reschedule(
         app,
         {
-            f.id: Change((), tuple(u for u in f.units if u in worker.units))
+            f.id: UnitChange((), tuple(u for u in f.units if u in worker.units))
             for f in info.roots()
             if set(f.units) & set(worker.units)
         },
@@ -436,7 +436,7 @@ def test_a_paused_topology_moves_at_once_and_stays_paused(cluster):
     app = cluster.deploy(build())
     _append(app, 0, 10)
     app.topology("mb").pause()
-    _reschedule(app, {2: Change((), (0, 1))})
+    _reschedule(app, {2: UnitChange((), (0, 1))})
     assert app.topology("mb").status()["state"] == "paused"
     app.topology("mb").resume()
     _append(app, 10, 10)
@@ -448,7 +448,7 @@ def test_a_restart_goes_on_where_fragments_ran(tmp_path):
     root = tmp_path / "root"
     with LocalCluster(root, engine="inline", parallelism=4) as cluster:
         app = cluster.deploy(build())
-        _reschedule(app, {2: Change((), (0, 2))})
+        _reschedule(app, {2: UnitChange((), (0, 2))})
         app.cluster.set_parallelism("counting", "fixed(2)")
         _append(app, 0, 20)
         before = app.cluster.info()
@@ -471,7 +471,11 @@ def test_the_same_on_spark(tmp_path):
         app = cluster.deploy(build(vnode_count=32))
         cluster.add_worker("more", 6)
         done = 0
-        for change in (Change((), (0, 1, 2, 5)), Change((), (4, 6, 7)), Change((0, 1, 7), (3,))):
+        for change in (
+            UnitChange((), (0, 1, 2, 5)),
+            UnitChange((), (4, 6, 7)),
+            UnitChange((0, 1, 7), (3,)),
+        ):
             app.depot("transfers").append(_transfers(done, 300))
             done += 300
             _reschedule(app, {2: change})

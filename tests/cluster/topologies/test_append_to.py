@@ -16,10 +16,10 @@ import atoll
 from atoll import Map, agg
 from atoll.cluster.delivery import Delivery
 from atoll.cluster.local import LocalCluster
+from atoll.engine.exchange.appended import write_durably
 from atoll.errors import DamageError, DeclarationError, StorageError
 from atoll.microbatch.commits.history import commit_objects, read_commit
 from atoll.microbatch.commits.objects import AppendedRows
-from atoll.steps.append_to.run import write_durably
 from atoll.storage.local import LocalStore
 
 ORDERS = "k string, n long"

@@ -118,7 +118,7 @@ def test_numbers_beyond_small_floats() -> None:
         one.from_rows(rows),
         one.from_json_lines(b'{"x":1.0}\n{"x":1e39}\n{"x":2.0}\n{"x":%d}' % 10**39),
         one.from_arrow(pa.table({"x": [1.0, 1e39, float("inf"), 1e39]})),
-        one.from_csv("x\n1\n1e39\n3\n1e39\n", first_line=0),
+        one.from_cells(["x"], [["1"], ["1e39"], ["3"], ["1e39"]], [1, 2, 3, 4]),
     ):
         assert sorted(reasons(checked)) == [2, 4]
         assert all("does not fit float" in each for each in reasons(checked).values())

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_store import MemoryStore
 
 from atoll.microbatch import events as ev
 from atoll.microbatch.commits.checkpoints import Checkpoints
@@ -28,7 +29,6 @@ from atoll.microbatch.coordinator import decide
 from atoll.microbatch.outcome import ActorFailure
 from atoll.pstate.store.history import FileRef
 from atoll.storage.local import LocalStore
-from atoll.storage.memory import MemoryStore
 from atoll.storage.numbered import NumberedObjects
 
 FAILURE = ActorFailure("E-TEST", "it broke")

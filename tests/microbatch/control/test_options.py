@@ -26,6 +26,26 @@ def test_an_unknown_name_is_refused_with_the_nearest():
     assert "depot.microbatch.max.records" in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [
+        ("topology.microbatch.pstate.flush.path.count", "pstate.flush.max.entries"),
+        ("worker.combined.transfer.limit", "topology.spark.batch.max.rows"),
+    ],
+)
+def test_a_former_name_is_taken_for_the_present_one(former, now):
+    """Declared, stored on a root or set while it runs; where both stand, the present one counts."""
+    assert Options().with_values({former: 7}).by_name()[now] == 7
+    assert Options().with_values({former: 7, now: 8}).by_name()[now] == 8
+    stored = Settings({"module": {"": {former: 7}}})
+    assert stored.at("module") == {now: 7}
+    assert stored.beyond_bounds() == []
+    assert effective({}, stored, "mb").by_name()[now] == 7
+    assert stored.changed("module", "", former, 9).values["module"] == {"": {now: 9}}
+    assert stored.changed("module", "", now, None).values["module"] == {}
+    assert levels_of(former) == levels_of(now)
+
+
 @pytest.mark.parametrize("value", [0, -1, 1.5, "7", True])
 def test_a_value_out_of_range_is_refused(value):
     """Whole numbers from one."""

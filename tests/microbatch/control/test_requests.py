@@ -6,6 +6,7 @@ import dataclasses
 import threading
 
 import pytest
+from memory_store import MemoryStore
 from protocol_fakes import FakeExecutor, fresh_state, make_actions, options
 
 from atoll.errors import StateError, StorageError
@@ -16,7 +17,6 @@ from atoll.microbatch.epochs import claim_epoch
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure
 from atoll.pstate.store.history import FileRef
-from atoll.storage.memory import MemoryStore
 
 ROWS = [AppendedRows("out", FileRef("rows", 1, 2, 3))]
 SECONDS = 60.0

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from memory_store import MemoryStore
 from protocol_fakes import FakeExecutor, fresh_state, make_actions, options
 
 from atoll.microbatch import events as ev
@@ -19,7 +20,6 @@ from atoll.microbatch.epochs import claim_epoch
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure
 from atoll.microbatch.plans.revisions import committed_plan, create_revision, revision_objects
-from atoll.storage.memory import MemoryStore
 
 BYTES_MAX = "depot__microbatch__max__bytes"
 RECORDS_MAX = "depot__microbatch__max__records"

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll.errors import UsageError
-from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.change import UnitChange
 from atoll.placement.reschedule.text import format_plan, parse_plan
 
 EXAMPLE = {
-    12: Change(added=(5,), removed=(0, 3)),
-    13: Change(removed=(4,)),
-    14: Change(added=(2,)),
+    12: UnitChange(added=(5,), removed=(0, 3)),
+    13: UnitChange(removed=(4,)),
+    14: UnitChange(added=(2,)),
 }
 UNITS = st.lists(st.integers(0, 10**18 - 1), max_size=5).map(tuple)
-CHANGES = st.builds(Change, UNITS, UNITS)
+CHANGES = st.builds(UnitChange, UNITS, UNITS)
 PLANS = st.dictionaries(st.integers(0, 10**18 - 1), CHANGES, max_size=5)
 
 
@@ -40,9 +40,9 @@ def test_the_canonical_form():
 
 
 @given(PLANS)
-def test_round_trip(changes: dict[int, Change]):
+def test_round_trip(changes: dict[int, UnitChange]):
     """What is written is read back; changes of nothing are not written."""
-    asked = {fragment: change for fragment, change in changes.items() if change != Change()}
+    asked = {fragment: change for fragment, change in changes.items() if change != UnitChange()}
     text = format_plan(changes)
     assert asked == (parse_plan(text) if text else {})
 

@@ -15,7 +15,7 @@ from atoll.errors import AtollError
 from atoll.placement.info import ClusterInfo, Fragment, Worker
 from atoll.placement.mapping import Mapping
 from atoll.placement.policies.policy import parse_policy, target
-from atoll.placement.reschedule.change import Change, Request
+from atoll.placement.reschedule.change import Request, UnitChange
 from atoll.placement.reschedule.plan import plan
 from atoll.placement.reschedule.replan import choose_units, replan
 from atoll.placement.workers import cordon, join, lose, uncordon
@@ -51,7 +51,7 @@ def singleton(number: int, unit: int) -> Fragment:
     return Fragment(number, "t", f"f{number}", "singleton", number, (), (unit,))
 
 
-def after(info: ClusterInfo, changes: dict[int, Change]) -> ClusterInfo:
+def after(info: ClusterInfo, changes: dict[int, UnitChange]) -> ClusterInfo:
     """The cluster after the changes, which a reschedule must find nothing against."""
     if not changes:
         return info
@@ -149,25 +149,25 @@ def test_adaptive_grows_and_shrinks_with_the_cluster() -> None:
     alone = with_fragments(cluster(2), source(1, 0, 1), hash_fragment(2, [0, 1]))
     assert replan(alone) == {}
     joined = join(alone, "w1", "here", 2)
-    grown = Change(added=(2, 3))
+    grown = UnitChange(added=(2, 3))
     assert replan(joined) == {1: grown, 2: grown}
     both = after(joined, replan(joined))
-    shrunk = Change(removed=(2, 3))
+    shrunk = UnitChange(removed=(2, 3))
     assert replan(lose(both, "w1")) == {1: shrunk, 2: shrunk}
 
 
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        ("adaptive", {1: Change(added=(2, 3, 4, 5))}),
-        ("fixed(3)", {1: Change(added=(2,))}),
-        ("bounded(4)", {1: Change(added=(2, 4))}),
-        ("ratio(0.5)", {1: Change(added=(2,))}),
-        ("ratio(0.1)", {1: Change(removed=(1,))}),
-        ("fixed(1)", {1: Change(removed=(1,))}),
+        ("adaptive", {1: UnitChange(added=(2, 3, 4, 5))}),
+        ("fixed(3)", {1: UnitChange(added=(2,))}),
+        ("bounded(4)", {1: UnitChange(added=(2, 4))}),
+        ("ratio(0.5)", {1: UnitChange(added=(2,))}),
+        ("ratio(0.1)", {1: UnitChange(removed=(1,))}),
+        ("fixed(1)", {1: UnitChange(removed=(1,))}),
         ("fixed(2)", {}),
         ("custom", {}),
-        ("fixed(99)", {1: Change(added=(2, 3, 4, 5))}),
+        ("fixed(99)", {1: UnitChange(added=(2, 3, 4, 5))}),
     ],
 )
 def test_each_policy_asks_for_its_count(policy: str, expected: dict) -> None:
@@ -181,16 +181,16 @@ def test_gone_units_are_replaced_under_every_policy(policy: str) -> None:
     """Four of eight units, two of them on a lost worker; the others take over for all four."""
     fragment = hash_fragment(1, [0, 1, 2, 3])
     info = with_fragments(lose(cluster(2, 2, 4), "w1"), fragment, t=policy)
-    chosen = Change(added=(4, 5, 6, 7) if policy == "adaptive" else (4, 5), removed=(2, 3))
+    chosen = UnitChange(added=(4, 5, 6, 7) if policy == "adaptive" else (4, 5), removed=(2, 3))
     if policy == "ratio(0.5)":  # of the six that are left
-        chosen = Change(added=(4,), removed=(2, 3))
+        chosen = UnitChange(added=(4,), removed=(2, 3))
     assert replan(info) == {1: chosen}
 
 
 def test_custom_keeps_its_count_while_there_are_units() -> None:
     """Losing units without others to take over shrinks it; what comes later is not its own."""
     info = lose(with_fragments(cluster(2, 2), hash_fragment(1, [0, 1, 2, 3]), t="custom"), "w1")
-    assert replan(info) == {1: Change(removed=(2, 3))}
+    assert replan(info) == {1: UnitChange(removed=(2, 3))}
     small = after(info, replan(info))
     assert replan(join(small, "w1", "here", 2)) == {}
 
@@ -198,7 +198,10 @@ def test_custom_keeps_its_count_while_there_are_units() -> None:
 def test_no_more_units_than_vnodes() -> None:
     """A fragment of few vnodes leaves units unused; a source has no such limit."""
     info = with_fragments(cluster(8), hash_fragment(1, [0, 1], vnodes=3), source(2, 0))
-    assert replan(info) == {1: Change(added=(2,)), 2: Change(added=(1, 2, 3, 4, 5, 6, 7))}
+    assert replan(info) == {
+        1: UnitChange(added=(2,)),
+        2: UnitChange(added=(1, 2, 3, 4, 5, 6, 7)),
+    }
 
 
 def test_only_the_topologies_asked_for() -> None:
@@ -207,7 +210,7 @@ def test_only_the_topologies_asked_for() -> None:
     follower = hash_fragment(2, [0], root=1)
     other = hash_fragment(3, [0], topology="u")
     info = with_fragments(cluster(2), mine, follower, other)
-    grown = Change(added=(1,))
+    grown = UnitChange(added=(1,))
     assert replan(info) == {1: grown, 3: grown}
     assert replan(info, ["t"]) == {1: grown}
     assert replan(info, []) == {}
@@ -230,19 +233,19 @@ def test_a_cordon_alone_changes_nothing(policy: str) -> None:
 def test_a_cordoned_worker_gives_up_first() -> None:
     """And takes over for nobody, even if the topology must do with less."""
     info = cordon(with_fragments(cluster(2, 2), hash_fragment(1, [0, 1, 2]), t="fixed(2)"), [0])
-    assert replan(info) == {1: Change(removed=(1,))}
+    assert replan(info) == {1: UnitChange(removed=(1,))}
     lost = cordon(
         lose(with_fragments(cluster(2, 2), hash_fragment(1, [0, 2]), t="custom"), "w0"), [1]
     )
-    assert replan(lost) == {1: Change(removed=(0,))}
+    assert replan(lost) == {1: UnitChange(removed=(0,))}
 
 
 def test_the_lightest_units_are_given_up() -> None:
     """With sizes a smaller count costs the fewest bytes."""
     fragment = hash_fragment(1, [0, 1, 2, 3], vnodes=4)
     info = with_fragments(cluster(4), fragment, t="fixed(3)")
-    assert replan(info) == {1: Change(removed=(3,))}
-    assert replan(info, sizes={1: [5, 2, 9, 7]}) == {1: Change(removed=(1,))}
+    assert replan(info) == {1: UnitChange(removed=(3,))}
+    assert replan(info, sizes={1: [5, 2, 9, 7]}) == {1: UnitChange(removed=(1,))}
 
 
 # ---------------------------------------------------------------------------------- singletons
@@ -252,9 +255,12 @@ def test_singletons_move_only_when_their_unit_is_gone() -> None:
     """Whatever joins, and whatever the policy; then to the unit with the fewest actors."""
     info = with_fragments(cluster(1, 1), singleton(1, 1), source(2, 0, 1), t="adaptive")
     joined = join(info, "w2", "here", 1)
-    assert replan(joined) == {2: Change(added=(2,))}
+    assert replan(joined) == {2: UnitChange(added=(2,))}
     lost = lose(joined, "w1")
-    moved = {1: Change(added=(0,), removed=(1,)), 2: Change(added=(2,), removed=(1,))}
+    moved = {
+        1: UnitChange(added=(0,), removed=(1,)),
+        2: UnitChange(added=(2,), removed=(1,)),
+    }
     assert replan(lost) == moved
 
 
@@ -285,7 +291,7 @@ def test_a_singleton_goes_to_no_cordoned_worker() -> None:
     """It stays under a cordon, and when its unit is gone it goes elsewhere or waits."""
     info = with_fragments(cluster(1, 1, 1), singleton(1, 0))
     assert replan(cordon(info, [0])) == {}
-    assert replan(cordon(lose(info, "w0"), [1])) == {1: Change(added=(2,), removed=(0,))}
+    assert replan(cordon(lose(info, "w0"), [1])) == {1: UnitChange(added=(2,), removed=(0,))}
     assert replan(cordon(lose(info, "w0"), [1, 2])) == {}
 
 

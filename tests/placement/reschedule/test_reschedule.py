@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from atoll.errors import RescheduleError, UsageError
 from atoll.placement.info import ClusterInfo, Fragment, Worker
-from atoll.placement.reschedule.change import Change, Request
+from atoll.placement.reschedule.change import Request, UnitChange
 from atoll.placement.reschedule.checks import check
-from atoll.placement.reschedule.plan import Plan, plan
+from atoll.placement.reschedule.plan import ReschedulePlan, plan
 from atoll.placement.reschedule.rebalance import Move, moves_least
 
 SOURCE, COUNT, TOP, TOTAL, YOUNG, PAIR, LAST = range(1, 8)
@@ -49,7 +49,7 @@ def cluster() -> ClusterInfo:
 
 def request(plans: dict[int, tuple[list[int], list[int]]], **options: Any) -> Request:
     """A request of fragment: (added, removed), at the cluster's revision."""
-    changes = {each: Change(tuple(on), tuple(off)) for each, (on, off) in plans.items()}
+    changes = {each: UnitChange(tuple(on), tuple(off)) for each, (on, off) in plans.items()}
     return Request(changes, **{"revision": 7, **options})
 
 
@@ -75,7 +75,7 @@ def refused(info: ClusterInfo, asked: Request, **options: Any) -> RescheduleErro
     return error
 
 
-def granted(asked: Request, **options: Any) -> Plan:
+def granted(asked: Request, **options: Any) -> ReschedulePlan:
     """The plan that a request gets on the cluster."""
     return plan(cluster(), asked, starting=STARTING, **options)
 
@@ -446,8 +446,8 @@ def test_sizes_of_another_fragment():
 
 def test_changes_are_sets():
     """Order and duplicates mean nothing, also when read from JSON."""
-    change = Change(added=(3, 1, 3), removed=(2, 0, 2))
-    assert change == Change((1, 3), (0, 2))
+    change = UnitChange(added=(3, 1, 3), removed=(2, 0, 2))
+    assert change == UnitChange((1, 3), (0, 2))
     assert (change.added, change.removed, change.rebuilt) == ((1, 3), (0, 2), ())
     text = b'{"changes": {"2": {"added": [3, 1, 3], "removed": [2, 0]}}, "revision": 7}'
     assert msgspec.json.decode(text, type=Request) == Request({2: change}, 7)
@@ -456,7 +456,7 @@ def test_changes_are_sets():
 SOME_UNITS = st.lists(st.integers(-1, 11), max_size=4).map(tuple)
 REQUESTS = st.builds(
     Request,
-    st.dictionaries(st.integers(0, 8), st.builds(Change, SOME_UNITS, SOME_UNITS), max_size=4),
+    st.dictionaries(st.integers(0, 8), st.builds(UnitChange, SOME_UNITS, SOME_UNITS), max_size=4),
     st.just(7),
     st.booleans(),
 )
@@ -482,11 +482,11 @@ def test_any_request_is_refused_or_done(asked: Request):
     assert done == plan(info, asked)
 
 
-CHANGES = st.builds(Change, SOME_UNITS, SOME_UNITS)
+CHANGES = st.builds(UnitChange, SOME_UNITS, SOME_UNITS)
 
 
 @given(REQUESTS, st.integers(0, 8), CHANGES)
-def test_a_granted_request_ends_its_revision(asked: Request, fragment: int, change: Change):
+def test_a_granted_request_ends_its_revision(asked: Request, fragment: int, change: UnitChange):
     """Whoever looked at the cluster before has to look again; one of nothing ends nothing."""
     try:
         done = plan(cluster(), asked)

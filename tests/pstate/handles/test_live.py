@@ -298,7 +298,7 @@ def test_a_handle_of_rows_that_are_done():
     from atoll.pstate.handles import handle_for
 
     held = state(Map(str, Map(str, int)), vnode_count=1)
-    handle = handle_for(held.spec, held.handle(0)._writes.session, 0)
+    handle = handle_for(held.spec, held.handle(0)._writes.writer, 0)
     nested = handle["a"]
     nested["x"] = 1
     handle.close()

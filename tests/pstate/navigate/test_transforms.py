@@ -185,7 +185,7 @@ def _model(content, built):
 def test_as_on_plain_values(content, transforms, flushing):
     """Any transforms one after the other, flushed between or not."""
     _, spec, handle = made(NODE, content)
-    vnode = handle._writes.session
+    vnode = handle._writes.writer
     model = _plain(copy.deepcopy(content))
     for built in transforms:
         handle.transform(built)

@@ -31,7 +31,7 @@ def test_case_19_kafka_consumer(actor, misfits):
     """The client's four settings; messages that are no JSON objects are left out."""
     settings = {"group.id": "xyz", "zookeeper.connect": "localhost:2181"}
     consumer = actor("kafka-consumer", topic="t", kafka=settings)
-    assert kafka_consumer.effective_settings(consumer.params) == {
+    assert consumer.kind.settings(consumer.params) == {
         **settings,
         "consumer.timeout.ms": "500",
         "auto.commit.enable": "false",
@@ -49,7 +49,7 @@ def test_case_19_kafka_consumer(actor, misfits):
 def test_case_19_kafka_producer(actor, misfits):
     """Key and body of a message; without settings there is no producer."""
     producer = actor("kafka-producer", topic="t", kafka={"metadata.broker.list": "a:1"})
-    assert kafka_producer.effective_settings(producer.params)["producer.type"] == "async"
+    assert producer.kind.settings(producer.params)["producer.type"] == "async"
     event = {"key": "key", "message": {"a": 1}}
     assert kafka_producer.message_of(event) == ("key", '{"a":1}')
     assert kafka_producer.message_of({"message": {}}) == (None, "{}")

@@ -7,6 +7,8 @@ from functools import partial
 
 import pytest
 
+from atoll.cli import client
+from atoll.cli.options import DEFAULT_URL
 from atoll.server import create_app, serve
 from atoll.server.serve import bind
 
@@ -71,7 +73,7 @@ def test_a_file_that_is_refused_in_the_middle_says_where_and_what_was_accepted(
     atoll, runtimes, tmp_path, definition, monkeypatch
 ):
     """Its lines go in several requests; sent again as a whole, the first would count twice."""
-    monkeypatch.setattr("atoll.cli.commands.runtime._LINES_MAX", 3)
+    monkeypatch.setattr("atoll.cli.commands.runtime.events._LINES_MAX", 3)
     runtime = runtimes.start(runtimes.create(definition))
     events = tmp_path / "events.jsonl"
     events.write_text('{"v": 1}\n\n{"v": 2}\n{"v": 3}\n\n{oops\n{"v": 4}\n', encoding="utf-8")
@@ -82,3 +84,33 @@ def test_a_file_that_is_refused_in_the_middle_says_where_and_what_was_accepted(
     running = runtimes.running(runtime)
     running.wait_all()
     assert running.counters()[1]["low"]["json"] == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "environment", "asked"),
+    [
+        (("--url", "http://h:1"), {"ATOLL_URL": "http://h:2"}, "http://h:1"),
+        ((), {"ATOLL_URL": "http://h:2"}, "http://h:2"),
+        ((), {}, DEFAULT_URL),
+    ],
+)
+def test_case_37_the_command_line_goes_before_the_environment_and_that_before_the_default(
+    run_atoll, monkeypatch, line, environment, asked
+):
+    """Coral's order, with the environment where its file was."""
+    seen = []
+
+    class Noted(client.Client):
+        def __init__(self, url):
+            seen.append(url)
+            super().__init__(url)
+
+        def api(self, *_, **__):
+            return []
+
+    monkeypatch.setattr(client, "Client", Noted)
+    monkeypatch.delenv("ATOLL_URL", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert run_atoll("runtime", "list", *line).code == 0
+    assert seen == [asked]

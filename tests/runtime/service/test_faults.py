@@ -80,10 +80,10 @@ def test_a_second_process_takes_over_and_the_first_says_so(tmp_path, definition)
         first.close()
 
 
-def serving(root):
+def serving(root, *how):
     """``atoll run`` without a target, and its address."""
     child = subprocess.Popen(
-        [*ATOLL, "run", "--engine", "inline", "--port", "0", "--root", str(root)],
+        [*ATOLL, "run", *how, "--port", "0", "--root", str(root)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -105,7 +105,7 @@ def test_atoll_run_without_a_target_serves_runtimes_and_a_restart_brings_them_ba
     """Killed in the middle, started again, stopped cleanly."""
     file = Path(tmp_path / "definition.json")
     file.write_text(json.dumps(definition))
-    child, url = serving(tmp_path / "root")
+    child, url = serving(tmp_path / "root", "--engine", "inline")
     try:
         assert httpx.post(f"{url}/api/runtimes", json=definition).status_code == 201
         api = f"{url}/api/runtimes/runtime1"
@@ -114,7 +114,7 @@ def test_atoll_run_without_a_target_serves_runtimes_and_a_restart_brings_them_ba
         assert sent.json()["accepted"] == 100
     finally:
         ended(child, signal.SIGKILL)
-    child, url = serving(tmp_path / "root")
+    child, url = serving(tmp_path / "root", "--engine", "inline")
     try:
         api = f"{url}/api/runtimes/runtime1"
         assert httpx.get(api).json()["status"] == "running"
@@ -128,3 +128,20 @@ def test_atoll_run_without_a_target_serves_runtimes_and_a_restart_brings_them_ba
     assert code == 0
     assert "runtime coral-runtime1: running" in said
     assert "stopped" in said
+
+
+def test_a_process_that_only_follows_starts_nothing(tmp_path, definition):
+    """It reads and passes on, so it needs neither Spark nor a word about it."""
+    with LocalCluster(tmp_path / "root", engine="inline") as cluster:
+        runtimes = Runtimes(cluster)
+        runtimes.open()
+        runtimes.create(definition)
+        runtimes.close()
+    child, url = serving(tmp_path / "root", "--follow")
+    try:
+        assert httpx.get(f"{url}/api/runtimes/runtime1").json()["status"] == "created"
+        code, said = ended(child, signal.SIGTERM)
+    finally:
+        child.kill()
+        child.wait()
+    assert (code, "Spark" in said) == (0, False)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
+from waiting import until
 
 from atoll.cluster.local import LocalCluster
-from atoll.errors import ConflictError, NotFoundError
+from atoll.errors import ConflictError, NotFoundError, WaitTimeoutError
 from atoll.runtime.service import known
 from atoll.runtime.service.registry import Change
+from atoll.runtime.service.running import RunningRuntime
 from atoll.runtime.service.runtimes import Runtimes
 
 
@@ -138,3 +143,47 @@ def test_one_that_cannot_be_brought_back_says_why_and_the_others_run(
             runtimes.running(found)
         runtimes.running(runtimes.find("b")[0]).send("low", [{"v": 1}])
         assert messages(runtimes, "b") == 1
+
+
+def test_a_stop_with_a_backlog_holds_no_other_change(runtimes, definition, monkeypatch):
+    """Others are made and started meanwhile; started again or deleted, it waits no more."""
+    waits = threading.Event()
+
+    def never(*_):
+        waits.set()
+        time.sleep(0.01)
+        raise WaitTimeoutError("not yet", hint="wait")
+
+    runtime = runtimes.start(runtimes.create(definition))
+    monkeypatch.setattr(RunningRuntime, "wait_all", never)
+    for change, state in ((runtimes.start, "running"), (runtimes.delete, None)):
+        waits.clear()
+        stop = threading.Thread(target=runtimes.stop, args=(runtime,))
+        stop.start()
+        assert waits.wait(20)
+        other = runtimes.start(runtimes.create({**definition, "name": "other"}))
+        assert other.status == "running"
+        change(runtime)
+        stop.join(20)
+        assert not stop.is_alive()
+        if state:
+            topology = runtimes.running(runtime).app.topology("run")
+            assert until(lambda topology=topology: topology.status()["state"] == "running")
+
+
+def test_what_is_looked_at_while_it_is_changed_is_taken_once(tmp_path, cluster, definition):
+    """Else a scale would forget how many copies there were before, and drop nothing."""
+    runtimes = opened(cluster)
+    runtime = runtimes.create(definition)
+    objects, seen = runtimes.registry._objects, []
+    create = objects.create
+
+    def looked_at(number, payload):
+        create(number, payload)
+        seen.append(runtimes.find("runtime1")[0].copies)
+
+    objects.create = looked_at
+    scaled = runtimes.scale(runtime, 3)
+    assert seen == [3]
+    assert (scaled.copies_before, scaled.copies) == (1, 3)
+    runtimes.close()

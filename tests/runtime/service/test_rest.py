@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from waiting import until
 
 from atoll.errors import ConflictError
 
@@ -51,7 +54,7 @@ def test_a_runtime_that_is_not_here_makes_the_service_unhealthy(client, runtimes
     assert client.get("/healthz").status_code == 200
     assert client.get("/readyz").status_code == 200
     runtime = runtimes.find("runtime1")[0]
-    runtimes._here[runtime.id].failure = ConflictError("it cannot be", hint="none")
+    runtimes._lives.here[runtime.id].failure = ConflictError("it cannot be", hint="none")
     assert client.get("/healthz").json()["modules"][runtime.module]["detail"] == "it cannot be"
     assert client.get("/readyz").status_code == 503
     assert client.get("/api/runtimes/runtime1").json()["error"]["message"] == "it cannot be"
@@ -217,3 +220,47 @@ def test_the_module_of_a_runtime_is_served_for_reading(client, definition):
     assert client.post(url, json={"kind": "drop"}).status_code == 400
     client.delete("/api/runtimes/runtime1")
     assert module not in client.get("/v1/status").json()["modules"]
+
+
+def test_a_shunt_that_waits_while_the_service_shuts_down_is_told_so(
+    client, runtimes, cluster, definition
+):
+    """A 503: nobody has asked for anything wrong."""
+    client.post("/api/runtimes", json=definition)
+    client.patch("/api/runtimes/runtime1", json={"status": "start"})
+    running = runtimes.running(runtimes.find("runtime1")[0])
+    running.app.topology("run").pause()
+    end = running.app.depot("intake").end_offsets()[0]
+    with ThreadPoolExecutor() as others:
+        url = "/api/runtimes/runtime1/actors/low/shunt"
+        answer = others.submit(client.post, url, json={"v": 30})
+        until(lambda: running.app.depot("intake").end_offsets()[0] > end)
+        cluster.close()
+        told = answer.result(20)
+    assert (told.status_code, told.json()["code"]) == (503, "E-STOPPED")
+
+
+def test_state_moves_with_its_keys_over_http(client, runtimes, definition):
+    """What can be chosen is told, and done."""
+    definition["actors"].append(
+        {"name": "sum", "type": "stats", "params": {"field": "v"}, "group": {"by": "k"}}
+    )
+    definition["links"].append({"from": "low", "to": "sum"})
+    definition["distribution"] = {"by": "k"}
+    client.post("/api/runtimes", json=definition)
+    client.patch("/api/runtimes/runtime1", json={"status": "start"})
+    events = [{"v": 20, "k": f"k{at}"} for at in range(20)]
+    url = "/api/runtimes/runtime1"
+    client.post(f"{url}/actors/low", json=events)
+    refused = client.patch(url, json={"distribution": {"copies": 2}})
+    assert (refused.status_code, refused.json()["context"]["choices"]) == (
+        409,
+        ["keep", "drop", "move"],
+    )
+    moved = client.patch(url, json={"distribution": {"copies": 2}, "state": "move"})
+    assert (moved.status_code, moved.json()["copies"]) == (200, 2)
+    client.post(f"{url}/actors/low", json=events)
+    wait(runtimes, "runtime1")
+    shown = client.get(f"{url}/actors/sum/stats").json()["instances"]
+    assert [each["state"]["count"] for each in shown] == [2] * 20
+    assert {each["copy"] for each in shown} == {1, 2}

@@ -35,7 +35,6 @@ class Ranking:
     def __init__(
         self, declared: TopN, node: Node, kind: str, shown: Sequence[Node], packing: Packing
     ) -> None:
-        """Compute what every call needs."""
         assert isinstance(node, List), "checked when it was bound"
         self._declared = declared
         self._item = node.item

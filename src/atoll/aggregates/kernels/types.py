@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from atoll.arrow_types import OPAQUE, SCALE_MAX, column_type, kind_of
+from atoll.arrow_types import OPAQUE, SCALE_MAX, column_type, holds, kind_of
 from atoll.errors import DataError
 from atoll.exact_values import exact_array, holds_decimals, sound_decimals
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
@@ -24,8 +24,6 @@ _DIGITS_MAX = 76
 """Of Arrow's widest decimals."""
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-
-_WIDENINGS = {("int", "float"), ("int", "decimal")}
 
 
 def accepts(node: Node, arrow_type: pa.DataType) -> bool:
@@ -45,10 +43,9 @@ def accepts(node: Node, arrow_type: pa.DataType) -> bool:
 
 
 def _accepts_scalar(wanted: str, arrow_type: pa.DataType) -> bool:
-    kind = kind_of(arrow_type)
-    if kind == "decimal" and wanted == "decimal":
+    if wanted == "decimal" and _is.is_decimal(arrow_type):
         return int(arrow_type.scale) <= SCALE_MAX
-    return kind is not None and (kind == wanted or (kind, wanted) in _WIDENINGS)
+    return holds(arrow_type, wanted)
 
 
 def _accepts_fields(fields: dict[str, Node], arrow_type: pa.DataType) -> bool:

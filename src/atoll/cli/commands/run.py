@@ -117,7 +117,11 @@ def run(
     configure_logs(verbose=verbose)
     module = None if target is None else load_module(target)
     with bind(host, port) as listener, stopping() as stop:
-        cluster = _cluster(root, parallelism, master, _settings(conf or [], master), engine)
+        settings = _settings(conf or [], master)
+        if follow and module is None:  # nothing runs here
+            _refuse_master(master)
+            engine = EngineChoice.INLINE
+        cluster = _cluster(root, parallelism, master, settings, engine)
         from atoll.runtime.service.following import announce
         from atoll.runtime.service.runtimes import Runtimes
         from atoll.server import ServerSettings, create_app, serve
@@ -158,8 +162,8 @@ def _runtimes(
     cluster: Cluster, outside: Path | None, *, follow: bool
 ) -> Runtimes | FollowedRuntimes:
     """The runtimes of the root: run here, or by another process."""
+    from atoll.runtime.service.effects.outside import read_outside
     from atoll.runtime.service.following import FollowedRuntimes
-    from atoll.runtime.service.outside import read_outside
     from atoll.runtime.service.runtimes import Runtimes
 
     if follow:
@@ -214,6 +218,14 @@ def _uncordon(cluster: Cluster, module: str) -> None:
     if cordoned:
         workers.uncordon(cordoned)
         note(f"uncordoned workers {', '.join(map(str, cordoned))}")
+
+
+def _refuse_master(master: str | None) -> None:
+    if master is not None:
+        raise UsageError(
+            "a process that only follows runs nothing on a cluster",
+            hint="leave --master out, or name the module to run",
+        )
 
 
 def _cluster(

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 from atoll.cluster.hidden.state import Known, named_as_stored
 from atoll.engine.binding.bind import bind
 from atoll.engine.binding.pstates import BoundPStates, bind_pstates
-from atoll.engine.binding.schemas import StepWay, column_ways
 from atoll.errors import DeclarationError
 from atoll.microbatch.control.options import Options
 from atoll.microbatch.control.tuning import Settings, effective
-from atoll.steps.append_to.declare import AppendTo
-from atoll.storage.places import Places
-from atoll.topology.graph import HOW_TO_NAME
-from atoll.topology.jobs import Fragments, fragments
+from atoll.steps.columns.schemas import StepWay, column_ways
+from atoll.storage.folders import RootFolders
+from atoll.topology.jobs import Cut, cut_into_jobs
 from atoll.topology.usercode import placed
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from atoll.engine.program import Program
     from atoll.module import Microbatch, Module
     from atoll.pstate.spec import PStateSpec
-    from atoll.topology.hidden import Hidden
+    from atoll.topology.kept.hidden import Hidden
     from atoll.topology.operator import Operator
 
 
@@ -39,7 +37,7 @@ class BoundTopology:
 
     declared: Microbatch
     options: Options
-    cut: Fragments
+    cut: Cut
     schemas: dict[Operator, pa.Schema]
     program: Program
     hidden: list[Match] = field(default_factory=list)
@@ -55,7 +53,7 @@ class BoundTopology:
 def bind_topologies(
     engine: Engine,
     module: Module,
-    places: Places,
+    folders: RootFolders,
     settings: Settings,
     mirrors: Mapping[str, PStateSpec],
     known: Known,
@@ -65,7 +63,7 @@ def bind_topologies(
     Args:
         engine: What will run them.
         module: As declared.
-        places: Where everything lies.
+        folders: Where everything lies.
         settings: The options set while the module ran before.
         mirrors: The PStates of other modules that the module mirrors, by ``module.name``.
         known: What the root has of the module.
@@ -78,7 +76,7 @@ def bind_topologies(
     readable = dict(mirrors)
     for each in checked:  # all of them first: a topology may ask a query over another's state
         readable.update(each.pstates.specs)
-    return [each.bound(places, readable) for each in checked]
+    return [each.bound(folders, readable) for each in checked]
 
 
 @dataclass(frozen=True)
@@ -87,15 +85,15 @@ class _Checked:
 
     declared: Microbatch
     options: Options
-    cut: Fragments
+    cut: Cut
     schemas: dict[Operator, pa.Schema]
     pstates: BoundPStates
     hidden: list[Match]
     columns: list[StepWay]
 
-    def bound(self, places: Places, readable: Mapping[str, PStateSpec]) -> BoundTopology:
+    def bound(self, folders: RootFolders, readable: Mapping[str, PStateSpec]) -> BoundTopology:
         """Bound to types, with all PStates that it may read."""
-        program = bind(self.pstates, self.cut, self.schemas, places, readable)
+        program = bind(self.pstates, self.cut, self.schemas, folders, readable)
         return BoundTopology(
             self.declared,
             self.options,
@@ -114,7 +112,7 @@ def _checked(engine: Engine, topology: Microbatch, settings: Settings, known: Kn
     _check_targets(topology)
     schemas = engine.schemas(topology.graph)
     ways = column_ways(topology.graph, schemas, engine.other_meaning(topology.graph))
-    cut = fragments(topology.graph, _in_tasks(ways))
+    cut = cut_into_jobs(topology.graph, _in_tasks(ways))
     pstates = bind_pstates(topology.graph, schemas)
     graph, hidden = named_as_stored(topology.graph, pstates.specs, known)
     if graph is not topology.graph:
@@ -122,7 +120,7 @@ def _checked(engine: Engine, topology: Microbatch, settings: Settings, known: Kn
         topology.graph = graph
         schemas = engine.schemas(graph)
         ways = column_ways(graph, schemas, engine.other_meaning(graph))
-        cut = fragments(graph, _in_tasks(ways))
+        cut = cut_into_jobs(graph, _in_tasks(ways))
         pstates = bind_pstates(graph, schemas)
     return _Checked(topology, options, cut, schemas, pstates, hidden, list(ways.values()))
 
@@ -144,7 +142,7 @@ def _check_apart(checked: Iterable[_Checked]) -> None:
                 raise DeclarationError(
                     f"two steps would keep what they need under one name, {name}: {other.text} in "
                     f"topology {other.topology!r} and {hidden.text} in {hidden.topology!r}",
-                    hint=HOW_TO_NAME[hidden.kind],
+                    hint=hidden.naming,
                     declared=hidden.place,
                 )
 
@@ -152,11 +150,10 @@ def _check_apart(checked: Iterable[_Checked]) -> None:
 def _check_targets(topology: Microbatch) -> None:
     """Hold that the depots appended to are those that are deployed with the topology."""
     for step in topology.graph.state_operators:
-        if isinstance(step, AppendTo):
-            name = step.depot.name
-            if topology.module.depots.get(name) is not step.depot:
-                raise DeclarationError(
-                    f"append_to reaches a depot {name!r} that is not of this module",
-                    hint="give what depot(...) of the very module returned that is deployed",
-                    declared=step.place,
-                )
+        depot = step.appends_to
+        if depot is not None and topology.module.depots.get(depot.name) is not depot:
+            raise DeclarationError(
+                f"{step.title} reaches a depot {depot.name!r} that is not of this module",
+                hint="give what depot(...) of the very module returned that is deployed",
+                declared=step.place,
+            )

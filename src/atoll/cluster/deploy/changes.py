@@ -20,7 +20,7 @@ from atoll.ddl import to_ddl
 from atoll.depot.evolution import added_columns
 from atoll.errors import DeployError, UsageError
 from atoll.pstate.spec import PStateSpec
-from atoll.steps.aggregate.meanings import meanings_of
+from atoll.topology.kept.meanings import meanings_of
 
 if TYPE_CHECKING:
     from atoll.cluster.deploy.catalog import BoundTopology
@@ -40,7 +40,7 @@ _HINT = (
 
 
 @dataclass(frozen=True)
-class Change:
+class DeployChange:
     """One change: what happens to which part, and what there is to say about it."""
 
     effect: Effect
@@ -70,11 +70,11 @@ class DeployPlan:
 
     module: str
     first: bool
-    changes: tuple[Change, ...]
+    changes: tuple[DeployChange, ...]
     reserved: tuple[str, ...] = field(default=(), repr=False)
 
     @property
-    def refused(self) -> tuple[Change, ...]:
+    def refused(self) -> tuple[DeployChange, ...]:
         """Why it cannot be deployed; empty when it can."""
         return tuple(each for each in self.changes if each.effect == "refused")
 
@@ -140,9 +140,9 @@ def plan_changes(
         UsageError: When something to remove is not deployed, or still declared.
     """
     if before is None:
-        changes = [Change("added", kind, name) for kind, name in _declared(module)]
+        changes = [DeployChange("added", kind, name) for kind, name in _declared(module)]
         changes += [
-            Change("added", "hidden", line.label, line.detail)
+            DeployChange("added", "hidden", line.label, line.detail)
             for each in bound
             for line in hidden_changes(each.hidden, ())
         ]
@@ -154,7 +154,7 @@ def plan_changes(
     for name, matches in hidden.items():
         goes = name not in module.topologies and f"topology:{name}" in remove
         for each in hidden_changes(matches, remove, with_topology=goes):
-            found.append(Change(each.effect, "hidden", each.label, each.detail, each.hint))
+            found.append(DeployChange(each.effect, "hidden", each.label, each.detail, each.hint))
             deleted += [f"pstate:{stored}" for stored in each.stored]
     labels = {
         stored: match.hidden.label
@@ -172,7 +172,7 @@ def plan_changes(
                 was = None if topology.meanings is None else topology.meanings.get(pstate, {})
                 old = PStateSpec.from_json(plain)
                 found += _pstate(old, specs[pstate], was, meanings.get(pstate, {}), labels)
-    found += [Change("refused", "mirror", module.name, why) for why in broken]
+    found += [DeployChange("refused", "mirror", module.name, why) for why in broken]
     found.sort(key=lambda each: _EFFECTS.index(each.effect))
     gone = {each.part for each in found if each.effect == "removed" and each.kind != "mirror"}
     reserved = tuple(sorted({*before.removed, *gone, *deleted}))
@@ -242,7 +242,7 @@ def _check_removed(
             )
 
 
-def _parts(before: Deployment, module: Module, remove: Collection[str]) -> Iterator[Change]:
+def _parts(before: Deployment, module: Module, remove: Collection[str]) -> Iterator[DeployChange]:
     """What comes and what goes."""
     there, declared = list(_deployed(before)), list(_declared(module))
     owners = {p: t for t, each in before.topologies.items() for p in each.pstates}
@@ -251,21 +251,25 @@ def _parts(before: Deployment, module: Module, remove: Collection[str]) -> Itera
             # a mirror holds nothing; roots of earlier releases list those that were taken out
             taken = kind != "mirror" and f"{kind}:{name}" in before.removed
             why = "a removed one had this name, and its offsets are remembered: use another"
-            yield Change("refused", kind, name, why) if taken else Change("added", kind, name)
+            yield (
+                DeployChange("refused", kind, name, why)
+                if taken
+                else DeployChange("added", kind, name)
+            )
     for kind, name in there:
         if (kind, name) in declared:
             continue
         with_topology = kind == "pstate" and f"topology:{owners[name]}" in remove
         if kind == "mirror" or with_topology or f"{kind}:{name}" in remove:
             plain = kind in ("mirror", "tick")
-            yield Change("removed", kind, name, "" if plain else "its data is deleted")
+            yield DeployChange("removed", kind, name, "" if plain else "its data is deleted")
         else:
-            yield Change(
+            yield DeployChange(
                 "refused", kind, name, f"no longer declared; to delete it, remove {kind}:{name}"
             )
 
 
-def _depots(before: Deployment, module: Module) -> Iterator[Change]:
+def _depots(before: Deployment, module: Module) -> Iterator[DeployChange]:
     for name, depot in before.depots.items():
         declared = module.depots.get(name)
         if declared is None:
@@ -274,43 +278,43 @@ def _depots(before: Deployment, module: Module) -> Iterator[Change]:
         added = added_columns(ddl, depot.ddl)
         new, problem = new_migrations(depot, declared), not_migrated(depot, declared)
         if problem is not None:
-            yield Change("refused", "depot", name, problem)
+            yield DeployChange("refused", "depot", name, problem)
         elif new:
-            yield Change("migrated", "depot", name, new[0].id)
+            yield DeployChange("migrated", "depot", name, new[0].id)
         elif added:
             detail = f"new columns, null in older records: {', '.join(added)}"
-            yield Change("changed", "depot", name, detail)
+            yield DeployChange("changed", "depot", name, detail)
         elif depot.ddl != ddl:
             detail = (
                 "the schema of a depot is fixed, but for columns added at the end that may be "
                 f"null, and for migrations: {depot.ddl} is deployed, {ddl} declared"
             )
-            yield Change("refused", "depot", name, detail)
+            yield DeployChange("refused", "depot", name, detail)
         if depot.partitions != declared.partitions:
             detail = f"partitions are fixed: {depot.partitions} deployed, {declared.partitions} "
-            yield Change("refused", "depot", name, detail + "declared")
+            yield DeployChange("refused", "depot", name, detail + "declared")
         if depot.partition_by != partitioner:
             detail = f"new records go by {partitioner or 'nothing'}, not {depot.partition_by!r}"
-            yield Change("changed", "depot", name, detail)
+            yield DeployChange("changed", "depot", name, detail)
 
 
-def _ticks(before: Deployment, module: Module) -> Iterator[Change]:
+def _ticks(before: Deployment, module: Module) -> Iterator[DeployChange]:
     for name, every_ms in before.ticks.items():
         declared = module.ticks.get(name)
         if declared is not None and declared.every_ms != every_ms:
             detail = f"the interval is fixed: {every_ms} ms is deployed, {declared.every_ms} ms "
-            yield Change("refused", "tick", name, detail + "declared")
+            yield DeployChange("refused", "tick", name, detail + "declared")
 
 
-def _topology(before: TopologyDeployment, now: Microbatch) -> Iterator[Change]:
+def _topology(before: TopologyDeployment, now: Microbatch) -> Iterator[DeployChange]:
     if before.vnode_count != now.vnode_count:
         detail = f"the vnode count is fixed: {before.vnode_count} is deployed, {now.vnode_count} "
-        yield Change("refused", "topology", now.name, detail + "declared")
+        yield DeployChange("refused", "topology", now.name, detail + "declared")
     sources = set(now.graph.depots())
     for depot in sorted(sources - set(before.depots)):
-        yield Change("changed", "topology", now.name, f"reads {depot} from where it says")
+        yield DeployChange("changed", "topology", now.name, f"reads {depot} from where it says")
     for depot in sorted(set(before.depots) - sources):
-        yield Change("changed", "topology", now.name, f"no longer reads {depot}")
+        yield DeployChange("changed", "topology", now.name, f"no longer reads {depot}")
 
 
 def _pstate(
@@ -319,24 +323,24 @@ def _pstate(
     was: Mapping[str, list[str]] | None,
     means: Mapping[str, list[str]],
     labels: Mapping[str, str],
-) -> Iterator[Change]:
+) -> Iterator[DeployChange]:
     """What changes of a PState, a user's or one of those that hidden state lies in."""
     if now.name in labels:
         for each in differences(before, now):
-            yield Change("refused", "hidden", labels[now.name], each)
+            yield DeployChange("refused", "hidden", labels[now.name], each)
         return
     if before.topology != now.topology:
         detail = f"it belongs to topology {before.topology!r} for life, not {now.topology!r}"
-        yield Change("refused", "pstate", now.name, detail)
+        yield DeployChange("refused", "pstate", now.name, detail)
         return
     for each in differences(before, now, was or {}, means):
         other = OWN_PSTATE if before.node == now.node else ""
-        yield Change("refused", "pstate", now.name, each, other)
+        yield DeployChange("refused", "pstate", now.name, each, other)
     for meaning in meaning_changes(before, now, was, means):
-        yield Change(meaning.effect, "pstate", now.name, meaning.detail, meaning.hint)
+        yield DeployChange(meaning.effect, "pstate", now.name, meaning.detail, meaning.hint)
     for migration in now.migrations:
         if migration.generation > before.generation:
             at = f" at {'.'.join(migration.position)}" if migration.position else ""
-            yield Change("migrated", "pstate", now.name, f"{migration.id}{at}")
+            yield DeployChange("migrated", "pstate", now.name, f"{migration.id}{at}")
     if before.private != now.private:
-        yield Change("changed", "pstate", now.name, "private" if now.private else "public")
+        yield DeployChange("changed", "pstate", now.name, "private" if now.private else "public")

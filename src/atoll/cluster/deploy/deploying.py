@@ -51,7 +51,6 @@ class Deploying:
     """
 
     def __init__(self, lives: Callable[[], Lives]) -> None:
-        """Nothing runs yet."""
         self.apps: dict[str, App] = {}
         self.stopped: dict[str, StoppedModule] = {}
         self.lock = threading.RLock()
@@ -112,7 +111,7 @@ class Deploying:
         lives = self._lives()
         folder = self._folder(name)
         return RestingCluster(
-            LocalStore(lives.places.root),
+            LocalStore(lives.folders.root),
             lives.revisions,
             name,
             info,
@@ -211,7 +210,7 @@ class Deploying:
             return any(each.fenced is None for each in self.stopped.values())
 
     def _folder(self, name: str) -> Path:
-        return state_folder(self._lives().places.local, name)
+        return state_folder(self._lives().folders.local, name)
 
     def _cluster_of(self, name: str) -> Scaling | None:
         return self.apps[name].cluster if name in self.apps else None

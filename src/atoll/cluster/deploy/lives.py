@@ -32,8 +32,8 @@ from atoll.microbatch.epochs import Epoch, claim_epoch, refuse_other_processes
 from atoll.microbatch.plans.mirrored import drop_stale_pins
 from atoll.placement.info import ClusterInfo
 from atoll.placement.registry import view
-from atoll.steps.aggregate.meanings import meanings_of
 from atoll.storage.local import LocalStore
+from atoll.topology.kept.meanings import meanings_of
 from atoll.views.deployment import (
     Deployment,
     DepotDeployment,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from atoll.microbatch.stepping import Observer
     from atoll.module import Module
     from atoll.placement.deploying import WorkerReport
-    from atoll.storage.places import Places
+    from atoll.storage.folders import RootFolders
 
 
 _log = get_logger("atoll.cluster")
@@ -64,7 +64,7 @@ class Lives:
     """Begins lives of modules.
 
     Attributes:
-        places: Where everything lies.
+        folders: Where everything lies.
         engine: What runs the attempts.
         observer: Called after each numbered step of every microbatch.
         drive: What moves the topologies.
@@ -72,7 +72,7 @@ class Lives:
         revisions: Of the root's cluster.
     """
 
-    places: Places
+    folders: RootFolders
     engine: Engine
     observer: Observer | None
     drive: Drive
@@ -93,7 +93,7 @@ class Lives:
             FencedError: When another process has taken the module over since it stood.
             AtollError: When it cannot be; nothing of it runs then.
         """
-        store, name = LocalStore(self.places.root), version.module.name
+        store, name = LocalStore(self.folders.root), version.module.name
         if standing is not None:
             refuse_other_processes(store, name, standing.epoch)
         with ExitStack() as undo:
@@ -162,7 +162,7 @@ class Lives:
         depots = {}
         for name, declared in version.module.depots.items():
             depots[name] = Depot(
-                depot_folder(self.places.root, version.module.name, name),
+                depot_folder(self.folders.root, version.module.name, name),
                 depot_spec(declared, version.migrations.get(name, ())),
                 epoch=epoch.number,
                 fence=epoch.check,
@@ -190,7 +190,7 @@ class Lives:
         return App(
             version.module.name,
             store=store,
-            local=self.places.local,
+            local=self.folders.local,
             engine=self.engine,
             epoch=epoch,
             depots=depots,
@@ -198,7 +198,7 @@ class Lives:
             revisions=self.revisions,
             drive=self.drive,
             bound_queries=version.queries,
-            mirrored=MirroredPStates(self.places.root, version.mirrored),
+            mirrored=MirroredPStates(self.folders.root, version.mirrored),
         )
 
     def _deployment(
@@ -220,7 +220,7 @@ class Lives:
         reads = {each.declared.name: each.reads() for each in version.bound}
         try:
             drop_stale_pins(store, deployment.module, reads, epoch.number)
-            delete_removed(self.places, deployment.module, deployment.removed)
+            delete_removed(self.folders, deployment.module, deployment.removed)
         except Exception as error:  # noqa: BLE001 - the version runs, and nothing is lost by it
             _log.warning("what was removed is not all deleted yet", error=str(error))
 

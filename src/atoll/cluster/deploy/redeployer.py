@@ -25,7 +25,6 @@ class Redeployer:
     """
 
     def __init__(self, cluster: Cluster, name: str, code: str, load: Callable[[], Module]) -> None:
-        """Nothing is loaded again yet."""
         self._cluster = cluster
         self._name = name
         self._code = code

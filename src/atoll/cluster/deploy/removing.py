@@ -14,46 +14,46 @@ from pathlib import Path
 from atoll.engine.exchange.reading import depot_folder
 from atoll.engine.sessions import state_folder
 from atoll.names import RESERVED
-from atoll.storage.places import Places
+from atoll.storage.folders import RootFolders
 
 
-def delete_removed(places: Places, module: str, removed: Iterable[str]) -> None:
+def delete_removed(folders: RootFolders, module: str, removed: Iterable[str]) -> None:
     """Delete the data of removed parts, as far as it is there.
 
     A PState's logs go with the commits that name them, as its topology tidies.
 
     Args:
-        places: Where everything lies.
+        folders: Where everything lies.
         module: The module's name.
         removed: The parts, as ``kind:name``.
     """
     for part in removed:
         kind, _, name = part.partition(":")
-        for folder in _folders(places, module, kind, name):
+        for folder in _folders(folders, module, kind, name):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def delete_module(places: Places, module: str) -> None:
+def delete_module(folders: RootFolders, module: str) -> None:
     """Delete all data of a module that does not run, as far as it is there.
 
     Args:
-        places: Where everything lies.
+        folders: Where everything lies.
         module: The module's name.
     """
-    for folder in (places.root / module, state_folder(places.local, module)):
+    for folder in (folders.root / module, state_folder(folders.local, module)):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _folders(places: Places, module: str, kind: str, name: str) -> list[Path]:
+def _folders(folders: RootFolders, module: str, kind: str, name: str) -> list[Path]:
     match kind:
         case "depot":
-            return [depot_folder(places.root, module, name)]
+            return [depot_folder(folders.root, module, name)]
         case "topology":
-            folder = places.root / module / name
+            folder = folders.root / module / name
             if name.casefold() not in RESERVED["topology"]:
                 return [folder]
             # deployed before that name was reserved: Atoll's own objects are files beside it
             return [each for each in folder.glob("*") if each.is_dir()]
         case "pstate":
-            return [state_folder(places.local, module) / name]
+            return [state_folder(folders.local, module) / name]
     return []

@@ -34,7 +34,6 @@ class StoppedModule:
     def __init__(
         self, name: str, standing: Standing, cluster: RestingCluster, failure: AtollError
     ) -> None:
-        """It does not run."""
         self.name = name
         self.standing = standing
         self.cluster = cluster

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from atoll.cluster.deploy.catalog import BoundTopology, bind_topologies
-from atoll.cluster.deploy.changes import Change, DeployPlan, plan_changes
+from atoll.cluster.deploy.changes import DeployChange, DeployPlan, plan_changes
 from atoll.cluster.depots import depot_spec
 from atoll.cluster.hidden.state import Known
 from atoll.cluster.updates.depot_migrations import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from atoll.cluster.engines import Engine
     from atoll.module import Module
     from atoll.queries.run import BoundQuery
-    from atoll.storage.places import Places
+    from atoll.storage.folders import RootFolders
     from atoll.views.deployment import Deployment, MirrorDeployment
 
 
@@ -76,7 +76,7 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
     remove: Collection[str],
     *,
     engine: Engine,
-    places: Places,
+    folders: RootFolders,
     before: Deployment | None,
     registry: Registry,
     present: Sequence[WorkerReport],
@@ -87,7 +87,7 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
         module: The new version.
         remove: The parts that may go.
         engine: What will run it.
-        places: Where everything lies.
+        folders: Where everything lies.
         before: What is deployed, or None.
         registry: What runs where.
         present: The workers that there are.
@@ -97,11 +97,11 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
         DeployError: When a migration cannot be taken over.
         UsageError: When something to remove is not deployed, or still declared.
     """
-    store = LocalStore(places.root)
+    store = LocalStore(folders.root)
     _, settings = SettingsLog(store, module.name).latest()
     mirrors = resolve_mirrors(store, module)
     known = Known(before, view(registry, module.name))
-    bound = bind_topologies(engine, module, places, settings, mirrors.pstates, known)
+    bound = bind_topologies(engine, module, folders, settings, mirrors.pstates, known)
     bound = migrated(before, bound, _ship)
     specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
     queries = bind_queries(module.queries, specs | mirrors.pstates)
@@ -110,13 +110,13 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
     migrations = depot_migrations(before, module, _ship)
     plan = plan_changes(before, bound, module, specs, remove, broken)
     if before is not None and not plan.refused:
-        try_migrations(before, bound, places)
-        try_depot_migrations(before, module, migrations, places.root)
-        check_key_partitioners(places, before, specs)
+        try_migrations(before, bound, folders)
+        try_depot_migrations(before, module, migrations, folders.root)
+        check_key_partitioners(folders, before, specs)
     if not plan.refused:
         refusals = [
             *_misplaced(bound, registry, module.name, present),
-            *_unopened(module, migrations, before, places.root),
+            *_unopened(module, migrations, before, folders.root),
         ]
         plan = replace(plan, changes=(*plan.changes, *refusals))
     mirrored = {name: mirrors.deployed[name] for name in mirrors_read(module.queries.values())}
@@ -138,7 +138,7 @@ def placed(
 
 def _misplaced(
     bound: list[BoundTopology], registry: Registry, module: str, present: Sequence[WorkerReport]
-) -> Iterator[Change]:
+) -> Iterator[DeployChange]:
     """The topologies that find no unit to run on."""
     for upto in range(len(bound)):
         try:
@@ -150,7 +150,7 @@ def _misplaced(
 
 def _unopened(
     module: Module, migrations: Migrations, before: Deployment | None, root: Path
-) -> Iterator[Change]:
+) -> Iterator[DeployChange]:
     """The depots that could not be opened, or not be read from where a topology begins."""
     for name, declared in module.depots.items():
         folder = depot_folder(root, module.name, name)
@@ -177,9 +177,9 @@ def _starts(module: Module, before: Deployment | None, depot: str) -> Iterator[S
                 yield source.start_from or end()
 
 
-def _refused(kind: Any, name: str, error: AtollError) -> Change:
+def _refused(kind: Any, name: str, error: AtollError) -> DeployChange:
     where = "".join(f", {key} {value}" for key, value in error.context.items())
-    return Change("refused", kind, name, error.message + where, hint=error.hint or "")
+    return DeployChange("refused", kind, name, error.message + where, hint=error.hint or "")
 
 
 def _ship(function: Callable[..., Any]) -> bytes:

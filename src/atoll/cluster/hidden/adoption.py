@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from atoll.topology.hidden import STEMS, Hidden
+from atoll.topology.kept.hidden import STEMS, Hidden, in_pstates
 from atoll.views.deployment import HiddenDeployment
 
 KEPT_AS = "kept as"
@@ -172,13 +172,15 @@ def at_positions(now: Sequence[Hidden]) -> dict[Hidden, tuple[str, ...]]:
     counts: Counter[tuple[str, ...]] = Counter()
     found = {}
     for each in now:
-        kept = each.kind in STEMS
+        kept = in_pstates(each.kind)
         base = (each.kind,) if kept else (each.kind, *each.belongs[:2])
         counts[base] += 1
         number = counts[base]
         if kept:
             end = f"-{number}" if number > 1 else ""
-            found[each] = tuple(f"_{each.topology}-{stem}{end}" for stem in STEMS[each.kind])
+            found[each] = tuple(
+                f"_{each.topology}-{stem}{end}" for stem in STEMS.get(each.kind, (each.kind,))
+            )
         else:
             found[each] = (".".join(base[1:]) + (f"#{number}" if number > 1 else ""),)
     return found
@@ -186,13 +188,13 @@ def at_positions(now: Sequence[Hidden]) -> dict[Hidden, tuple[str, ...]]:
 
 def _by_position(before: Remembered, now: Sequence[Hidden]) -> list[Match]:
     positions = at_positions(now)
-    stored = {name for each, names in positions.items() if each.kind in STEMS for name in names}
+    stored = {name for each, names in positions.items() if in_pstates(each.kind) for name in names}
     alike = before.same and stored == set(before.kept_as)
     alone = Counter((each.kind, *each.belongs[:2]) for each in now)
     labels, found = set(before.labels), []
     for each in now:
         names = positions[each]
-        if each.kind in STEMS:
+        if in_pstates(each.kind):
             texts = " and ".join(before.kept_as.get(name, "") for name in names)
             known = alike and dict(each.means)[KEPT_AS] == texts
         else:

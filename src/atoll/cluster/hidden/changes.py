@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from atoll.cluster.hidden.adoption import Match
-from atoll.topology.hidden import STEMS, Hidden
+from atoll.topology.kept.hidden import Hidden, in_pstates
 from atoll.views.deployment import HiddenDeployment
 
 _UNKNOWN = (
@@ -15,7 +15,8 @@ _UNKNOWN = (
     "changed, so it cannot be told which is which"
 )
 _UNCHANGED_FIRST = "deploy the unchanged version with this release first, then this one"
-_OF_ROWS = ("joined", "windows", "sessions")
+_BY_TARGET = ("distinct", "timers")
+"""Known by the PStates that they serve; all other kinds by where their rows come from."""
 _NAME_FIRST = (
     "first deploy the version that runs with a name for each such step (name=...), then this one "
     "with the same names"
@@ -71,12 +72,12 @@ def hidden_changes(
             hint = f"name it: remove=['hidden:{old.label}']"
             hint += (
                 f"; or, where only its streams changed, {_NAME_FIRST}"
-                if old.kind in _OF_ROWS
+                if in_pstates(old.kind) and old.kind not in _BY_TARGET
                 else ""
             )
             yield HiddenChange("refused", old.label, f"{detail}hidden:{old.label}", hint)
     for old in gone.values():
-        pstates = old.stored if old.kind in STEMS else ()
+        pstates = old.stored if in_pstates(old.kind) else ()
         yield HiddenChange(
             "removed", old.label, f"what it kept is deleted: {old.text}", "", pstates
         )

@@ -11,8 +11,8 @@ from atoll.cluster.hidden.adoption import KEPT_AS, Match, Remembered, adopt, at_
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import Map, Node, Struct, to_text
 from atoll.topology.fragments import fragment_specs
-from atoll.topology.hidden import STEMS, Hidden
-from atoll.topology.renaming import renamed
+from atoll.topology.kept.hidden import Hidden, in_pstates
+from atoll.topology.kept.renaming import renamed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ def hidden_of_topology(topology: TopologyDeployment) -> list[Match]:
 
 
 def _typed(hidden: Hidden, specs: Mapping[str, PStateSpec]) -> Hidden:
-    if hidden.kind not in STEMS:
+    if not in_pstates(hidden.kind):
         return hidden
     kept = " and ".join(kept_as(specs[name].node) for name in hidden.stored)
     return dataclasses.replace(hidden, means=(*hidden.means, (KEPT_AS, kept)))

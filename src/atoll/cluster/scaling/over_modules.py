@@ -32,8 +32,8 @@ from atoll.placement.info import ClusterInfo
 from atoll.placement.policies.policy import parse_policy
 from atoll.placement.registry import Registry, cordon, full_name, remove, uncordon, view, whole
 from atoll.placement.reschedule.across import Across, plan_across, policy_across
-from atoll.placement.reschedule.change import Change, Request
-from atoll.placement.reschedule.plan import Plan
+from atoll.placement.reschedule.change import Request, UnitChange
+from atoll.placement.reschedule.plan import ReschedulePlan
 
 _log = get_logger("atoll.cluster")
 
@@ -83,13 +83,13 @@ class RootCluster:
 
     def reschedule(
         self,
-        changes: Mapping[int, Change],
+        changes: Mapping[int, UnitChange],
         *,
         revision: int,
         resolve: bool = False,
         dry_run: bool = False,
         timeout_seconds: float = 60.0,
-    ) -> Plan:
+    ) -> ReschedulePlan:
         """Change which units run some fragments, of whichever modules: all of it, or nothing.
 
         Returns when the first microbatch on the new mapping has committed in every topology that
@@ -123,7 +123,7 @@ class RootCluster:
         *,
         dry_run: bool = False,
         timeout_seconds: float = 60.0,
-    ) -> Plan:
+    ) -> ReschedulePlan:
         """Let a policy decide the parallelism of a topology of any module.
 
         Raises:
@@ -222,7 +222,7 @@ class RootCluster:
         timeout_seconds: float,
         *,
         dry_run: bool,
-    ) -> Plan:
+    ) -> ReschedulePlan:
         if dry_run:
             return asked(self._revisions.latest()).plan
         until = time.monotonic() + timeout_seconds

@@ -23,8 +23,8 @@ from atoll.microbatch.epochs import Epoch, claim_epoch, refuse_other_processes
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import Placement
 from atoll.placement.registry import view
-from atoll.placement.reschedule.change import Change
-from atoll.placement.reschedule.plan import Plan
+from atoll.placement.reschedule.change import UnitChange
+from atoll.placement.reschedule.plan import ReschedulePlan
 from atoll.storage.local import LocalStore
 
 _T = TypeVar("_T")
@@ -59,7 +59,6 @@ class RestingCluster:
         sizes: Callable[[ClusterInfo], Sizes],
         now_ms: Callable[[], int],
     ) -> None:
-        """Nothing changes yet."""
         self._store = store
         self._revisions = revisions
         self._module = module
@@ -108,7 +107,9 @@ class RestingCluster:
         """
         return self._changed(lambda cluster: cluster.remove(workers))
 
-    def set_parallelism(self, topology: str, policy: str, *, dry_run: bool = False) -> Plan:
+    def set_parallelism(
+        self, topology: str, policy: str, *, dry_run: bool = False
+    ) -> ReschedulePlan:
         """Let a policy decide a topology's parallelism, from the next start on.
 
         Raises:
@@ -119,12 +120,12 @@ class RestingCluster:
 
     def reschedule(
         self,
-        changes: Mapping[int, Change],
+        changes: Mapping[int, UnitChange],
         *,
         revision: int,
         resolve: bool = False,
         dry_run: bool = False,
-    ) -> Plan:
+    ) -> ReschedulePlan:
         """Change which units run some fragments, from the next start on.
 
         Raises:
@@ -166,7 +167,6 @@ class _WhenNeeded(Epoch):
     """An epoch that is claimed when it is first asked for: before something is changed."""
 
     def __init__(self, store: LocalStore, module: str) -> None:
-        """No life begins by it."""
         self._claim = partial(claim_epoch, store, module)
         self._rest = partial(note_rest, store, module)
         self._claimed: Epoch | None = None

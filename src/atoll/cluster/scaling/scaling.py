@@ -42,8 +42,8 @@ from atoll.placement.registry import (
     view,
     with_view,
 )
-from atoll.placement.reschedule.change import Change, Request
-from atoll.placement.reschedule.plan import Plan, plan
+from atoll.placement.reschedule.change import Request, UnitChange
+from atoll.placement.reschedule.plan import ReschedulePlan, plan
 
 _log = get_logger("atoll.cluster")
 
@@ -115,13 +115,13 @@ class Scaling:
 
     def reschedule(
         self,
-        changes: Mapping[int, Change],
+        changes: Mapping[int, UnitChange],
         *,
         revision: int,
         resolve: bool = False,
         dry_run: bool = False,
         timeout_seconds: float = 60.0,
-    ) -> Plan:
+    ) -> ReschedulePlan:
         """Change which units run some fragments: all of the changes, or none.
 
         Returns when the first microbatch on the new mapping has committed in every topology that
@@ -156,7 +156,7 @@ class Scaling:
         *,
         dry_run: bool = False,
         timeout_seconds: float = 60.0,
-    ) -> Plan:
+    ) -> ReschedulePlan:
         """Let a policy decide a topology's parallelism: ``adaptive``, ``4``, ``bounded(4)``, ...
 
         It is stored, and answers to workers that come and go. With fewer units than it asks for
@@ -347,7 +347,7 @@ class Scaling:
                 "the module is stopping", hint="try again when it runs", problem="unavailable"
             )
 
-    def _reschedule_plan(self, registry: Registry, request: Request) -> Plan:
+    def _reschedule_plan(self, registry: Registry, request: Request) -> ReschedulePlan:
         info = view(registry, self.module)
         return plan(
             info,
@@ -357,7 +357,7 @@ class Scaling:
             starting=[name for name, each in self._topologies.items() if each.recovering],
         )
 
-    def _policy_plan(self, registry: Registry, topology: str, policy: str) -> Plan:
+    def _policy_plan(self, registry: Registry, topology: str, policy: str) -> ReschedulePlan:
         info = view(registry, self.module)
         wanted = msgspec.structs.replace(info, policies={**info.policies, topology: policy})
         planned = policy_plan(wanted, self._sizes(wanted))

@@ -22,7 +22,7 @@ from atoll.pstate.view import PStateView
 from atoll.schema import Map, Node, Set, Struct, to_json, to_text
 
 if TYPE_CHECKING:
-    from atoll.storage.places import Places
+    from atoll.storage.folders import RootFolders
     from atoll.topology.declared import DeclaredMigration, PStateDeclaration
     from atoll.views.deployment import Deployment
 
@@ -92,7 +92,7 @@ def differences(
     return found
 
 
-def try_migrations(before: Deployment, bound: list[BoundTopology], places: Places) -> None:
+def try_migrations(before: Deployment, bound: list[BoundTopology], folders: RootFolders) -> None:
     """Convert some entries with each new migration, before anything is changed.
 
     Raises:
@@ -100,7 +100,7 @@ def try_migrations(before: Deployment, bound: list[BoundTopology], places: Place
     """
     from atoll.storage.local import LocalStore
 
-    store = LocalStore(places.root)
+    store = LocalStore(folders.root)
     for each in bound:
         known = before.topologies.get(each.declared.name)
         for name, spec in each.program.pstates.items():
@@ -108,13 +108,13 @@ def try_migrations(before: Deployment, bound: list[BoundTopology], places: Place
                 continue
             old = PStateSpec.from_json(known.pstates[name])
             if spec.generation > old.generation:
-                _try(store, places, spec)
+                _try(store, folders, spec)
 
 
-def _try(store: Any, places: Places, spec: PStateSpec) -> None:
+def _try(store: Any, folders: RootFolders, spec: PStateSpec) -> None:
     last = latest_commit(store, spec.module, spec.topology)
     history = CommitHistory(store, spec.module, spec.topology, last)
-    stores = module_stores(str(places.local), spec.module)
+    stores = module_stores(str(folders.local), spec.module)
     view = PStateView(stores, spec.name, spec.vnode_count, history, spec)
     left = _SAMPLE
     for vnode in range(spec.vnode_count):

@@ -8,8 +8,8 @@ from atoll.codec.keys.elements import decode_element
 from atoll.errors import DeployError
 from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.pstate.spec import PStateSpec
+from atoll.storage.folders import RootFolders
 from atoll.storage.local import LocalStore
-from atoll.storage.places import Places
 from atoll.views.deployment import Deployment
 from atoll.views.readable import ReadablePState
 
@@ -17,7 +17,7 @@ _VNODES_LOOKED_AT = 64
 
 
 def check_key_partitioners(
-    places: Places, before: Deployment, specs: Mapping[str, PStateSpec]
+    folders: RootFolders, before: Deployment, specs: Mapping[str, PStateSpec]
 ) -> None:
     """Hold that functions which say the vnodes of keys say of stored keys where they are.
 
@@ -28,14 +28,14 @@ def check_key_partitioners(
         DeployError: With such a key.
         UserCodeError: When the function raises for a key that is there.
     """
-    store = LocalStore(places.root)
+    store = LocalStore(folders.root)
     for name, spec in specs.items():
         known = before.topologies.get(spec.topology)
         if not callable(spec.partition_by) or known is None or name not in known.pstates:
             continue
         last = latest_commit(store, before.module, spec.topology)
         history = CommitHistory(store, before.module, spec.topology, last)
-        _look_at_keys(spec, ReadablePState(spec, store, places.local, lambda h=history: h))  # type: ignore[misc]
+        _look_at_keys(spec, ReadablePState(spec, store, folders.local, lambda h=history: h))  # type: ignore[misc]
 
 
 def _look_at_keys(spec: PStateSpec, state: ReadablePState) -> None:

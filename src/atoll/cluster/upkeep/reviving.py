@@ -22,7 +22,6 @@ class Reviver:
     """
 
     def __init__(self, revive: Callable[[], bool]) -> None:
-        """Nothing is tried yet."""
         self._revive = revive
         self._ending = threading.Event()
         self._lock = threading.Lock()

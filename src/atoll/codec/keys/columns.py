@@ -60,7 +60,6 @@ class KeyColumn:
     __slots__ = ("_binary", "_keys", "_matrix", "_words")
 
     def __init__(self, rows: Bytes | pa.Array) -> None:
-        """Keep the rows; lists, words and hashes are made when asked for."""
         self._matrix: Bytes | None = rows if isinstance(rows, np.ndarray) else None
         self._binary: Any = None if isinstance(rows, np.ndarray) else rows
         self._keys: list[bytes] | None = None

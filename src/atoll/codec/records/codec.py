@@ -10,9 +10,7 @@ Timestamps without a time zone mean UTC. A field that may be null may be missing
 
 from __future__ import annotations
 
-import csv
 import datetime as dt
-import io
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,7 +55,6 @@ class RecordCodec:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        """Build the checking type."""
         self.schema = schema
         self._type = record_type(list(schema))
         self._types = list[self._type]  # type: ignore[name-defined]
@@ -119,23 +116,6 @@ class RecordCodec:
                 texts.append(text)
                 lines.append(line)
         return self._sift(texts, lines, self._decode_all, self._decoder.decode)
-
-    def from_csv(self, text: str, first_line: int = 1) -> Checked:
-        """Check CSV text whose first line names the columns; see :meth:`from_cells`.
-
-        Raises:
-            UsageError: When the header names a column that the schema has not.
-        """
-        reader = csv.reader(io.StringIO(text, newline=""))
-        columns = next(reader, [])
-        cells, lines = [], []
-        before = reader.line_num
-        for row in reader:
-            if row:
-                cells.append(row)
-                lines.append(first_line + before)
-            before = reader.line_num
-        return self.from_cells(columns, cells, lines)
 
     def from_cells(
         self, columns: Sequence[str], cells: Sequence[Sequence[str]], lines: Sequence[int]
@@ -214,13 +194,6 @@ class RecordCodec:
     def to_rows(self, batch: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
         """The records as dicts of Python values, as steps see them."""
         return python_rows(batch)
-
-    def to_json_lines(self, batch: pa.RecordBatch | pa.Table) -> bytes:
-        """The records as JSON lines that :meth:`from_json_lines` reads back.
-
-        Timestamps are RFC 3339 text, decimals text, binaries base64 text.
-        """
-        return msgspec.json.Encoder().encode_lines(self.to_rows(batch))
 
     # -- taking apart what holds bad records -------------------------------------------------
 

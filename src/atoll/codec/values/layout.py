@@ -65,7 +65,6 @@ class RowLayout:
     """
 
     def __init__(self, kinds: Sequence[str]) -> None:
-        """Compute the positions within a row, once."""
         self.kinds = tuple(kinds)
         self._single = self.kinds[0] if len(self.kinds) == 1 else None
         if self._single == "decimal":

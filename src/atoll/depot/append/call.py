@@ -28,7 +28,6 @@ class AppendCall:
         crc: RecordsCrc | None,
         resent: Resent | None,
     ) -> None:
-        """Nothing has come yet."""
         self.refusals = Refusals()
         self.count = 0
         self._stream = stream

@@ -53,7 +53,6 @@ class AppendRequest:
         blocks: list[EncodedBlock] | None = None,
         staged: StagedSegment | None = None,
     ) -> None:
-        """A request that nobody has seen yet."""
         self.records = records
         self.blocks = blocks
         self.staged = staged

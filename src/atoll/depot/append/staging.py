@@ -29,7 +29,6 @@ class StagedSegment:
     """
 
     def __init__(self, folder: Path, writer: int, partitions: int, ddl: str) -> None:
-        """Open the file."""
         self.file = SegmentFile(folder, writer, partitions, ddl)
         self.frames: list[tuple[FrameHeader, int, int]] = []
         self.handed_over = False

@@ -33,7 +33,6 @@ class StreamAppend:
     def __init__(
         self, folder: Path, writer: int, placer: Placer, partitions: int, ddl: str
     ) -> None:
-        """Nothing collected."""
         self._open = (folder, writer, partitions, ddl)
         self._placer = placer
         self._only: Checked | None = None

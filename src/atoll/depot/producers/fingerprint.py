@@ -21,7 +21,6 @@ class RecordsCrc:
     """The running CRC-32 of an append's records. Used by one thread."""
 
     def __init__(self) -> None:
-        """Of no records."""
         self._rows = 0
         self._columns: dict[int, dict[str, int]] = {}
         self._streams: dict[str, int] = {}

@@ -74,7 +74,6 @@ class Resent:
     """
 
     def __init__(self, mark: ProducerMark, migration: str, codec: RecordCodec, read: Read) -> None:
-        """No records yet."""
         self.codec = codec
         self.offsets = {part: (start, end) for part, start, end in mark.offsets}
         self.count = sum(end - start for start, end in self.offsets.values())
@@ -143,7 +142,6 @@ class TwoCodecs(RecordCodec):
     """
 
     def __init__(self, schema: pa.Schema, before: RecordCodec) -> None:
-        """As a codec of the present schema."""
         super().__init__(schema)
         self._before = before
 

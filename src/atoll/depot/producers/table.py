@@ -110,7 +110,6 @@ class ProducerTable:
     def __init__(
         self, seconds_max: float = PRODUCER_SECONDS_MAX, producers_max: int = PRODUCERS_MAX
     ) -> None:
-        """Nobody is known."""
         self.seconds_max = seconds_max
         self.producers_max = producers_max
         self._marks: dict[str, tuple[ProducerMark, ...]] = {}
@@ -180,7 +179,6 @@ class Admission:
     """
 
     def __init__(self, table: ProducerTable, now_ms: int) -> None:
-        """Nothing of the group yet."""
         self.now_ms = now_ms
         self._table = table
         self._pending: dict[str, tuple[ProducerMark, ...]] = {}

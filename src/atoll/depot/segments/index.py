@@ -53,7 +53,6 @@ class SegmentIndex:
     """
 
     def __init__(self, header: SegmentHeader, producers: ProducerTable | None = None) -> None:
-        """An index of no frames."""
         self.header = header
         self.producers = producers
         self.file = segment_file_name(header.number)

@@ -19,7 +19,6 @@ class Runs:
     """
 
     def __init__(self, enough: int) -> None:
-        """No run yet."""
         self._enough = enough
         self._small = max(1, min(_SMALL_BYTES_MAX, enough // _RUNS))
         self._total = 0

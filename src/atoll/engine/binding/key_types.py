@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pyarrow as pa
 import pyarrow.types as pt
 
+from atoll.arrow_types import holds
 from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError
 from atoll.schema import Scalar
 
 __all__ = ["check_key_type"]
-
-_FITS: dict[str, Callable[[pa.DataType], bool]] = {
-    "bool": pt.is_boolean,
-    "int": pt.is_integer,
-    "float": lambda kind: pt.is_floating(kind) or pt.is_integer(kind),
-    "str": lambda kind: pt.is_string(kind) or pt.is_large_string(kind),
-    "bytes": lambda kind: pt.is_binary(kind) or pt.is_large_binary(kind),
-    "date": pt.is_date,
-    "datetime": pt.is_timestamp,
-    "decimal": lambda kind: pt.is_decimal(kind) or pt.is_integer(kind),
-    "tuple": pt.is_struct,
-}
 
 
 def check_key_type(column_type: pa.DataType, key: Scalar, column: str, place: str) -> None:
@@ -32,7 +19,7 @@ def check_key_type(column_type: pa.DataType, key: Scalar, column: str, place: st
     Raises:
         DeclarationError: With both types and what to change.
     """
-    fits = _FITS[key.kind](column_type)
+    fits = _fits(column_type, key.kind)
     if fits and key.kind == "tuple":
         fits = column_type.num_fields == len(key.items)
         for index, item in enumerate(key.items if fits else ()):
@@ -44,3 +31,11 @@ def check_key_type(column_type: pa.DataType, key: Scalar, column: str, place: st
             "takes columns of the same kind",
             declared=place,
         )
+
+
+def _fits(column_type: pa.DataType, kind: str) -> bool:
+    if kind == "tuple":
+        return bool(pt.is_struct(column_type))
+    if kind == "datetime":
+        return bool(pt.is_timestamp(column_type))
+    return holds(column_type, kind)

@@ -7,11 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from atoll.engine.binding.key_types import check_key_type
-from atoll.engine.program import KeyElement
+from atoll.engine.exchange.keyed import KeyElement
 from atoll.errors import DeclarationError
 from atoll.schema import Scalar, Set
-from atoll.steps.aggregate.declare import Aggregate
-from atoll.steps.process.declare import Process
 from atoll.topology.operator import Operator
 
 if TYPE_CHECKING:
@@ -19,15 +17,21 @@ if TYPE_CHECKING:
 
     from atoll.topology.declared import Target
 
-__all__ = ["column_type", "elements_of", "process_key"]
-
 _FIELD_NAME = Scalar("str")
 
 
 def elements_of(
-    target: Target, keys: Sequence[str], rows: pa.Schema, step: Operator
+    target: Target,
+    keys: Sequence[str],
+    rows: pa.Schema,
+    step: Operator,
+    *,
+    element: bool = False,
 ) -> tuple[KeyElement, ...]:
-    """The elements of the entries' keys, map keys from columns and struct fields by name."""
+    """The elements of the entries' keys, map keys from columns and struct fields by name.
+
+    With ``element`` the last key is an element of the target, a set.
+    """
     columns = iter(keys)
     elements = []
     for part in target.parts:
@@ -37,27 +41,22 @@ def elements_of(
             elements.append(
                 key_element(next(columns), part.key, rows, step, skips_null=part.skips_null)
             )
-    if isinstance(target.node, Set) and isinstance(step, Aggregate) and not step.deletes:
+    if element:
+        assert isinstance(target.node, Set)
         elements.append(key_element(next(columns), target.node.item, rows, step, skips_null=True))
     if target.pstate.partition_by is not None:
         elements[0] = replace(elements[0], partition_by=target.pstate.partition_by)
     return tuple(elements)
 
 
-def process_key(step: Process, rows: pa.Schema) -> KeyElement | None:
-    """What says on which vnode a row is processed: its key, or a number; None without either."""
-    if step.key is None:
-        return None
-    if step.route == "number":
-        return key_element(step.key, Scalar("int"), rows, step)
-    state = next(each for each in step.states if not each.is_global)
-    kind = state.node.item if isinstance(state.node, Set) else state.node.key  # type: ignore[union-attr]
-    return replace(key_element(step.key, kind, rows, step), partition_by=state.partition_by)
-
-
 def key_element(
     column: str, kind: Scalar, rows: pa.Schema, step: Operator, *, skips_null: bool = False
 ) -> KeyElement:
+    """A column as an element of that kind.
+
+    Raises:
+        DeclarationError: When the rows do not have it, or it is of another type.
+    """
     check_key_type(column_type(rows, column, step), kind, column, step.place)
     return KeyElement(column, None, kind, skips_null and not kind.optional)
 

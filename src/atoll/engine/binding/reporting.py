@@ -15,12 +15,10 @@ from atoll.topology.operator import BatchOperator, Operator, RootOperator, State
 
 if TYPE_CHECKING:
     from atoll.engine.program import JobProgram
-    from atoll.topology.jobs import Chain, Fragments
-
-__all__ = ["reported_once"]
+    from atoll.topology.jobs import Chain, Cut
 
 
-def reported_once(jobs: tuple[JobProgram, ...], cut: Fragments) -> tuple[JobProgram, ...]:
+def reported_once(jobs: tuple[JobProgram, ...], cut: Cut) -> tuple[JobProgram, ...]:
     """The jobs, each saying which of its runs report."""
     done: set[int] = set()
     marked = []

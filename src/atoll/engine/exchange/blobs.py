@@ -26,20 +26,6 @@ from atoll.storage.local import storage_errors
 if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program
 
-__all__ = [
-    "INLINE_BYTES_MAX",
-    "Blob",
-    "clear",
-    "failure_file",
-    "failure_in",
-    "fetch",
-    "park",
-    "unwrap",
-    "wrap",
-    "wrapped",
-    "wrapped_failure",
-]
-
 Blob = tuple[int, int, pa.Buffer | str]
 """A terminal's tag, the sequence number of the task that packed it, the rows or their file."""
 
@@ -128,6 +114,6 @@ def clear(program: Program, microbatch: int) -> None:
 
 def _folder(program: Program, microbatch: int) -> Path:
     """On a root that several hosts share the task and the actor may run on different ones."""
-    if program.places.identity is not None:
+    if program.folders.identity is not None:
         return program.root / staging_folder(program.module, program.topology, microbatch)
     return program.local / "exchange" / program.module / program.topology / f"{microbatch:020d}"

@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from atoll.errors import AtollError, DataError, StateError
-from atoll.steps.columns.projection import is_computed
+from atoll.topology.expressions import is_computed
 from atoll.topology.rows import ORIGIN, Row, row_type, rows_of
 from atoll.topology.usercode import row_words
 
 if TYPE_CHECKING:
     from atoll.topology.usercode import Rejects, Step
-
-__all__ = ["FIRST", "Refusing", "data_errors", "sift", "tried"]
 
 
 class _First:

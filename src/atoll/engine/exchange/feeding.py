@@ -1,4 +1,4 @@
-"""Runs the Python steps of a chain over the batches of its origin and feeds its terminals."""
+"""Runs the steps of a chain over the batches of its origin, and feeds what it leads to."""
 
 from __future__ import annotations
 
@@ -7,37 +7,20 @@ from typing import TYPE_CHECKING
 
 from atoll.engine.exchange.blobs import Blob
 from atoll.engine.exchange.careful import FIRST
-from atoll.engine.exchange.packing import Packer
 from atoll.engine.exchange.provenance import locating
 from atoll.engine.exchange.reading import read_split
 from atoll.engine.exchange.receipts import Packers
-from atoll.engine.exchange.rejects import REJECTS, UNHEARD, RejectPacker
+from atoll.engine.exchange.rejects import UNHEARD, RejectPacker
 from atoll.engine.exchange.tally import ChainCounts
-from atoll.engine.program import (
-    AppendTerminal,
-    ChangesTerminal,
-    FoldTerminal,
-    MaterializeTerminal,
-)
-from atoll.steps.append_to.run import AppendPacker
-from atoll.steps.columns.computing import Computing
-from atoll.steps.fold.run import group_mapping
-from atoll.steps.materialize.run import SpreadPacker
-from atoll.steps.observe.run import ObservePacker
-from atoll.steps.windows.terminals import ObserveTerminal
+from atoll.engine.step import Packing
+from atoll.microbatch.accounts.entries import REJECTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from atoll.engine.program import JobSpec, Program, TaskChain, Terminal
-    from atoll.placement.mapping import Mapping as OwnerMapping
+    from atoll.engine.program import JobSpec, Program, TaskChain
     from atoll.topology.operator import BatchOperator
     from atoll.topology.usercode import Rejects
-
-__all__ = ["feed", "feed_splits", "mapping_of", "packed_alone", "packers_of", "run_steps"]
-
-
-AnyPacker = Packer | AppendPacker | SpreadPacker | RejectPacker | ObservePacker
 
 
 def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> Packers:
@@ -47,45 +30,30 @@ def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> Packers:
     """
     packers = Packers(program, spec, sequence)
     aside = None if program.dead_letter is None else RejectPacker(program, spec, sequence)
-    refused = (aside or FIRST) if spec.careful else None
-    for terminal in program.jobs[spec.job].terminals:
-        if isinstance(terminal, ChangesTerminal):
-            continue
-        if isinstance(terminal, AppendTerminal):
-            unit = program.units[sequence % len(program.units)]
-            packers[terminal.tag] = AppendPacker(terminal, unit, refused)
-            continue
-        if isinstance(terminal, MaterializeTerminal):
-            unit = program.units[sequence % len(program.units)]
-            tracked = program.tracks(terminal)
-            packers[terminal.tag] = SpreadPacker(terminal, unit, tracked=tracked)
-            continue
-        if isinstance(terminal, ObserveTerminal):
-            packers[terminal.tag] = ObservePacker(terminal, spec.ranges, program.units[0])
-            continue
-        mapping = mapping_of(program, terminal)
-        if isinstance(terminal, FoldTerminal):
-            packers[terminal.tag] = Packer(terminal, mapping, tracked=spec.careful, rejects=refused)
-            continue
-        tracked = program.tracks(terminal)
-        packers[terminal.tag] = Packer(
-            terminal,
-            mapping,
-            tracked=tracked or spec.careful,
-            combine_rows_max=spec.combine_rows_max,
-            rejects=refused,
-        )
+    packing = packing_of(program, spec, sequence, aside)
+    for step in program.jobs[spec.job].steps:
+        packer = step.packer(packing)
+        if packer is not None:
+            packers[step.tag] = packer
     if aside is not None:
         packers[REJECTS] = aside
     return packers
 
 
-def mapping_of(program: Program, terminal: Terminal) -> OwnerMapping:
-    """Which unit takes the rows of each vnode that reach a terminal."""
-    if isinstance(terminal, FoldTerminal):
-        return group_mapping(program.units)
-    name = getattr(terminal, "pstate", None) or terminal.states[0]  # type: ignore[attr-defined]
-    return program.mapping(name)
+def packing_of(
+    program: Program, spec: JobSpec, sequence: int = 0, aside: Rejects | None = None
+) -> Packing:
+    """What a packing task tells the steps of its job."""
+    return Packing(
+        program.units,
+        sequence,
+        program.mapping,
+        program.tracked,
+        spec.ranges,
+        spec.careful,
+        (aside or FIRST) if spec.careful else None,
+        spec.combine_rows_max,
+    )
 
 
 def feed_splits(
@@ -138,7 +106,7 @@ def feed(
                 careful=spec.careful,
             )
             for batch in rows:
-                for tag in chain.terminals:
+                for tag in chain.ends:
                     packer = packers[tag]
                     assert not isinstance(packer, RejectPacker)
                     packer.add(batch)
@@ -164,7 +132,7 @@ def run_steps(  # noqa: PLR0913  # what a chain and an attempt are, from two cal
     batches = batches if counts is None else counts.passing(batches, 0)
     for index, step in enumerate(steps):
         heard = rejects if rejects is None or index >= repeated else UNHEARD
-        if isinstance(step, Computing) and not careful:
+        if step.rejects_carefully and not careful:
             heard = None
         if counts is None:
             batches = step.run(batches, schema, heard)

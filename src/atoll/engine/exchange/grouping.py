@@ -23,8 +23,6 @@ from atoll.errors import UsageError
 if TYPE_CHECKING:
     from atoll.aggregates.base import Aggregator
 
-__all__ = ["Grouping", "combine_partials", "estimate_distinct", "group", "worth_combining"]
-
 Ints = NDArray[np.int64]
 
 SAMPLE_ROWS = 4096

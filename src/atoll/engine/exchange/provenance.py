@@ -19,13 +19,6 @@ import numpy as np
 
 from atoll.errors import AtollError
 from atoll.microbatch.plans.planning import partition_name
-from atoll.steps.observe.declare import Observe
-from atoll.steps.process.declare import Process
-from atoll.steps.rows.flat_map import FlatMap
-from atoll.steps.rows.keep import Keep
-from atoll.steps.rows.map import Map
-from atoll.steps.rows.map_batches import MapBatches
-from atoll.steps.rows.numbered import Numbered
 from atoll.topology.operator import Operator
 
 if TYPE_CHECKING:
@@ -34,8 +27,6 @@ if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program
     from atoll.microbatch.commits.objects import Ranges
     from atoll.topology.graph import Graph
-
-__all__ = ["Record", "Records", "first_numbers", "locating", "tracked_operators"]
 
 
 class Record(NamedTuple):
@@ -98,17 +89,9 @@ def tracked_operators(graph: Graph) -> set[Operator]:
     """The operators whose rows a user's function will see, or a watermark, or rows of them."""
     tracked: set[Operator] = set()
     for operator in reversed(graph.operators):
-        if isinstance(operator, _CALLING) or operator in tracked or _observes_time(operator):
+        if operator.sees_records or operator in tracked:
             tracked.update(operator.inputs)
     return tracked
-
-
-def _observes_time(operator: Operator) -> bool:
-    """Whether it tells how far event time is: for each depot partition, where that is known."""
-    return isinstance(operator, Observe) and operator.column is not None
-
-
-_CALLING = Map | FlatMap | MapBatches | Keep | Numbered | Process
 
 
 @contextmanager

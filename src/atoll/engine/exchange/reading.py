@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from atoll.depot.migration import DepotMigration
     from atoll.engine.program import Program, Split
 
-__all__ = ["depot_folder", "read_split"]
-
 _ROWS_PER_BATCH_LEAST = 4_096
 _BYTES_PER_BATCH_MAX = 8 * 1024 * 1024
 """Long rows are worth their overhead by themselves; only a single block may be larger."""

@@ -31,24 +31,15 @@ from atoll.microbatch.accounts.entries import (
 from atoll.microbatch.accounts.faults import delivery_faults, refuse
 
 if TYPE_CHECKING:
-    from atoll.engine.exchange.feeding import AnyPacker
+    from atoll.engine.exchange.rejects import RejectPacker
     from atoll.engine.program import JobProgram, JobSpec, Program, TaskChain
-
-__all__ = [
-    "RECEIPTS",
-    "Delivery",
-    "Packers",
-    "attempt_of",
-    "column_origins",
-    "delivered",
-    "receipt_of_rejects",
-]
+    from atoll.engine.step import Packer
 
 RECEIPTS = -3
 """The tag of a blob that is a receipt."""
 
 
-class Packers(dict[int, "AnyPacker"]):
+class Packers(dict[int, "Packer | RejectPacker"]):
     """The packers of one task by tag, and what the task counts.
 
     Args:
@@ -192,7 +183,7 @@ def delivered(program: Program, spec: JobSpec, unit: int, blobs: Iterable[Blob])
             found.append(_parcel(sequence, tag, data))
             rows.append((tag, sequence, data))
     job = program.jobs[spec.job]
-    names = {each.tag: each.label for each in job.terminals}
+    names = {each.tag: each.label for each in job.steps}
     tasks = packing_tasks(job, spec)
     attempt = attempt_of(spec)
     refuse(spec.job, delivery_faults(attempt, unit, tasks, receipts, found, names))

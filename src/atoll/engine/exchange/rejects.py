@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from atoll.ddl import parse_ddl
+from atoll.engine.exchange.appended import append_file, write_durably
 from atoll.engine.exchange.blobs import Blob, fetch, park
 from atoll.engine.exchange.provenance import Records
 from atoll.engine.exchange.tally import PackCounts
 from atoll.microbatch.accounts.entries import REJECTS
 from atoll.microbatch.commits.objects import AppendedRows
-from atoll.steps.append_to.run import append_file, write_durably
 from atoll.topology.declared import REJECTED_DDL
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from atoll.storage.local import LocalStore
     from atoll.topology.rows import Row
     from atoll.topology.usercode import Rejects, Step
-
-__all__ = ["REJECTS", "UNHEARD", "RejectPacker", "RejectWriter", "row_text"]
 
 _CHUNK_BYTES = 4 * 1024 * 1024
 _RECORD_BYTES = 200

@@ -14,8 +14,6 @@ import pyarrow as pa
 from atoll.errors import DamageError
 from atoll.pstate.store.history import FileRef
 
-__all__ = ["read_staged", "stage", "staging_folder"]
-
 _ROWS_PER_BATCH_MAX = 65_536
 
 

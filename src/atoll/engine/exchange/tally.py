@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from atoll.topology.rows import Row
     from atoll.topology.usercode import Rejects, Step
 
-__all__ = ["ChainCounts", "PackCounts"]
-
 
 @dataclass
 class PackCounts:

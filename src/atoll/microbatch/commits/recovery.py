@@ -53,7 +53,6 @@ class RecoveryCheck:
     def __init__(
         self, store: LocalStore, module: str, topology: str, published: Callable[[], Commit]
     ) -> None:
-        """Nothing is looked at yet."""
         self.lost: tuple[LostFile, ...] = ()
         self._store = store
         self._names = (module, topology)

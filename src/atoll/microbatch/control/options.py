@@ -2,7 +2,8 @@
 
 Durations and sizes carry their unit in the name. An unknown name is refused with the nearest
 known one, and one that other systems have and that can mean nothing here with the reason. Each
-option is declared once, with its default, its least and its greatest value and its levels.
+option is declared once, with its default, its least and its greatest value and its levels. The
+former name of one is taken for its present one: it may stand in a module, or on a root.
 
 An option has *levels* at which it can be set: the module, a topology, and for some a depot or a
 PState. The most specific level that has a value wins (``tuning``).
@@ -11,11 +12,13 @@ PState. The most specific level that has a value wins (``tuning``).
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from atoll.errors import DeclarationError
+from atoll.logs import get_logger
 
 Level = Literal["module", "topology", "depot", "pstate"]
 LEVELS: tuple[Level, ...] = ("module", "topology", "depot", "pstate")
@@ -32,6 +35,14 @@ _MEANINGLESS = {
     "topology.microbatch.ack.delay.step.millis": _ACKNOWLEDGED,
 }
 """Options that other systems have, and why they can mean nothing here."""
+
+_FORMER = {
+    "topology.microbatch.pstate.flush.path.count": "pstate.flush.max.entries",
+    "worker.combined.transfer.limit": "topology.spark.batch.max.rows",
+}
+"""Names that options had, and the present ones, which say what is counted."""
+
+_log = get_logger("atoll.microbatch")
 
 
 _COUNT_MAX = 1_000_000_000
@@ -77,19 +88,15 @@ class Options:
     )
     """How long to wait after finding nothing new; an append in this process ends the wait."""
 
-    flush_paths_max: int = _option(
-        "topology.microbatch.pstate.flush.path.count",
-        100_000,
-        1,
-        _COUNT_MAX,
-        (*_TOPOLOGY, "pstate"),
+    flush_entries_max: int = _option(
+        "pstate.flush.max.entries", 100_000, 1, _COUNT_MAX, (*_TOPOLOGY, "pstate")
     )
     """How many entries that a function wrote wait before they are handed to the store."""
 
     combiner_rows_max: int = _option("topology.combiner.limit", 1_000_000, 1, _COUNT_MAX)
     """How many rows a task collects before it folds them into partial aggregates."""
 
-    transfer_rows_max: int = _option("worker.combined.transfer.limit", 10_000, 1, _COUNT_MAX)
+    spark_batch_rows_max: int = _option("topology.spark.batch.max.rows", 10_000, 1, _COUNT_MAX)
     """How many packed rows Spark moves between its processes at once."""
 
     history_microbatches: int = _option("pstate.history.microbatches", 2, 2, 1_000_000)
@@ -136,7 +143,9 @@ class Options:
         """
         for name, value in values.items():
             check_option(name, value)
-        changes: dict[str, Any] = {_KNOWN[name].name: value for name, value in values.items()}
+        changes: dict[str, Any] = {
+            _KNOWN[name].name: value for name, value in by_present_name(values).items()
+        }
         return replace(self, **changes)
 
     def by_name(self) -> dict[str, int]:
@@ -164,14 +173,29 @@ class Options:
 _KNOWN = {each.metadata["name"]: each for each in fields(Options) if "name" in each.metadata}
 
 
+@functools.cache
+def present_name(name: str) -> str:
+    """The name that an option has now; a former one is said once in the log."""
+    if name in _FORMER:
+        _log.warning("an option has another name", option=name, now=_FORMER[name])
+    return _FORMER.get(name, name)
+
+
+def by_present_name(values: Mapping[str, int]) -> dict[str, int]:
+    """Values by the present names; where both are given, the present one's counts."""
+    former = {present_name(name): value for name, value in values.items() if name in _FORMER}
+    return former | {name: value for name, value in values.items() if name not in _FORMER}
+
+
 def levels_of(name: str) -> tuple[Level, ...]:
     """The levels at which an option can be set; none when there is no such option."""
+    name = present_name(name)
     return _KNOWN[name].metadata["levels"] if name in _KNOWN else ()
 
 
 def bounds_of(name: str) -> tuple[int, int]:
     """The least and the greatest value of a known option."""
-    least, most = _KNOWN[name].metadata["bounds"]
+    least, most = _KNOWN[present_name(name)].metadata["bounds"]
     return least, most
 
 
@@ -192,7 +216,7 @@ def check_option_name(name: str) -> None:
             f"option {name!r} can mean nothing here: {_MEANINGLESS[name]}",
             hint="leave it out",
         )
-    if name not in _KNOWN:
+    if present_name(name) not in _KNOWN:
         near = difflib.get_close_matches(name, _KNOWN, n=1)
         raise DeclarationError(
             f"there is no option {name!r}",

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from atoll.errors import (
     FencedError,
     StateError,
+    StoppedError,
     TopologyFailedError,
     UsageError,
     WaitTimeoutError,
@@ -36,7 +37,6 @@ class Requests:
     """
 
     def __init__(self, status: Status, published: Commit) -> None:
-        """Nothing was asked yet."""
         self.topology = status.topology
         self.status = status
         self.published = published
@@ -197,14 +197,14 @@ class Requests:
         before = self.status.state.placement
         try:
             failure = self._answered(
-                lambda ticket: ev.Place(ticket, to, trial), _placed, timeout_seconds
+                lambda ticket: ev.MoveTo(ticket, to, trial), _placed, timeout_seconds
             )
         except WaitTimeoutError:
             if not trial:
                 raise
             with self._one_at_a_time:
                 self._tickets += 1
-                self._request(ev.Place(self._tickets, before))
+                self._request(ev.MoveTo(self._tickets, before))
             raise
         if failure is not None:
             raise StateError(
@@ -219,6 +219,7 @@ class Requests:
         Raises:
             TopologyFailedError: When the topology stopped as failed before.
             FencedError: When another life of the coordinator took over before.
+            StoppedError: When the module is closed before.
             WaitTimeoutError: When the time is over.
         """
 
@@ -246,6 +247,7 @@ class Requests:
         Raises:
             TopologyFailedError: When the topology stopped as failed before.
             FencedError: When another life of the coordinator took over before.
+            StoppedError: When the module is closed before.
             WaitTimeoutError: When the time is over.
         """
 
@@ -333,8 +335,9 @@ class Requests:
             while not done(self.status.state):
                 left = until - time.monotonic()
                 if self._closing:
-                    raise UsageError(
-                        f"topology {self.topology!r} was closed while waiting for {what}"
+                    raise StoppedError(
+                        f"topology {self.topology!r} was closed while waiting for {what}",
+                        hint="wait again once the module runs again: what was accepted is kept",
                     )
                 if self._ended:
                     self._refuse_stopped(self.status.state)

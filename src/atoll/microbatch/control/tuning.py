@@ -17,9 +17,11 @@ from atoll.microbatch.control.options import (
     LEVELS,
     Level,
     Options,
+    by_present_name,
     check_option,
     check_option_name,
     levels_of,
+    present_name,
     within_bounds,
 )
 from atoll.storage.numbered import NumberedObjects
@@ -47,7 +49,7 @@ class Settings(msgspec.Struct, frozen=True):
 
         What an earlier version let be set beyond today's bounds counts as the bound.
         """
-        found = self.values.get(level, {}).get(name, {})
+        found = by_present_name(self.values.get(level, {}).get(name, {}))
         return {
             option: within_bounds(option, value)
             for option, value in found.items()
@@ -60,7 +62,7 @@ class Settings(msgspec.Struct, frozen=True):
             (option, value, self.at(level, name)[option])
             for level, names in self.values.items()
             for name, options in names.items()
-            for option, value in options.items()
+            for option, value in by_present_name(options).items()
             if self.at(level, name).get(option, value) != value
         ]
 
@@ -71,6 +73,7 @@ class Settings(msgspec.Struct, frozen=True):
             UsageError: When the option cannot be set at that level.
             DeclarationError: When there is no such option, or it cannot have the value.
         """
+        option = present_name(option)
         if value is None:
             check_option_name(option)
         else:
@@ -81,7 +84,8 @@ class Settings(msgspec.Struct, frozen=True):
                 hint="set it for a " + " or ".join(levels_of(option)),
             )
         values = {each: dict(self.values.get(each, {})) for each in LEVELS}
-        known = {key: old for key, old in values[level].get(name, {}).items() if key != option}
+        stood = by_present_name(values[level].get(name, {}))
+        known = {key: old for key, old in stood.items() if key != option}
         values[level][name] = known if value is None else {**known, option: value}
         return msgspec.structs.replace(
             self,
@@ -109,7 +113,6 @@ class SettingsLog:
     """The sequence of one module."""
 
     def __init__(self, store: ObjectStore, module: str) -> None:
-        """Nothing is read yet."""
         self.objects = NumberedObjects(store, f"{module}/options")
 
     def latest(self) -> tuple[int, Settings]:

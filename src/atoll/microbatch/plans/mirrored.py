@@ -44,7 +44,6 @@ class MirroredTopologies:
         mirrored: Sequence[tuple[str, str]],
         epoch: int,
     ) -> None:
-        """Nothing is pinned yet."""
         self._store = store
         self._epoch = epoch
         self._reader = ".".join(reader)

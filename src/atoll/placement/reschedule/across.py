@@ -15,9 +15,9 @@ from atoll.errors import NotFoundError
 from atoll.placement.deploying import policy_plan
 from atoll.placement.policies.shortage import shortage
 from atoll.placement.registry import Registry, full_name, module_of, view, whole, with_view
-from atoll.placement.reschedule.change import Change, Request
+from atoll.placement.reschedule.change import Request, UnitChange
 from atoll.placement.reschedule.checks import check
-from atoll.placement.reschedule.plan import Plan, plan
+from atoll.placement.reschedule.plan import ReschedulePlan, plan
 
 
 class Across(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Across(msgspec.Struct, frozen=True):
         modules: Those whose fragments or policies change.
     """
 
-    plan: Plan
+    plan: ReschedulePlan
     before: Registry
     after: Registry
     modules: tuple[str, ...] = ()
@@ -57,8 +57,8 @@ def plan_across(
         RescheduleError: The first check that finds something.
         UsageError: When the sizes of a fragment are not those of its vnodes.
     """
-    by_module: dict[str, dict[int, Change]] = {}
-    unknown: dict[int, Change] = {}
+    by_module: dict[str, dict[int, UnitChange]] = {}
+    unknown: dict[int, UnitChange] = {}
     for fragment, change in request.changes.items():
         module = module_of(registry, fragment)
         (unknown if module is None else by_module.setdefault(module, {}))[fragment] = change
@@ -106,7 +106,7 @@ def policy_across(
     return msgspec.structs.replace(found, plan=told)
 
 
-def _together(registry: Registry, plans: Mapping[str, Plan]) -> Across:
+def _together(registry: Registry, plans: Mapping[str, ReschedulePlan]) -> Across:
     after = registry
     for module, each in plans.items():
         after = with_view(after, module, each.info)
@@ -114,7 +114,7 @@ def _together(registry: Registry, plans: Mapping[str, Plan]) -> Across:
         after = msgspec.structs.replace(after, revision=registry.revision + 1)
     sizes = [each.bytes_moved for each in plans.values()]
     return Across(
-        Plan(
+        ReschedulePlan(
             changes={root: each for p in plans.values() for root, each in p.changes.items()},
             owners={root: each for p in plans.values() for root, each in p.owners.items()},
             moves={root: each for p in plans.values() for root, each in p.moves.items()},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Change(msgspec.Struct, frozen=True):
+class UnitChange(msgspec.Struct, frozen=True):
     """What changes for one fragment; both are sets, kept sorted.
 
     Attributes:
@@ -41,6 +41,6 @@ class Request(msgspec.Struct, frozen=True):
         resolve: Whether a change of a fragment that follows another is meant for its root.
     """
 
-    changes: dict[int, Change]
+    changes: dict[int, UnitChange]
     revision: int
     resolve: bool = False

@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping
 
 from atoll.errors import NotFoundError, RescheduleError
 from atoll.placement.info import ClusterInfo, Fragment
-from atoll.placement.reschedule.change import Change, Request
+from atoll.placement.reschedule.change import Request, UnitChange
 
 
 def check(
@@ -21,7 +21,7 @@ def check(
     *,
     unavailable: str | None = None,
     starting: Container[str] = (),
-) -> dict[int, Change]:
+) -> dict[int, UnitChange]:
     """The changes asked for by root, once nothing speaks against them.
 
     Args:
@@ -67,7 +67,7 @@ def _check_cluster(info: ClusterInfo, request: Request, unavailable: str | None)
         )
 
 
-def _check_cordons(info: ClusterInfo, changes: Mapping[int, Change]) -> None:
+def _check_cordons(info: ClusterInfo, changes: Mapping[int, UnitChange]) -> None:
     """A new actor on a cordoned worker is refused, even one rebuilt; taking one off is fine."""
     cordoned = {u: each for each in info.workers if each.state == "cordoned" for u in each.units}
     for fragment, change in changes.items():
@@ -85,7 +85,7 @@ def _check_cordons(info: ClusterInfo, changes: Mapping[int, Change]) -> None:
                 )
 
 
-def _resolved(info: ClusterInfo, changes: Mapping[int, Change]) -> dict[int, Change]:
+def _resolved(info: ClusterInfo, changes: Mapping[int, UnitChange]) -> dict[int, UnitChange]:
     """The changes with those of followers as their root's, by ascending root."""
     roots = {each.id: each.root for each in info.fragments}
     askers: dict[int, int] = {}
@@ -130,7 +130,7 @@ def _check_fragment(info: ClusterInfo, number: int, starting: Container[str]) ->
     return fragment
 
 
-def _check_units(info: ClusterInfo, fragment: Fragment, change: Change) -> None:
+def _check_units(info: ClusterInfo, fragment: Fragment, change: UnitChange) -> None:
     units = fragment.units
     for unit in change.removed:
         if unit not in units:
@@ -160,7 +160,7 @@ def _check_units(info: ClusterInfo, fragment: Fragment, change: Change) -> None:
             )
 
 
-def _check_result(fragment: Fragment, change: Change) -> None:
+def _check_result(fragment: Fragment, change: UnitChange) -> None:
     units = change.apply(fragment.units)
     if not units:
         problem = "nothing left"

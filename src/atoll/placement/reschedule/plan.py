@@ -18,12 +18,12 @@ import msgspec
 
 from atoll.placement.info import ClusterInfo, Fragment
 from atoll.placement.policies.shortage import Shortage
-from atoll.placement.reschedule.change import Change, Request
+from atoll.placement.reschedule.change import Request, UnitChange
 from atoll.placement.reschedule.checks import check
 from atoll.placement.reschedule.rebalance import Move, moves, rebalance
 
 
-class Plan(msgspec.Struct, frozen=True):
+class ReschedulePlan(msgspec.Struct, frozen=True):
     """What a request does; every dict by root fragment, of those that change.
 
     Attributes:
@@ -36,7 +36,7 @@ class Plan(msgspec.Struct, frozen=True):
         shortage: What the topology lacks by the policy that was asked for; None when nothing.
     """
 
-    changes: dict[int, Change]
+    changes: dict[int, UnitChange]
     owners: dict[int, tuple[int, ...]]
     moves: dict[int, list[Move]]
     vnodes: dict[int, dict[int, tuple[int, int]]]
@@ -63,7 +63,7 @@ def plan(
     unavailable: str | None = None,
     starting: Container[str] = (),
     keep_policies: bool = False,
-) -> Plan:
+) -> ReschedulePlan:
     """What the request does, after all checks; nothing happens yet.
 
     Args:
@@ -81,7 +81,7 @@ def plan(
         UsageError: When the sizes of a fragment are not those of its vnodes.
     """
     checked = check(info, request, unavailable=unavailable, starting=starting)
-    changes = {root: change for root, change in checked.items() if change != Change()}
+    changes = {root: change for root, change in checked.items() if change != UnitChange()}
     workers = {unit: each.id for each in info.workers for unit in each.units}
 
     def worker_of(unit: int) -> int:
@@ -95,7 +95,7 @@ def plan(
     }
     after = info.with_owners(owners)
     moved = {root: _moves(fragment, after.fragment(root)) for root, fragment in roots.items()}
-    return Plan(
+    return ReschedulePlan(
         changes=changes,
         owners=owners,
         moves=moved,
@@ -107,7 +107,7 @@ def plan(
 
 def _new_owners(
     fragment: Fragment,
-    change: Change,
+    change: UnitChange,
     worker_of: Callable[[int], int],
     sizes: Sequence[int] | None,
 ) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from atoll.placement.info import ClusterInfo, Fragment
 from atoll.placement.policies.policy import POLICY_DEFAULT, parse_policy, target
-from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.change import UnitChange
 
 
 def choose_units(
@@ -66,7 +66,7 @@ def replan(
     topologies: Collection[str] | None = None,
     sizes: Mapping[int, Sequence[int]] = {},
     counts: Mapping[str, int] = {},
-) -> dict[int, Change]:
+) -> dict[int, UnitChange]:
     """What has to change so that every fragment has live units, as many as its policy asks for.
 
     Args:
@@ -94,7 +94,7 @@ def replan(
         chosen = set(_chosen(info, root, actors, sizes.get(root.id, ()), counts))
         if not chosen or chosen == current:
             continue
-        change = Change(added=tuple(chosen - current), removed=tuple(current - chosen))
+        change = UnitChange(added=tuple(chosen - current), removed=tuple(current - chosen))
         for _ in info.group(root.id):
             actors.update(change.added)
             actors.subtract(change.removed)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from atoll.errors import UsageError
-from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.change import UnitChange
 
 _ID = r"\s*[0-9]{1,18}\s*"
 _IDS = rf"\[({_ID}(?:,{_ID})*)\]\s*"
@@ -23,13 +23,13 @@ _HINT = (
 )
 
 
-def parse_plan(text: str) -> dict[int, Change]:
+def parse_plan(text: str) -> dict[int, UnitChange]:
     """The changes that the text asks for, by fragment.
 
     Raises:
         UsageError: When an item cannot be read or changes nothing, or names a fragment again.
     """
-    changes: dict[int, Change] = {}
+    changes: dict[int, UnitChange] = {}
     for item in text.split(";"):
         match = _ITEM.fullmatch(item)
         if match is None or not (match[2] or match[3]):
@@ -41,11 +41,11 @@ def parse_plan(text: str) -> dict[int, Change]:
                 f"the item {item!r} of the plan names fragment {fragment} again",
                 hint="write all units of a fragment in one item",
             )
-        changes[fragment] = Change(added=_ids(match[3]), removed=_ids(match[2]))
+        changes[fragment] = UnitChange(added=_ids(match[3]), removed=_ids(match[2]))
     return changes
 
 
-def format_plan(changes: Mapping[int, Change]) -> str:
+def format_plan(changes: Mapping[int, UnitChange]) -> str:
     """The text that :func:`parse_plan` reads, by ascending fragment.
 
     A change of nothing has no text and is left out.
@@ -53,7 +53,7 @@ def format_plan(changes: Mapping[int, Change]) -> str:
     return ";".join(
         f"{fragment}{_list('-', change.removed)}{_list('+', change.added)}"
         for fragment, change in sorted(changes.items())
-        if change != Change()
+        if change != UnitChange()
     )
 
 

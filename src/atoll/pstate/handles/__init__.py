@@ -1,7 +1,7 @@
 """State as a user's function sees it: dicts, sets and values over the vnode of its row.
 
 A handle reads what the microbatch has written so far and collects what the function writes;
-:meth:`Handle.flush` hands that to the vnode's session, where it becomes part of the attempt's one
+:meth:`Handle.flush` hands that to the vnode's writer, where it becomes part of the attempt's one
 transaction. Everything is typed: a key or a value that does not fit the schema is an error at
 the line that used it, or, where a value was changed in place, when the function's call is done.
 
@@ -16,7 +16,7 @@ from atoll.pstate.handles.maps import MapHandle
 from atoll.pstate.handles.sets import SetHandle
 from atoll.pstate.handles.structs import StructHandle
 from atoll.pstate.handles.values import ValueHandle
-from atoll.pstate.handles.writes import Session, Writes
+from atoll.pstate.handles.writes import EntryWriter, Writes
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import Map, Set, Struct
 
@@ -33,15 +33,15 @@ KINDS.update({Map: MapHandle, Set: SetHandle, Struct: StructHandle})
 
 
 def handle_for(
-    spec: PStateSpec, session: Session, vnode: int, handed: set[int] | None = None
+    spec: PStateSpec, writer: EntryWriter, vnode: int, handed: set[int] | None = None
 ) -> Handle:
     """The handle of a whole PState, within one vnode.
 
     Args:
         spec: What the PState is.
-        session: The open session of the vnode.
+        writer: The open writer of the vnode.
         vnode: The vnode, which keys are checked against.
         handed: Shared by the handles of a step; see :class:`~atoll.pstate.handles.live.LiveValues`.
     """
     kind = ValueHandle if spec.node.leaf else KINDS[type(spec.node)]
-    return kind(Writes(spec, session, vnode, handed), spec.shape, b"")
+    return kind(Writes(spec, writer, vnode, handed), spec.shape, b"")

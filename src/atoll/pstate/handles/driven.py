@@ -11,15 +11,14 @@ class Driven:
     __slots__ = ("_writes",)
 
     def __init__(self, writes: Writes) -> None:
-        """Nothing was written yet."""
         self._writes = writes
 
     def flush(self) -> None:
-        """Hand what was written to the session."""
+        """Hand what was written to the writer."""
         self._writes.flush()
 
     def waiting(self) -> int:
-        """How many entries were written and not handed to the session."""
+        """How many entries were written and not handed to the writer."""
         return len(self._writes.unflushed)
 
     def savepoint(self) -> None:

@@ -109,7 +109,6 @@ class _Apart:
     flat = True
 
     def __init__(self, place: bytes, value: Any, copied: Any) -> None:
-        """Remember what it is now."""
         self.place = place
         self.value = value
         self.copy = copied
@@ -131,7 +130,6 @@ class LiveValues:
     __slots__ = ("_apart", "_handed", "_kept", "_kept_max", "_objects", "_objects_max", "_writes")
 
     def __init__(self, writes: Writes, handed: set[int]) -> None:
-        """Nothing was read or put in."""
         self._writes = writes
         self._handed = handed
         self._objects: dict[bytes, _Object] = {}
@@ -148,7 +146,7 @@ class LiveValues:
         Args:
             place: The leaf's key.
             shape: The leaf's.
-            data: What the session has there, where that is known.
+            data: What the writer has there, where that is known.
         """
         known = self._objects.get(place)
         if known is not None:

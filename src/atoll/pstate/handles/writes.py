@@ -16,8 +16,8 @@ from atoll.pstate.spec import PStateSpec
 from atoll.pstate.store.sizes import SIZES_COMPLETE, counter_key, size_of
 
 
-class Session(Protocol):
-    """What handles need of a vnode session."""
+class EntryWriter(Protocol):
+    """What handles need of a vnode writer."""
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key."""
@@ -50,12 +50,11 @@ class _Remembering(dict[bytes, "bytes | None"]):
 
 
 class _Ended(dict[bytes, "bytes | None"]):
-    """In place of what is written, and of the session, when the rows of the vnode are done."""
+    """In place of what is written, and of the writer, when the rows of the vnode are done."""
 
     __slots__ = ("_name",)
 
     def __init__(self, name: str) -> None:
-        """Of this PState."""
         super().__init__()
         self._name = name
 
@@ -88,19 +87,18 @@ class Writes:
 
     Args:
         spec: The PState.
-        session: The vnode's.
+        writer: The vnode's.
         vnode: The vnode.
         handed: See :class:`~atoll.pstate.handles.live.LiveValues`; shared by the PStates of a step.
     """
 
-    __slots__ = ("live", "session", "spec", "unflushed", "vnode")
+    __slots__ = ("live", "spec", "unflushed", "vnode", "writer")
 
     def __init__(
-        self, spec: PStateSpec, session: Session, vnode: int, handed: set[int] | None = None
+        self, spec: PStateSpec, writer: EntryWriter, vnode: int, handed: set[int] | None = None
     ) -> None:
-        """Nothing is written yet."""
         self.spec = spec
-        self.session = session
+        self.writer = writer
         self.vnode = vnode
         self.unflushed: dict[bytes, bytes | None] = {}
         self.live = LiveValues(self, set() if handed is None else handed)
@@ -109,16 +107,16 @@ class Writes:
         """The value as the function sees it."""
         if key in self.unflushed:
             return self.unflushed[key]
-        return self.session.get(key)
+        return self.writer.get(key)
 
     def flush(self) -> None:
-        """Hand what was written to the session."""
+        """Hand what was written to the writer."""
         self.live.write()
         if self.unflushed:
             keys = sorted(self.unflushed)
             values = [self.unflushed[key] for key in keys]
             self.unflushed = self._emptied()
-            self.session.put_many(keys, values)
+            self.writer.put_many(keys, values)
 
     def savepoint(self) -> None:
         """What is written from now on can be taken back."""
@@ -133,7 +131,7 @@ class Writes:
         assert isinstance(self.unflushed, _Remembering), "there is a savepoint"
         self.live.undo_call()
         for key, value in self.unflushed.before.items():
-            if self.session.get(key) == value:
+            if self.writer.get(key) == value:
                 self.unflushed.pop(key, None)
             else:
                 dict.__setitem__(self.unflushed, key, value)
@@ -148,7 +146,7 @@ class Writes:
         self.live.end_call()
         self.live.check()
         self.flush()
-        self.unflushed = self.session = _Ended(self.spec.name)
+        self.unflushed = self.writer = _Ended(self.spec.name)
 
     def _emptied(self) -> dict[bytes, bytes | None]:
         if not isinstance(self.unflushed, _Remembering):
@@ -162,16 +160,16 @@ class Writes:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Entries in key order; flushes first."""
         self.flush()
-        return self.session.scan(low, high, reverse=reverse)
+        return self.writer.scan(low, high, reverse=reverse)
 
     def size(self, prefix: bytes) -> int | None:
         """How many elements the map or set at a prefix has; None where it must be counted."""
         if not self.spec.track_size:
             return None
         self.flush()
-        if self.session.get(SIZES_COMPLETE) is None:
+        if self.writer.get(SIZES_COMPLETE) is None:
             return None
-        return size_of(self.session.get(counter_key(prefix)))
+        return size_of(self.writer.get(counter_key(prefix)))
 
     def clear(self, prefix: bytes) -> None:
         """Remove everything under a prefix."""

@@ -73,7 +73,6 @@ class Places:
     """Reads of places through one reader."""
 
     def __init__(self, reader: Reader, spec: PStateSpec) -> None:
-        """Read nothing yet."""
         self.reader = reader
         self.spec = spec
 
@@ -240,7 +239,6 @@ class Builder:
     """Builds nested dicts and sets from sorted entries."""
 
     def __init__(self, spec: PStateSpec, place: Place) -> None:
-        """Nothing was added yet."""
         self._spec = spec
         self._place = place
         self._start = len(place.prefix)

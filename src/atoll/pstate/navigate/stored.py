@@ -17,7 +17,6 @@ class StoredWalker(Walker):
     """Follows paths through places and the values found there."""
 
     def __init__(self, places: Places) -> None:
-        """Read nothing yet."""
         self.places = places
 
     def read(self, spot: Any) -> Any:

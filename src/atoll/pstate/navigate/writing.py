@@ -29,11 +29,10 @@ class WrittenReader:
     """Reads one vnode as a microbatch has written it so far."""
 
     def __init__(self, writes: Writes) -> None:
-        """Read nothing yet."""
         self._writes = writes
 
     def get(self, vnode: int, key: bytes) -> bytes | None:  # noqa: ARG002  # the only one
-        """The value of a key; the counters of sizes follow what the session has."""
+        """The value of a key; the counters of sizes follow what the writer has."""
         if key >= DATA_END:
             self._writes.flush()
         return self._writes.get(key)
@@ -85,7 +84,6 @@ class StateChange:
     """Reads and changes one vnode's part of a PState along paths, from a handle's place on."""
 
     def __init__(self, writes: Writes, node: Node, position: Position, prefix: bytes) -> None:
-        """Stand at a place."""
         self._writes = writes
         self._places = _OwnPlaces(writes)
         self._walker = StoredWalker(self._places)

@@ -130,7 +130,6 @@ class ChangeFile:
     """
 
     def __init__(self, path: Path, ref: FileRef) -> None:
-        """Read and check it."""
         self.size = ref.size
         data = _checked_bytes(path, ref)
         try:

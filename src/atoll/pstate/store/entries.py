@@ -58,7 +58,6 @@ class Entries:
     __slots__ = ("_cursor", "_get", "_table", "_transaction")
 
     def __init__(self, transaction: Any, table: Any) -> None:
-        """Bind to the transaction."""
         self._transaction = transaction
         self._table = table
         self._get = transaction.get

@@ -110,7 +110,6 @@ class EnvironmentCache:
     """
 
     def __init__(self, open_max: int | None = None, map_bytes: int = MAP_BYTES) -> None:
-        """Start with none open."""
         self._open_max = open_max
         self._map_bytes = map_bytes
         self._reset()
@@ -297,7 +296,7 @@ def _problem(path: str) -> str | None:
     if is_cut_short(file):
         return "it is cut short"
     if suspicious(path) and not is_sound(file):
-        return "a page is none"
+        return "what stands at a page is no page"
     return None
 
 
@@ -329,7 +328,7 @@ def _remove(path: str) -> None:
 
 def _inode(path: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(f"{path}/{_DATA_FILE}")  # noqa: PTH116  # on the path of every session
+        found = os.stat(f"{path}/{_DATA_FILE}")  # noqa: PTH116  # on the path of every writer
     except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -47,7 +47,6 @@ class VnodeHistory:
     __slots__ = ("commit_id", "history", "horizon", "pstate", "timeline", "vnode")
 
     def __init__(self, history: History, pstate: str, vnode: int) -> None:
-        """Bind them."""
         self.history = history
         self.pstate = pstate
         self.vnode = vnode

@@ -47,7 +47,6 @@ class Overlay:
     __slots__ = ("_content", "_earlier", "_searches")
 
     def __init__(self, logs: Sequence[ReverseLog], earlier: Overlay | None = None) -> None:
-        """Keep the logs; nothing is decoded yet."""
         self._content = _Content(tuple(logs))
         self._earlier = earlier
         self._searches = 0

@@ -30,7 +30,7 @@ _Counter = tuple[bytes, bytes | None, bytes | None]
 
 
 class _Store(Protocol):
-    """What is asked of the session that writes."""
+    """What is asked of the writer that writes."""
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values as they are before the write."""

@@ -15,8 +15,8 @@ from atoll.pstate.store.attempt import Attempt
 from atoll.pstate.store.environment import EnvironmentCache, shared_environments
 from atoll.pstate.store.history import History, Prior
 from atoll.pstate.store.opening import VnodeHistory
-from atoll.pstate.store.session import DAMAGE, VnodeSession
 from atoll.pstate.store.store_file import store_error
+from atoll.pstate.store.vnode_writer import DAMAGE, VnodeWriter
 from atoll.pstate.store.writer_lock import PATIENCE_SECONDS, Patience
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,6 @@ class VnodeStores:
         environments: EnvironmentCache | None = None,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        """Bind to the folder; nothing is opened yet."""
         self.folder = os.path.realpath(folder)
         self.environments = environments or shared_environments()
         self.patience = Patience(patience_seconds)
@@ -59,7 +58,7 @@ class VnodeStores:
         attempt: Attempt,
         history: History,
         priors: Sequence[Prior] = (),
-    ) -> VnodeSession:
+    ) -> VnodeWriter:
         """Start writing to a vnode for one task run; waits while another run writes to it.
 
         Args:
@@ -79,12 +78,12 @@ class VnodeStores:
         parts = (self.environments, path, attempt, known, priors, self.patience)
         try:
             try:
-                return VnodeSession(*parts)
+                return VnodeWriter(*parts)
             except DAMAGE as error:
                 if "file" in getattr(error, "context", {}):
                     raise  # the committed log itself is damaged
                 _log.warning("vnode store %s is damaged (%s); it will be rebuilt", path, error)
-                return VnodeSession(*parts)
+                return VnodeWriter(*parts)
         except lmdb.Error as error:
             raise store_error(error, path) from error
 

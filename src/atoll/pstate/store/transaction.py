@@ -34,7 +34,6 @@ class StoreTransaction:
     __slots__ = ("_reverse", "_transaction", "entries", "header", "stored_header")
 
     def __init__(self, environment: Environment, transaction: Any) -> None:
-        """Bind to the transaction and read the header."""
         self._transaction = transaction
         self._reverse = environment.reverse
         self.entries = Entries(transaction, environment.data)

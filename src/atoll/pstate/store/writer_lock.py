@@ -40,7 +40,6 @@ class Patience:
     """
 
     def __init__(self, seconds: float = PATIENCE_SECONDS) -> None:
-        """Nobody waits yet."""
         self.seconds = seconds
         self._until = float("-inf")
 
@@ -118,7 +117,7 @@ class WriterLock:
     def _is_current(self) -> bool:
         """Whether the file locked is still the one of that name."""
         try:
-            named = os.stat(self._file)  # noqa: PTH116  # on the path of every session
+            named = os.stat(self._file)  # noqa: PTH116  # on the path of every writer
         except FileNotFoundError:
             return False
         held = os.fstat(self._descriptor)

@@ -77,6 +77,10 @@ class Filter(ActorType[FilterParams]):
         "filters": [{"type": "startswith", "function": "include", "field": "url", "param": "/api"}]
     }
 
+    def keeps(self, params: FilterParams, field: str) -> bool:
+        """Events pass unchanged."""
+        return True
+
     def trigger(self, params: FilterParams, state: State, event: Event, given: Given) -> Result:
         """The event, or nothing."""
         passes = all(rule.passes(event) for rule in params.filters)

@@ -68,6 +68,10 @@ class Grouped(ActorType[Any]):
         result = self.inner.trigger(params, before, event, _within(given, group))
         return _put(state, group, result)
 
+    def keeps(self, params: Any, field: str) -> bool:
+        """As the type."""
+        return self.inner.keeps(params, field)
+
     def due(self, params: Any, state: State) -> int | None:
         """When the first group is due."""
         times = (self.inner.due(params, each) for each in (state or {}).values())

@@ -33,6 +33,10 @@ class HttpBroadcast(ActorType[HttpBroadcastParams]):
     params = HttpBroadcastParams
     example: ClassVar[dict[str, Any]] = {}
 
+    def keeps(self, params: HttpBroadcastParams, field: str) -> bool:
+        """Events pass unchanged."""
+        return True
+
     def trigger(
         self, params: HttpBroadcastParams, state: State, event: Event, given: Given
     ) -> Result:

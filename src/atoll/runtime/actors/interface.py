@@ -212,6 +212,14 @@ class ActorType(Generic[P]):
         """Take one event. Raises nothing, whatever the event."""
         raise NotImplementedError
 
+    def keeps(self, params: P, field: str) -> bool:
+        """Whether each event that a trigger emits has this field as the event had it.
+
+        Who does not know says no: then state by that field behind the actor cannot be moved
+        between copies.
+        """
+        return False
+
     def due(self, params: P, state: State) -> int | None:
         """When :meth:`tick` should be called: milliseconds since 1970, 0 for at once, or None."""
         return None

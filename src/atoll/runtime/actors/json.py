@@ -56,6 +56,11 @@ class Json(ActorType[JsonParams]):
         """Every expression can be read."""
         yield from check_template(params.template, "/template")
 
+    def keeps(self, params: JsonParams, field: str) -> bool:
+        """What the template says of it."""
+        written = "${" + field + "}"
+        return field.isidentifier() and params.template.get(field) == written
+
     def trigger(self, params: JsonParams, state: State, event: Event, given: Given) -> Result:
         """The template, filled."""
         return Result(state, (fill(params.template, event),))

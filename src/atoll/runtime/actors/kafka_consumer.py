@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from atoll.runtime.actors.interface import ActorType, Event, Given, Result, State
-from atoll.runtime.actors.kafka import NO_BROKER, setting_misfits
+from atoll.runtime.actors.interface import Event, Given, Result, State
+from atoll.runtime.actors.kafka import KafkaClient
 from atoll.runtime.events import event_of
-from atoll.runtime.problems import Problem
 
-__all__ = ["KafkaConsumer", "effective_settings", "events_of"]
-
-_USUAL = {"consumer.timeout.ms": "500", "auto.commit.enable": "false"}
-_NEEDED = {"group.id", "zookeeper.connect"}
-_KNOWN = {
-    *_NEEDED,
-    *_USUAL,
-    *("auto.offset.reset", "client.id", "fetch.message.max.bytes", "fetch.min.bytes"),
-    *("fetch.wait.max.ms", "socket.timeout.ms", "zookeeper.connection.timeout.ms"),
-    *("zookeeper.session.timeout.ms", "zookeeper.sync.time.ms"),
-}
+__all__ = ["KafkaConsumer", "events_of"]
 
 
 class KafkaConsumerParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,7 +25,7 @@ class KafkaConsumerParams(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     kafka: Annotated[dict[str, str], msgspec.Meta(max_length=100)]
 
 
-class KafkaConsumer(ActorType[KafkaConsumerParams]):
+class KafkaConsumer(KafkaClient[KafkaConsumerParams]):
     """Emits the messages of a topic that are JSON objects.
 
     Declared and checked only: there is no source for a broker yet, so a runtime with one cannot
@@ -47,26 +35,26 @@ class KafkaConsumer(ActorType[KafkaConsumerParams]):
     name = "kafka-consumer"
     params = KafkaConsumerParams
     entry = True
-    runs = NO_BROKER
+    usual: ClassVar[dict[str, str]] = {
+        "consumer.timeout.ms": "500",
+        "auto.commit.enable": "false",
+    }
+    needed = ("group.id", "zookeeper.connect")
+    others = (
+        *("auto.offset.reset", "client.id", "fetch.message.max.bytes", "fetch.min.bytes"),
+        *("fetch.wait.max.ms", "socket.timeout.ms", "zookeeper.connection.timeout.ms"),
+        *("zookeeper.session.timeout.ms", "zookeeper.sync.time.ms"),
+    )
     example: ClassVar[dict[str, Any]] = {
         "topic": "orders",
         "kafka": {"group.id": "shop", "zookeeper.connect": "localhost:2181"},
     }
-
-    def check(self, params: KafkaConsumerParams) -> Iterator[Problem]:
-        """The settings are those that there are."""
-        yield from setting_misfits(params.kafka, _KNOWN, _NEEDED)
 
     def trigger(
         self, params: KafkaConsumerParams, state: State, event: Event, given: Given
     ) -> Result:
         """Nothing: events are not sent here."""
         return Result(state, failure="a kafka-consumer takes no events")
-
-
-def effective_settings(params: KafkaConsumerParams) -> dict[str, str]:
-    """The client's settings: those given, over the usual ones."""
-    return {**_USUAL, **params.kafka}
 
 
 def events_of(message: bytes) -> tuple[Event, ...]:

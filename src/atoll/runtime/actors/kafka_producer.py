@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from atoll.runtime.actors.interface import ActorType, Event, Given, Result, State
-from atoll.runtime.actors.kafka import NO_BROKER, setting_misfits
+from atoll.runtime.actors.interface import Event, Given, Result, State
+from atoll.runtime.actors.kafka import KafkaClient
 from atoll.runtime.events import compact
-from atoll.runtime.problems import Problem
 
-__all__ = ["KafkaProducer", "effective_settings", "message_of"]
-
-_USUAL = {"producer.type": "async"}
-_NEEDED = {"metadata.broker.list"}
-_KNOWN = {
-    *_NEEDED,
-    *_USUAL,
-    *("client.id", "compression.codec", "message.send.max.retries", "request.required.acks"),
-    *("request.timeout.ms", "retry.backoff.ms"),
-}
+__all__ = ["KafkaProducer", "message_of"]
 
 
 class KafkaProducerParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,7 +25,7 @@ class KafkaProducerParams(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     kafka: Annotated[dict[str, str], msgspec.Meta(max_length=100)]
 
 
-class KafkaProducer(ActorType[KafkaProducerParams]):
+class KafkaProducer(KafkaClient[KafkaProducerParams]):
     """Sends the events `{"key": text, "message": object}` to a topic; emits nothing.
 
     The key may be left out. Declared and checked only: there is no sink for a broker yet, so a
@@ -46,26 +35,22 @@ class KafkaProducer(ActorType[KafkaProducerParams]):
     name = "kafka-producer"
     params = KafkaProducerParams
     emits = False
-    runs = NO_BROKER
+    usual: ClassVar[dict[str, str]] = {"producer.type": "async"}
+    needed = ("metadata.broker.list",)
+    others = (
+        *("client.id", "compression.codec", "message.send.max.retries", "request.required.acks"),
+        *("request.timeout.ms", "retry.backoff.ms"),
+    )
     example: ClassVar[dict[str, Any]] = {
         "topic": "orders",
         "kafka": {"metadata.broker.list": "localhost:9092"},
     }
-
-    def check(self, params: KafkaProducerParams) -> Iterator[Problem]:
-        """The settings are those that there are."""
-        yield from setting_misfits(params.kafka, _KNOWN, _NEEDED)
 
     def trigger(
         self, params: KafkaProducerParams, state: State, event: Event, given: Given
     ) -> Result:
         """A failure: nobody would send the message."""
         return Result(state, failure="there is no sink for a broker yet")
-
-
-def effective_settings(params: KafkaProducerParams) -> dict[str, str]:
-    """The client's settings: those given, over the usual ones."""
-    return {**_USUAL, **params.kafka}
 
 
 def message_of(event: Event) -> tuple[str | None, str] | None:

@@ -56,6 +56,10 @@ class LinearRegression(ActorType[RegressionParams]):
         "outcome": "score",
     }
 
+    def keeps(self, params: RegressionParams, field: str) -> bool:
+        """All but the score."""
+        return field != params.outcome
+
     def trigger(self, params: RegressionParams, state: State, event: Event, given: Given) -> Result:
         """The event with its score."""
         score = params.intercept

@@ -71,6 +71,13 @@ class Lookup(ActorType[LookupParams]):
         """Every expression of the default can be read."""
         yield from check_template(params.default, "/default")
 
+    def keeps(self, params: LookupParams, field: str) -> bool:
+        """What the table does not add, unless its object stands for the event."""
+        if params.function == "filter":
+            return params.default is None
+        added = (*params.lookup.values(), params.default or {})
+        return params.function == "enrich" and all(field not in each for each in added)
+
     def trigger(self, params: LookupParams, state: State, event: Event, given: Given) -> Result:
         """The event, the object, or nothing."""
         text = text_of(event.get(params.key))

@@ -56,6 +56,10 @@ class MinMax(ActorType[MinMaxParams]):
             what = f"min is {params.min:g}, max is {params.max:g}"
             yield Problem("invalid-actor", "/min", what, "give a min below the max")
 
+    def keeps(self, params: MinMaxParams, field: str) -> bool:
+        """All but the number."""
+        return field != params.field
+
     def trigger(self, params: MinMaxParams, state: State, event: Event, given: Given) -> Result:
         """The event within bounds."""
         value = number_of(event.get(params.field))

@@ -48,6 +48,10 @@ class Sample(ActorType[SampleParams]):
     params = SampleParams
     example: ClassVar[dict[str, Any]] = {"fraction": 0.25}
 
+    def keeps(self, params: SampleParams, field: str) -> bool:
+        """Events pass unchanged."""
+        return True
+
     def trigger(self, params: SampleParams, state: State, event: Event, given: Given) -> Result:
         """The event, or nothing."""
         drawn = uniform(given.identity, given.number)

@@ -129,6 +129,10 @@ class Tabulate(ActorType[TabulateParams]):
         """No cell."""
         return _state({})
 
+    def keeps(self, params: TabulateParams, field: str) -> bool:
+        """Events pass unchanged, or none does."""
+        return params.passthrough
+
     def trigger(self, params: TabulateParams, state: State, event: Event, given: Given) -> Result:
         """With one value more."""
         emitted = (event,) if params.passthrough else ()

@@ -46,6 +46,10 @@ class Threshold(ActorType[ThresholdParams]):
     params = ThresholdParams
     example: ClassVar[dict[str, Any]] = {"key": "amount", "threshold": 1000}
 
+    def keeps(self, params: ThresholdParams, field: str) -> bool:
+        """Events pass unchanged."""
+        return True
+
     def trigger(self, params: ThresholdParams, state: State, event: Event, given: Given) -> Result:
         """The event, or nothing."""
         value = number_of(event.get(params.key))

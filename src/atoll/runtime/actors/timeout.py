@@ -48,6 +48,10 @@ class Resetting(ActorType[Any]):
         after = {"due": due, "resets": state["resets"], "state": result.state}
         return Result(after, result.emitted, result.effects)
 
+    def keeps(self, params: Any, field: str) -> bool:
+        """As the type."""
+        return self.inner.keeps(params, field)
+
     def due(self, params: Any, state: State) -> int | None:
         """When the state goes back."""
         due: int | None = state["due"]

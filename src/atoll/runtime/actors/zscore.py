@@ -40,6 +40,10 @@ class ZScore(ActorType[ZScoreParams]):
     aliases = frozenset({"count", "avg", "std"})
     example: ClassVar[dict[str, Any]] = {"field": "amount", "score": 3}
 
+    def keeps(self, params: ZScoreParams, field: str) -> bool:
+        """All but the mark."""
+        return field != "outlier"
+
     def trigger(self, params: ZScoreParams, state: State, event: Event, given: Given) -> Result:
         """The event with its mark, or nothing."""
         value = number_of(event.get(params.field))

@@ -12,7 +12,7 @@ from atoll.runtime.actors.group import Grouped
 from atoll.runtime.actors.interface import ActorType
 from atoll.runtime.actors.timeout import Resetting
 from atoll.runtime.definition.collects import read_collect
-from atoll.runtime.definition.reading import read, shown
+from atoll.runtime.definition.reading import read, shown, unknown_fields
 from atoll.runtime.definition.states import read_state
 from atoll.runtime.definition.structs import Actor, Collect, EventLog, StateModes, Timeout
 from atoll.runtime.problems import Problem, under
@@ -100,7 +100,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 def read_actor(given: dict[str, Any], types: Mapping[str, ActorType[Any]]) -> Entry:
     """An entry of the section ``actors``, read as far as it can be."""
-    problems = list(_unknown_fields(given))
+    problems = list(unknown_fields(given, FIELDS, "an actor", hints=_HINTS))
     misnamed = name_misfit(given)
     problems += [misnamed] if misnamed else []
     sections: dict[str, Any] = {}
@@ -143,18 +143,6 @@ _SECTIONS: dict[str, Any] = {
     "log": LogGiven,
     "timeout": TimeoutGiven,
 }
-
-
-def _unknown_fields(given: dict[str, Any]) -> Iterator[Problem]:
-    for name in given:
-        if name not in FIELDS:
-            hint = _HINTS.get(name) or "the fields here are: " + ", ".join(FIELDS)
-            what = f"an actor has no field {shown(name)}"
-            yield from under("", [Problem("unknown-field", _at(name), what, hint)])
-
-
-def _at(name: str) -> str:
-    return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
 def _kind(given: Any, types: Mapping[str, ActorType[Any]]) -> ActorType[Any] | Problem:

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from atoll.runtime.actors.interface import ActorType
-from atoll.runtime.definition.reading import shown
+from atoll.runtime.definition.reading import shown, unknown_fields
 from atoll.runtime.definition.structs import Collect
-from atoll.runtime.problems import Problem, pointer
+from atoll.runtime.problems import Problem, pointer, under
 
 __all__ = ["read_collect", "sibling_misfits"]
 
@@ -94,10 +94,7 @@ def _misfits(entry: Any, own_name: Any, path: str) -> Iterator[Problem]:
     if not isinstance(entry, dict):
         yield Problem("collect-entry", path, f"it is {shown(entry)}, no object", _SHAPE)
         return
-    for name in entry:
-        if name not in _FIELDS:
-            what = f"there is no field {shown(name)}"
-            yield Problem("collect-entry", path + pointer(name), what, _SHAPE)
+    yield from under(path, unknown_fields(entry, _FIELDS, "an entry", "collect-entry"))
     for name in ("alias", "from"):
         yield from _name_misfit(entry, name, path)
     yield from _value_misfits(entry, path)

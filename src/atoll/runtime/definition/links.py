@@ -11,9 +11,9 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from atoll.runtime.definition.reading import shown
+from atoll.runtime.definition.reading import shown, unknown_fields
 from atoll.runtime.definition.structs import Link
-from atoll.runtime.problems import Problem, pointer
+from atoll.runtime.problems import Problem, pointer, under
 
 __all__ = ["circle_in", "order_of", "orphans", "read_links"]
 
@@ -55,10 +55,7 @@ def _misfits(link: Any, names: Collection[str], path: str) -> Iterator[Problem]:
     if not isinstance(link, dict):
         yield Problem("incomplete-link", path, f"it is {shown(link)}, no object", _SHAPE)
         return
-    for name in link:
-        if name not in _FIELDS:
-            what = f"a link has no field {shown(name)}"
-            yield Problem("unknown-field", path + pointer(name), what, _SHAPE)
+    yield from under(path, unknown_fields(link, _FIELDS, "a link"))
     ends = [link.get(end) for end in _FIELDS]
     for end, name in zip(_FIELDS, ends, strict=True):
         if not isinstance(name, str) or not name:

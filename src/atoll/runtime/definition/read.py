@@ -16,7 +16,7 @@ from atoll.runtime.definition.actor import Entry, read_actor
 from atoll.runtime.definition.collects import sibling_misfits
 from atoll.runtime.definition.distribution import read_distribution
 from atoll.runtime.definition.links import circle_in, order_of, orphans, read_links
-from atoll.runtime.definition.reading import shown
+from atoll.runtime.definition.reading import shown, unknown_fields
 from atoll.runtime.definition.structs import Actor, Definition, Link
 from atoll.runtime.limits import check_size, parse_json
 from atoll.runtime.problems import Problem, pointer, under
@@ -139,11 +139,7 @@ class _Reading:
         )
 
     def _top(self) -> Iterator[Problem]:
-        for name in self._data:
-            if name not in FIELDS:
-                hint = _HINTS.get(name) or "the fields here are: " + ", ".join(FIELDS)
-                what = f"a definition has no field {shown(name)}"
-                yield Problem("unknown-field", pointer(name), what, hint)
+        yield from unknown_fields(self._data, FIELDS, "a definition", hints=_HINTS)
         yield from _runtime_name(self._data.get("name"))
         owner = self._data.get("owner")
         if owner is not None and not _names_owner(owner):

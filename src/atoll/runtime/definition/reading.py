@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from msgspec import inspect
 
 from atoll.runtime.problems import Problem, pointer
 
-__all__ = ["in_words", "misfits", "read", "shown"]
+__all__ = ["in_words", "misfits", "read", "shown", "unknown_fields"]
 
 T = TypeVar("T")
 _SHOWN_MAX = 60
@@ -46,6 +46,28 @@ def read(
 def misfits(data: Any, wanted: Any, kind: str, hints: Mapping[str, str]) -> Iterator[Problem]:
     """Everything in the data that is not as the type wants it."""
     yield from _Check(kind, hints).value(data, _info(wanted), "")
+
+
+def unknown_fields(
+    given: Mapping[str, Any],
+    fields: Collection[str],
+    what: str,
+    kind: str = "unknown-field",
+    hints: Mapping[str, str] | None = None,
+) -> Iterator[Problem]:
+    """The fields of an object that it cannot have.
+
+    Args:
+        given: The object.
+        fields: Those that it can have.
+        what: What the object is, with its article.
+        kind: Of the problems.
+        hints: By the name of a field, what its writer probably wants.
+    """
+    for name in given:
+        if name not in fields:
+            hint = (hints or {}).get(name) or "the fields here are: " + ", ".join(fields)
+            yield Problem(kind, pointer(name), f"{what} has no field {shown(name)}", hint)
 
 
 @lru_cache(maxsize=512)

@@ -12,9 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from atoll.runtime.engine.columns import ROWS_LEAST, Columns, read_columns
-from atoll.runtime.engine.intake import COPIES_MAX, FOR_ALL, FOR_GONE
+from atoll.runtime.engine.intake import COPIES_MAX, FOR_ALL, FOR_ONE
+from atoll.runtime.engine.keyed import owner_of
 from atoll.runtime.engine.leaving import Leaving
-from atoll.runtime.engine.memory import Failure, Life, Memory, Offer
+from atoll.runtime.engine.memory import (
+    Failure,
+    Kept,
+    Life,
+    Memory,
+    Offer,
+    group_key,
+    group_value,
+)
 from atoll.runtime.engine.packing import unpacked
 from atoll.runtime.engine.passing import Arrivals, Origin, Passing, Wave
 from atoll.runtime.engine.program import RuntimeProgram, program_of
@@ -90,7 +99,7 @@ class CopyRun:
         bodies = msgspec.json.decode("[" + ",".join(columns["body"]) + "]")
         rows = zip(*(columns[name] for name in ("kind", "actor", "at", "id")), bodies, strict=True)
         for kind, actor, at, name, body in rows:
-            if kind in FOR_ALL or kind == FOR_GONE:
+            if kind in FOR_ALL or kind in FOR_ONE:
                 self.passing.pass_wave(wave)
                 wave = Wave()
                 self._control(kind, actor, at, body)
@@ -152,19 +161,30 @@ class CopyRun:
         return iter(left)
 
     def _control(self, kind: str, actor: str, at: int, body: Any) -> None:
-        """Take a record that all copies take."""
-        if kind == "offer":
-            offer = msgspec.convert(body, Offer)
-            if self.memory.take_offer(actor, offer):
-                self.memory.count(actor, "snapshots", 1)
-            if self.copy == 1:
-                told = {"number": offer.number, "by": offer.by, "events": offer.events}
-                self.leaving.offered(actor, offer.number, at, told)
-            return
+        """Take a record that is no event."""
+        match kind:
+            case "offer":
+                self._offered(actor, at, msgspec.convert(body, Offer))
+            case "drop":
+                self.memory.drop()
+            case "leave":
+                self._let_go()
+            case "take":
+                self._take_over(actor, body)
+            case _:
+                self._live(kind, at, body)
+
+    def _offered(self, actor: str, at: int, offer: Offer) -> None:
+        """Let all instances go on from a snapshot."""
+        if self.memory.take_offer(actor, offer):
+            self.memory.count(actor, "snapshots", 1)
+        if self.copy == 1:
+            told = {"number": offer.number, "by": offer.by, "events": offer.events}
+            self.leaving.offered(actor, offer.number, at, told)
+
+    def _live(self, kind: str, at: int, body: Any) -> None:
+        """Start or stop."""
         life, revision = self.memory.life(), body["revision"]
-        if kind == FOR_GONE:
-            self.memory.drop()
-            return
         if revision <= life.revision:
             return
         self.memory.live(Life(kind == "start", revision, at))
@@ -174,3 +194,22 @@ class CopyRun:
             for instances in self.passing.instances.values():
                 if instances.actor.starts or instances.actor.timed:
                     instances.started(at)
+
+    def _let_go(self) -> None:
+        """Forget the groups that another copy owns; they come to it as records behind this one."""
+        for name, actor in self.program.actors.items():
+            for instance, key in list(self.memory.keys(name)) if actor.stateful else ():
+                group = group_value(key)
+                if group is not None and owner_of(group, self.program.copies) != self.copy:
+                    self.memory.forget(name, instance, key)
+
+    def _take_over(self, actor: str, body: Any) -> None:
+        """Keep groups that another copy let go.
+
+        One that is here already stays as it is: a move is refused where a group lies in two copies.
+        """
+        instances = self.passing.instances[actor]
+        for group, data in body["groups"].items():
+            key = group_key(group)
+            if self.memory.kept(actor, body["instance"], key) is None:
+                instances.keep(body["instance"], key, msgspec.json.decode(data, type=Kept))

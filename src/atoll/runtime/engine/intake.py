@@ -25,7 +25,7 @@ __all__ = [
     "COPIES_MAX",
     "EVENTS",
     "FOR_ALL",
-    "FOR_GONE",
+    "FOR_ONE",
     "INTAKE_DDL",
     "copies_of",
     "copy_of",
@@ -45,8 +45,10 @@ INTAKE_DDL = (
 
 EVENTS = ("trigger", "shunt", "answer")
 FOR_ALL = ("start", "stop", "offer")
-FOR_GONE = "drop"
-"""Kinds of records that one copy takes, kinds that all take, and what a copy that went takes."""
+FOR_ONE = ("drop", "leave", "take")
+"""Kinds of records that are for the copy of their key or turn, kinds that all copies take, and
+kinds that one takes, also one that has gone: it drops all that it keeps, it lets the groups go
+that are no longer its own, it takes some over."""
 
 COPIES_MAX = VNODE_COUNT_DEFAULT
 
@@ -124,8 +126,8 @@ def copies_of(records: pa.RecordBatch | pa.Table, copies: int) -> NDArray[np.int
     found = np.where(asked > 0, (asked - 1) % copies + 1, found)
     for_all = pc.is_in(records.column("kind"), pa.array(FOR_ALL))
     found[_numpy(for_all)] = 0
-    for_gone = _numpy(pc.equal(records.column("kind"), FOR_GONE))
-    found[for_gone] = asked[for_gone]
+    for_one = _numpy(pc.is_in(records.column("kind"), pa.array(FOR_ONE)))
+    found[for_one] = asked[for_one]
     return found
 
 

@@ -163,6 +163,12 @@ class Memory:
         """Keep it there from now on."""
         self._kept[actor, instance, key] = self._changed[actor, instance, key] = kept
 
+    def forget(self, actor: str, instance: int, key: str) -> None:
+        """Keep nothing there any more."""
+        self._states[actor][instance].pop(key, None)
+        self._changed.pop((actor, instance, key), None)
+        self._kept[actor, instance, key] = None
+
     def keys(self, actor: str) -> Iterator[tuple[int, str]]:
         """The instances and groups of an actor that keep anything, in order."""
         found = {

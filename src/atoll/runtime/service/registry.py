@@ -9,6 +9,7 @@ identities of what it did outside begin with it.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
@@ -44,6 +45,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
         definition: Of a new one: what was sent, with the name that it got.
         copies: Of a new one, or one that was scaled: how many copies it has from now on.
         drop: Of one with fewer copies: whether the state of those that go is deleted.
+        move: Of one with other copies: whether state by key goes to those that own the keys.
     """
 
     kind: Literal["created", "started", "stopped", "scaled", "deleted"]
@@ -54,6 +56,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     definition: dict[str, Any] = {}
     copies: int = 0
     drop: bool = False
+    move: bool = False
 
 
 class Registered(msgspec.Struct, frozen=True):
@@ -72,6 +75,7 @@ class Registered(msgspec.Struct, frozen=True):
         started: When it was last started, or None.
         copies_before: How many copies it had before the last change of that.
         drop: Whether that change deletes the state of the copies that went.
+        move: Whether it moves state by key.
         last: The kind of its last change.
     """
 
@@ -87,6 +91,7 @@ class Registered(msgspec.Struct, frozen=True):
     started: int | None = None
     copies_before: int = 0
     drop: bool = False
+    move: bool = False
     last: str = "created"
 
     @property
@@ -127,7 +132,11 @@ def follow(known: dict[str, Registered], number: int, change: Change) -> dict[st
     )
     if change.kind == "scaled":
         after = msgspec.structs.replace(
-            after, copies=change.copies, copies_before=before.copies, drop=change.drop
+            after,
+            copies=change.copies,
+            copies_before=before.copies,
+            drop=change.drop,
+            move=change.move,
         )
     return {**known, change.id: after}
 
@@ -159,6 +168,7 @@ class Registry:
         self._objects = NumberedObjects(store, PREFIX)
         self._known: dict[str, Registered] = {}
         self._last = 0
+        self._lock = threading.Lock()
 
     def all(self) -> dict[str, Registered]:
         """Every runtime that there ever was, by id, as of now.
@@ -166,10 +176,7 @@ class Registry:
         Raises:
             DamageError: When an object is missing or cannot be read.
         """
-        latest = self._objects.latest(self._last or None) or 0
-        for number in range(self._last + 1, latest + 1):
-            self._take(number, self._objects.read(number))
-        return self._known
+        return self._seen()[0]
 
     def change(self, decide: Callable[[dict[str, Registered]], Change]) -> Registered:
         """Make a change durable that is right at the moment when it is made.
@@ -178,16 +185,23 @@ class Registry:
             decide: Gives the change from what there is; may be asked again, and may raise.
         """
         while True:
-            change = decide(self.all())
-            number = self._last + 1
+            known, last = self._seen()
+            change, number = decide(known), last + 1
             payload = msgspec.json.encode(change)
             try:
                 self._objects.create(number, payload)
             except ObjectExistsError:
                 self._objects.settle(number)
                 continue
-            self._take(number, payload)
-            return self._known[change.id]
+            return self.all()[change.id]
+
+    def _seen(self) -> tuple[dict[str, Registered], int]:
+        """What there is, and the number of the last change that made it so."""
+        latest = self._objects.latest(self._last or None) or 0
+        with self._lock:  # each change is taken once, whoever looks at the same time
+            for number in range(self._last + 1, latest + 1):
+                self._take(number, self._objects.read(number))
+            return self._known, self._last
 
     def _take(self, number: int, payload: bytes) -> None:
         try:

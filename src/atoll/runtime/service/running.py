@@ -21,8 +21,10 @@ from atoll.errors import (
 from atoll.runtime.actors.interface import Event
 from atoll.runtime.engine.compile import INTAKE, TOPOLOGY
 from atoll.runtime.engine.intake import COPIES_MAX, copy_of, key_vnode, record
+from atoll.runtime.engine.keyed import Places
 from atoll.runtime.engine.memory import OFFER
 from atoll.runtime.engine.program import RuntimeProgram
+from atoll.runtime.service.gate import Gate
 from atoll.runtime.service.registry import Registered
 
 if TYPE_CHECKING:
@@ -100,6 +102,11 @@ class SeenRuntime:
         found = self.pstate("states").get(copy, actor)
         return {instance: dict(groups) for instance, groups in (found or {}).items()}
 
+    def places(self) -> Places:
+        """What is stored of all: by copy, actor, instance and group."""
+        found: Places = self.pstate("states").get() or {}
+        return found
+
 
 class RunningRuntime(SeenRuntime):
     """A runtime whose module is deployed here.
@@ -116,6 +123,10 @@ class RunningRuntime(SeenRuntime):
         self.app = app
         self.left = False
         """Whether its module is about to be closed, to be deployed anew or to be gone."""
+        self.ready = False
+        """Whether the copies know what the last change means for them."""
+        self.gate = Gate(registered.name)
+        """The entrance of events and shunts."""
         # No two records of a runtime share a turn: a later life's are all higher.
         self._turns = itertools.count(app.epoch.number << _EPOCH_BITS)
 
@@ -134,8 +145,9 @@ class RunningRuntime(SeenRuntime):
             ConflictError: When the runtime does not run, or the actor takes no events.
             BusyError: When too many accepted events wait.
         """
-        self._check(actor, copy, len(events))
-        return self._append([self._event("trigger", actor, each, copy) for each in events])
+        with self.gate:
+            self._check(actor, copy, len(events))
+            return self._append([self._event("trigger", actor, each, copy) for each in events])
 
     def shunt(
         self, actor: str, event: Event, copy: int | None = None, timeout_seconds: float = 30.0
@@ -160,10 +172,12 @@ class RunningRuntime(SeenRuntime):
             ConflictError: When the runtime does not run, or the actor takes no events.
             BusyError: When too many accepted events wait.
         """
-        self._check(actor, copy, 1)
         name = f"{_now_ms():015d}-{uuid.uuid4().hex}"
-        made = self._event("shunt", actor, event, copy, name)
-        return Asked(actor, name, self._append([made]).end, copy_of(made, self.program.copies))
+        with self.gate:
+            self._check(actor, copy, 1)
+            made = self._event("shunt", actor, event, copy, name)
+            end = self._append([made]).end
+        return Asked(actor, name, end, copy_of(made, self.program.copies))
 
     def answer_of(self, asked: Asked, timeout_seconds: float = 30.0) -> dict[str, Any]:
         """What an actor gave for a shunt, once its microbatch has committed; see :meth:`shunt`."""

@@ -65,7 +65,7 @@ def _on(
         try:
             return action(running)
         except AtollError:
-            if not running.left:
+            if not (running.left or running.gate.closed):
                 raise
         running = runtimes.settled(runtime, _left(until))
 

@@ -26,6 +26,7 @@ from atoll.logs import get_logger
 from atoll.runtime.actors.interface import State
 from atoll.runtime.engine.compile import CALCULATOR, EVENTS_LOG, TOPOLOGY
 from atoll.runtime.engine.program import ActorProgram
+from atoll.runtime.service.beside import Beside
 from atoll.runtime.service.running import RunningRuntime, SeenRuntime
 from atoll.runtime.snapshots.computing import (
     Log,
@@ -47,6 +48,8 @@ _SECONDS_MAX = 300.0
 """So long a selected instance may compute."""
 _RETRY_SECONDS, _RETRY_SECONDS_MAX = 0.2, 30.0
 _LOOK_SECONDS = 0.5
+_CLOSE_SECONDS = 10.0
+"""A calculation that runs longer is thrown away."""
 
 Calculate = Callable[[ActorProgram, Calculation, str], State]
 """The state that a calculation asks for, computed by the selected instance."""
@@ -65,7 +68,7 @@ class _Attempt:
     error: str | None = None
 
 
-class SnapshotWorker:
+class SnapshotWorker(Beside):
     """Computes and offers the snapshots of one runtime.
 
     Args:
@@ -81,25 +84,11 @@ class SnapshotWorker:
         seconds_max: float = _SECONDS_MAX,
     ) -> None:
         """Nothing runs; see :meth:`start`."""
+        super().__init__(f"atoll-snapshots-{running.registered.name}", _CLOSE_SECONDS)
         self._running = running
         self._calculate = calculate or partial(calculated, running)
         self._seconds_max = seconds_max
         self._attempts: dict[str, _Attempt] = {}
-        self._ended = threading.Event()
-        name = f"atoll-snapshots-{running.registered.name}"
-        self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Look no more; a calculation that runs is thrown away."""
-        self._ended.set()
-        with contextlib.suppress(AtollError):
-            self._running.app.topology(TOPOLOGY).wake()
-        if self._thread.is_alive():
-            self._thread.join(10)
 
     def attempts(self) -> dict[str, dict[str, Any]]:
         """By actor the calculation that runs or waits here, its attempts and its failure."""
@@ -132,6 +121,10 @@ class SnapshotWorker:
                 self._begin(actor, state, attempt)
 
     # Inside ---------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        with contextlib.suppress(AtollError):
+            self._running.app.topology(TOPOLOGY).wake()
 
     def _loop(self) -> None:
         topology = self._running.app.topology(TOPOLOGY)

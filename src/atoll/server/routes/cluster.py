@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from atoll.cluster.description import described_plan
 from atoll.errors import UsageError
-from atoll.placement.reschedule.change import Change
+from atoll.placement.reschedule.change import UnitChange
 from atoll.placement.reschedule.text import parse_plan
 from atoll.server.context import Context, ContextOf, Name, answer
 
@@ -55,7 +55,7 @@ class Reschedule(_Body):
     resolve: bool = False
     dry_run: bool = False
 
-    def asked(self) -> dict[int, Change]:
+    def asked(self) -> dict[int, UnitChange]:
         """The changes, whichever way they were given.
 
         Raises:
@@ -70,7 +70,7 @@ class Reschedule(_Body):
                 'or the same as "plan": "12-[0]+[5]"',
             )
         return {
-            int(fragment): Change(added=tuple(each.added), removed=tuple(each.removed))
+            int(fragment): UnitChange(added=tuple(each.added), removed=tuple(each.removed))
             for fragment, each in self.changes.items()
         }
 

@@ -24,7 +24,7 @@ from atoll.runtime.limits import parse_json
 from atoll.runtime.service.following import FollowedRuntimes
 from atoll.runtime.service.known import Known
 from atoll.runtime.service.registry import Registered
-from atoll.runtime.service.runtimes import Runtimes
+from atoll.runtime.service.runtimes import Fate, Runtimes
 from atoll.runtime.service.showing import runtime_shown, runtime_stats, time_text
 from atoll.server.context import ContextOf, answer
 
@@ -85,7 +85,7 @@ class Patch(BaseModel):
 
     status: Literal["start", "stop"] | None = None
     distribution: Copies | None = None
-    state: Literal["keep", "drop"] | None = None
+    state: Fate | None = None
 
 
 def found(runtimes: Known, reference: str) -> tuple[Registered, int | None]:
@@ -166,7 +166,7 @@ async def patch_runtime(
     """Start or stop a runtime, or change its copies while it runs.
 
     ``{"status": "start"}``, ``{"status": "stop"}``, or ``{"distribution": {"copies": n}}`` with
-    ``"state": "keep"`` or ``"drop"`` where copies with state go.
+    ``"state": "keep"``, ``"drop"`` or ``"move"`` where copies with state go, or keys find others.
     """
     runtime = await context.in_thread(whole, runtimes, reference)
     if (wanted.status is None) == (wanted.distribution is None):

@@ -15,7 +15,6 @@ import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from atoll.engine.exchange.needed import columns_needed
 from atoll.engine.exchange.receipts import column_origins
 from atoll.engine.program import JobProgram, TaskChain
 from atoll.spark.analysis import spark_schema
@@ -35,7 +34,6 @@ from atoll.spark.tasks import (
     told_schema,
 )
 from atoll.steps.columns.transform import Transform
-from atoll.steps.windows.watermark import Watermark
 from atoll.topology.expressions import quoted
 from atoll.topology.operator import (
     BatchOperator,
@@ -79,7 +77,6 @@ class JobFrames:
         operators: Mapping[int, Operator],
         columns: Tracking,
     ) -> None:
-        """Nothing is built yet."""
         self.seats = seats
         self.placement = placement
         self.shipped = shipped
@@ -157,7 +154,7 @@ class JobFrames:
     def _taken(self, origin: int) -> DataFrame:
         frame = self._frame(self.operators[origin])
         chains = [each for each in self.job.chains if each.origin == origin]
-        needed = columns_needed(self.job, chains)
+        needed = self.job.columns_needed(chains)
         if needed is None:
             return frame
         kept = [name for name in frame.columns if name in needed or name == ORIGIN]
@@ -188,7 +185,7 @@ class JobFrames:
                     task = replace(task, used=used)
                     schema = task.pruned(schema)
                 return self._readers().mapInArrow(task, spark_schema(schema))
-            case Watermark(inputs=inputs):
+            case BatchOperator(inputs=inputs) if operator.passes:
                 return self._frame(inputs[0])
             case BatchOperator(inputs=inputs):
                 return self._stepped(operator, self._frame(inputs[0]))

@@ -28,7 +28,6 @@ class Seats:
     """
 
     def __init__(self, session: SparkSession, *, fixed: bool = False) -> None:
-        """Nothing is made yet."""
         self.session = session
         self.fixed = fixed
         self._lock = threading.Lock()

@@ -7,28 +7,9 @@ once per deployment, by Spark's own analyzer.
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from typing import TYPE_CHECKING, Any
 
 from atoll.spark.analysis import empty_frame
-from atoll.steps.changes.declare import Changes
-from atoll.steps.columns.distinct import Distinct
-from atoll.steps.columns.explode import Explode
-from atoll.steps.columns.group_agg import GroupAgg
-from atoll.steps.columns.join import Join
-from atoll.steps.columns.select import Select
-from atoll.steps.columns.transform import Transform
-from atoll.steps.columns.union import Union
-from atoll.steps.columns.where import Where
-from atoll.steps.columns.with_columns import WithColumns
-from atoll.steps.distinct_count.declare import FirstSeen
-from atoll.steps.exchanges.hash_by import HashBy
-from atoll.steps.exchanges.place_by import PlaceBy
-from atoll.steps.fold.declare import Fold
-from atoll.steps.incremental_join.declare import IncrementalJoin
-from atoll.steps.windows.declare import WindowAgg
-from atoll.topology.expressions import quoted
 from atoll.topology.operator import ColumnOperator, Operator, RootOperator, StateOperator
 from atoll.topology.rows import ORIGIN, ORIGIN_FIELD
 
@@ -37,10 +18,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-
-_STAR = re.compile(r"(?:^|[(,]|\bdistinct\b)\s*\*", re.IGNORECASE)
-"""A star that means all columns; at worst it is found in a text, and the origin is lost."""
 
 
 class Tracking:
@@ -77,7 +54,7 @@ class Tracking:
         step: ColumnOperator | None = operator
         if operator in self.carrying:
             step = self._passing(operator)
-            if isinstance(operator, Union):
+            if operator.unites:
                 frames = [_with_origin(each) for each in frames]
         else:
             frames = [each.drop(ORIGIN) if ORIGIN in each.columns else each for each in frames]
@@ -86,16 +63,13 @@ class Tracking:
         return frame
 
     def _carries(self, session: SparkSession, operator: Operator) -> bool:
-        match operator:
-            case Changes() | Fold() | WindowAgg() | FirstSeen() | IncrementalJoin():
-                return False
-            case RootOperator() | StateOperator():
-                return True
-            case ColumnOperator(inputs=inputs):
-                if not any(each in self.carrying for each in inputs):
-                    return False
-                return self._keeps(session, operator)
-        return operator.inputs[0] in self.carrying
+        if isinstance(operator, StateOperator):
+            return operator.keeps_records
+        if isinstance(operator, RootOperator):
+            return True
+        if not any(each in self.carrying for each in operator.inputs):
+            return False
+        return not isinstance(operator, ColumnOperator) or self._keeps(session, operator)
 
     def _keeps(self, session: SparkSession, operator: ColumnOperator) -> bool:
         """Whether the step passes the column on and makes the same of all others."""
@@ -103,7 +77,7 @@ class Tracking:
         if step is None:
             return False
         frames = [empty_frame(session, self.schema(each)) for each in operator.inputs]
-        if isinstance(step, Union):
+        if step.unites:
             frames = [_with_origin(each) for each in frames]
         try:
             columns: list[str] = step.apply(frames, 1).columns
@@ -113,32 +87,7 @@ class Tracking:
 
     def _passing(self, operator: ColumnOperator) -> ColumnOperator | None:
         """The step as it passes the column on; None when it cannot be trusted to."""
-        match operator:
-            case Select(expressions=expressions):
-                visible = [quoted(name) for name in self.schemas[operator.inputs[0]].names]
-                wanted: list[str] = []
-                for each in expressions:
-                    wanted.extend(visible if each.strip() == "*" else [each])
-                if _has_star(wanted):
-                    return None
-                return dataclasses.replace(operator, expressions=(*wanted, ORIGIN))
-            case Where(condition=text) | Explode(expression=text):
-                return None if _has_star([text]) else operator
-            case WithColumns(expressions=pairs):
-                return None if _has_star([text for _, text in pairs]) else operator
-            case HashBy(expressions=texts):
-                return None if _has_star(texts) else operator
-            case PlaceBy(expression=text):
-                return None if _has_star([text]) else operator
-            case Join() | GroupAgg() | Distinct():
-                return None  # a row of theirs is no record's
-            case Transform(function=function):
-                return operator if getattr(function, "keeps_origins", False) else None
-        return operator
-
-
-def _has_star(expressions: Sequence[str]) -> bool:
-    return any(_STAR.search(each) for each in expressions)
+        return operator.carrying(ORIGIN, self.schemas[operator.inputs[0]].names)
 
 
 def _with_origin(frame: Any) -> Any:

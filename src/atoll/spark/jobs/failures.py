@@ -58,7 +58,6 @@ class StepFailureError(Exception):
     _MARK = re.compile(r"<atoll-failure ([A-Za-z0-9+/=]*)>")
 
     def __init__(self, failure: ActorFailure) -> None:
-        """The text holds all of it."""
         packed = base64.b64encode(msgspec.msgpack.encode(failure)).decode("ascii")
         super().__init__(f"{failure.message} <atoll-failure {packed}>")
 

@@ -63,7 +63,6 @@ class Lives:
     """All lives of Spark in one process. Safe to share between threads."""
 
     def __init__(self) -> None:
-        """Spark was not started yet."""
         self.lock = threading.RLock()
         """Held while one is started or buried."""
         self.restarts = 0

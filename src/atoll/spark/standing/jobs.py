@@ -54,7 +54,6 @@ class TaskLostError(AttemptError):
     """An attempt one of whose standing tasks was lost."""
 
     def __init__(self, post: Post) -> None:
-        """Say which."""
         super().__init__(
             ActorFailure(
                 "E-WORKER-LOST",
@@ -88,7 +87,6 @@ class StandingJob:
         spec: JobSpec,
         limit: JobLimit,
     ) -> None:
-        """Nothing is begun."""
         self.posts = posts
         self.program = program
         self.shipped = shipped

@@ -82,7 +82,6 @@ class StandingTasks:
     """
 
     def __init__(self, session: SparkSession, *, seated: bool) -> None:
-        """Nobody stands anywhere."""
         self.session = session
         self.seated = seated
         self._secret = secrets.token_bytes(32)

@@ -14,7 +14,6 @@ class Turn:
     """Taken by one thread at a time, first come, first served."""
 
     def __init__(self) -> None:
-        """Nobody has it."""
         self._changed = threading.Condition()
         self._queue: deque[object] = deque()
         self._taken = False

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING
 from atoll.topology.operator import StateOperator
 
 if TYPE_CHECKING:
-    from atoll.aggregates.base import Aggregator
-    from atoll.topology.declared import PStateDeclaration, Target
+    from collections.abc import Sequence
 
-__all__ = ["Aggregate", "AggregateField"]
+    import pyarrow as pa
+
+    from atoll.aggregates.base import Aggregator
+    from atoll.engine.step import BoundStep
+    from atoll.topology.binding import Binding, Kept
+    from atoll.topology.declared import PStateDeclaration, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +60,20 @@ class Aggregate(StateOperator):
     def emits(self) -> bool:
         """Nothing: the changes of the PState are a stream of their own."""
         return False
+
+    @property
+    def detail(self) -> str:
+        """What it folds into."""
+        return self.target.text
+
+    def keeps(self, inputs: Sequence[pa.Schema]) -> tuple[Kept, ...]:
+        """What its aggregates keep beside what readers see."""
+        from atoll.steps.aggregate.bind import kept_by
+
+        return kept_by(self, inputs[0])
+
+    def bind(self, binding: Binding) -> tuple[BoundStep, ...]:
+        """One step."""
+        from atoll.steps.aggregate.bind import bound_aggregate
+
+        return (bound_aggregate(self, binding),)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from atoll.steps.aggregate.writes import Write
     from atoll.topology.declared import Target
 
-__all__ = ["check_sessions"]
-
 _TIMES = [WINDOW_START, WINDOW_END]
 
 

@@ -1,31 +1,10 @@
-"""What the values at a place of a PState mean: which aggregates are folded into it, by which keys.
-
-A new version may fold other aggregates into the same place. What is stored there stays as it is,
-so a deployment keeps what it meant, and says when that changes.
-"""
+"""What the values at a place of a PState mean once something is folded into it."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-
 from atoll.steps.aggregate.writes import Write
-from atoll.topology.hidden import told
-
-__all__ = ["Meanings", "Written", "meanings_of", "written"]
-
-Meanings = Mapping[str, Mapping[str, list[str]]]
-"""By PState and place (the struct fields on the way, with dots) what is folded into it."""
-
-
-@dataclass(frozen=True)
-class Written:
-    """One aggregate at one place."""
-
-    pstate: str
-    place: str
-    text: str
+from atoll.topology.kept.hidden import told
+from atoll.topology.kept.meanings import Written
 
 
 def written(write: Write, gap_ms: int | None = None) -> list[Written]:
@@ -53,14 +32,3 @@ def written(write: Write, gap_ms: int | None = None) -> list[Written]:
         place = ".".join((*position, *([] if name is None else [name])))
         found.append(Written(write.target.pstate.name, place, text + by))
     return found
-
-
-def meanings_of(graph_written: Iterable[Written]) -> dict[str, dict[str, list[str]]]:
-    """What is folded into each place, in an order that says nothing."""
-    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for each in graph_written:
-        found[each.pstate][each.place].append(each.text)
-    return {
-        pstate: {place: sorted(set(texts)) for place, texts in sorted(places.items())}
-        for pstate, places in sorted(found.items())
-    }

@@ -26,8 +26,6 @@ from atoll.topology.declared import Part, Target
 from atoll.topology.expressions import bare_column, quoted
 from atoll.topology.usercode import placed
 
-__all__ = ["Exploded", "Write", "writes_of"]
-
 
 @dataclass(frozen=True)
 class Exploded:

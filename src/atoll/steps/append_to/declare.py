@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from atoll.topology.operator import StateOperator
 
 if TYPE_CHECKING:
+    from atoll.engine.step import BoundStep
+    from atoll.topology.binding import Binding
     from atoll.topology.declared import DepotDeclaration, PStateDeclaration
-
-__all__ = ["AppendTo"]
+    from atoll.topology.flow import Flow
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,3 +42,21 @@ class AppendTo(StateOperator):
     def emits(self) -> bool:
         """Nothing: read the depot with a source."""
         return False
+
+    @property
+    def appends_to(self) -> DepotDeclaration:
+        """The depot."""
+        return self.depot
+
+    def bind(self, binding: Binding) -> tuple[BoundStep, ...]:
+        """One step, of which any actor takes rows."""
+        from atoll.steps.append_to.bind import bound_append
+
+        return (bound_append(self, binding),)
+
+
+def append_to(stream: Flow, depot: DepotDeclaration, place: str) -> None:
+    """Let the rows end in a depot."""
+    stream.graph.check_target(depot, place)
+    choose = depot.partition_by if callable(depot.partition_by) else None
+    stream.graph.add(AppendTo((stream.operator,), place, depot, choose))

@@ -18,8 +18,6 @@ from atoll.errors import DeclarationError
 if TYPE_CHECKING:
     from atoll.steps.append_to.declare import AppendTo
 
-__all__ = ["check_columns", "widens"]
-
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
 """How many decimal digits hold every integer of a type."""
 _EXACT_BITS = {pa.float32(): 24, pa.float64(): 53}

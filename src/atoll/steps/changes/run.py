@@ -13,16 +13,14 @@ import pyarrow as pa
 from atoll.codec.keys.decode import decode_columns
 
 if TYPE_CHECKING:
-    from atoll.engine.program import ChangesTerminal
-    from atoll.pstate.migration import Converter
-    from atoll.pstate.store.session import VnodeSession
-
-__all__ = ["changes"]
+    from atoll.pstate.converter import Converter
+    from atoll.pstate.store.vnode_writer import VnodeWriter
+    from atoll.steps.changes.bind import BoundChanges
 
 
 def changes(
-    terminal: ChangesTerminal,
-    sessions: dict[int, VnodeSession],
+    step: BoundChanges,
+    sessions: dict[int, VnodeWriter],
     converter: Callable[[int], Converter | None],
 ) -> pa.Table:
     """One row per entry whose value differs from before the microbatch, by vnode and key.
@@ -41,12 +39,12 @@ def changes(
             keys.append(key)
             olds.append(old)
             news.append(new)
-    columns = decode_columns(keys, list(terminal.kinds))
-    columns = [*columns, _values(terminal, olds), _values(terminal, news)]
-    return pa.Table.from_arrays(columns, schema=terminal.emitted)
+    columns = decode_columns(keys, list(step.kinds))
+    columns = [*columns, _values(step, olds), _values(step, news)]
+    return pa.Table.from_arrays(columns, schema=step.emitted)
 
 
-def _values(terminal: ChangesTerminal, stored: list[bytes | None]) -> pa.Array:
-    if terminal.codec is None:  # a set's element: there or not
+def _values(step: BoundChanges, stored: list[bytes | None]) -> pa.Array:
+    if step.codec is None:  # a set's element: there or not
         return pa.array([value is not None for value in stored], pa.bool_())
-    return terminal.codec.finish_columns(terminal.codec.decode_columns(stored))
+    return step.codec.finish_columns(step.codec.decode_columns(stored))

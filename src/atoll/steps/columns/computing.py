@@ -1,140 +1,33 @@
-"""``where``, ``select`` and ``with_columns`` inside a chain: their expressions are all certified.
-
-A row on which one of them fails is found as a careful attempt finds others: the rows are halved.
-"""
+"""Column steps as tasks and queries run them, where all that they compute is certified."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 
+from atoll.columns.families.casts import widened
 from atoll.columns.reading import computed
-from atoll.columns.tree import SURE, Column, Node, RowError, Rows, columns_of
-from atoll.columns.types import NotCertifiedError, words
-from atoll.engine.exchange.careful import FIRST, Refusing, sift
-from atoll.errors import AtollError, DataError
+from atoll.columns.tree import SURE, Column, Node, columns_of
+from atoll.columns.types import NotCertifiedError, common_type, words
+from atoll.ddl import type_in_words
+from atoll.errors import DeclarationError
+from atoll.steps.columns.distinct import Distinct
+from atoll.steps.columns.explode import Explode
 from atoll.steps.columns.guards import Guard, Guarded, expression_title, shown_as
+from atoll.steps.columns.run import Computing, Exploding, Projecting, Sieving
 from atoll.steps.columns.select import Select
+from atoll.steps.columns.union import Union
 from atoll.steps.columns.where import Where
 from atoll.steps.columns.with_columns import WithColumns
 from atoll.topology.expressions import bare_column, named
-from atoll.topology.operator import BatchOperator, ColumnOperator
-from atoll.topology.rows import row_at, with_origins, without_origins
+from atoll.topology.operator import ColumnOperator
 from atoll.topology.usercode import NO_COLUMN
 
-if TYPE_CHECKING:
-    from atoll.topology.operator import Makes
-    from atoll.topology.usercode import Rejects
+__all__ = ["Computable", "computing", "united"]
 
-__all__ = ["Computing", "Projecting", "Sieving", "computing"]
-
-
-@dataclass(frozen=True, eq=False)
-class Computing(BatchOperator):
-    """Computes expressions of each row.
-
-    Attributes:
-        nodes: What computes them.
-        guarded: How they are told of, in the same order.
-        chosen: The columns after the step.
-    """
-
-    runs_own_code: ClassVar[bool] = True
-    nodes: tuple[Node, ...]
-    guarded: Guarded
-    chosen: pa.Schema
-
-    @property
-    def title(self) -> str:
-        """As users call the step."""
-        return self.guarded.title
-
-    @property
-    def fails(self) -> bool:
-        """Whether there are rows of which it cannot be computed."""
-        return any(each.fails for each in self.nodes)
-
-    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:  # the step's own
-        """The step's."""
-        return self.chosen
-
-    def run(
-        self,
-        batches: Iterator[pa.RecordBatch],
-        schema: pa.Schema,  # known when it was made
-        rejects: Rejects | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """Batch by batch."""
-        for batch in batches:
-            try:
-                yield self._made(batch)
-            except RowError:
-                kept = batch.filter(pa.array(self._computable(batch, rejects)))
-                yield self._made(kept)
-
-    def _made(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        raise NotImplementedError
-
-    def _values(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        rows = Rows(batch)
-        return [each.of(rows) for each in self.nodes]
-
-    def _computable(self, batch: pa.RecordBatch, rejects: Rejects | None) -> list[bool]:
-        """For each row whether it can be computed; those that cannot are refused."""
-        refusing = Refusing(self.guarded, rejects or FIRST)
-        plain, _ = without_origins(batch)
-        table = pa.Table.from_batches([batch])
-        kept = np.ones(batch.num_rows, np.bool_)
-
-        def take(first: int, stop: int) -> AtollError | None:
-            part = plain.slice(first, stop - first)
-            for at, node in enumerate(self.nodes):
-                try:
-                    node.of(Rows(part))
-                except RowError as error:
-                    return self._error(at, part, error)
-            return None
-
-        for position, error in sift(0, batch.num_rows, take):
-            refusing.refuse(table, position, error)
-            kept[position] = False
-        return [bool(each) for each in kept]
-
-    def _error(self, at: int, part: pa.RecordBatch, error: RowError) -> DataError:
-        if part.num_rows > 1:  # it is asked again about each half
-            return DataError(error.condition)
-        names = list(self.guarded.guards[at].columns)
-        row: Any = row_at(part.select(names), 0) if names else {}
-        return self.guarded.error(at, row, str(error))
-
-
-@dataclass(frozen=True, eq=False)
-class Sieving(Computing):
-    """Keeps the rows for which the condition is true."""
-
-    makes: ClassVar[Makes] = "at most one"
-
-    def _made(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        plain, _ = without_origins(batch)
-        (condition,) = self._values(plain)
-        return batch.filter(condition)
-
-
-@dataclass(frozen=True, eq=False)
-class Projecting(Computing):
-    """The columns that it computes."""
-
-    makes: ClassVar[Makes] = "one"
-
-    def _made(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        plain, origins = without_origins(batch)
-        values = zip(self._values(plain), self.chosen, strict=True)
-        columns = [each if each.type == to.type else each.cast(to.type) for each, to in values]
-        return with_origins(pa.RecordBatch.from_arrays(columns, schema=self.chosen), origins)
+Computable = Select | WithColumns | Where | Explode
+"""The column steps that tasks run where their expressions are certified."""
 
 
 def computing(step: ColumnOperator, rows: pa.Schema, chosen: pa.Schema | None = None) -> Computing:
@@ -142,14 +35,13 @@ def computing(step: ColumnOperator, rows: pa.Schema, chosen: pa.Schema | None = 
 
     Args:
         step: The step.
-        rows: The columns before it.
-        chosen: Those after it, where Spark has said; else they are found here.
+        rows: The columns before it; of a union those of the branch.
+        chosen: Those after it, where Spark or the other branches have said; else they are found.
 
     Raises:
         NotCertifiedError: When Spark has to run it, with the reason in words.
+        DeclarationError: When it names a column that is not there.
     """
-    if NO_COLUMN in rows.names:
-        raise NotCertifiedError("rows without columns")
     match step:
         case Where(condition=text):
             node = computed(text, rows)
@@ -159,13 +51,19 @@ def computing(step: ColumnOperator, rows: pa.Schema, chosen: pa.Schema | None = 
             return Sieving(step.inputs, step.place, (node,), guarded, chosen or rows)
         case WithColumns(expressions=pairs):
             given = dict(pairs)
-            found = [(name, shown_as(name, text), computed(text, rows)) for name, text in pairs]
-            by_name = {name: (shown, node) for name, shown, node in found}
-            kept = [(n, *by_name.pop(n, _column(n, rows))) for n in rows.names]
+            by_name = {
+                name: (shown_as(name, text), _node(text, step, rows)) for name, text in pairs
+            }
+            kept = [(n, *by_name.pop(n, _kept(n, rows))) for n in rows.names]
             added = [(n, *by_name[n]) for n in given if n in by_name]
             return _projecting(step, rows, [*kept, *added], chosen)
-        case Select(expressions=texts):
-            return _projecting(step, rows, list(_selected(texts, rows, chosen)), chosen)
+        case Select(expressions=texts) | Distinct(expressions=texts):
+            found = list(_selected(step, texts or ("*",), rows, chosen))
+            return _projecting(step, rows, found, chosen)
+        case Explode():
+            return _exploding(step, rows, chosen)
+        case Union():
+            return _aligning(step, rows, chosen or rows)
     raise NotCertifiedError(f"{step.title}, which is a step of Spark's")
 
 
@@ -173,20 +71,43 @@ _Named = tuple[str, str, Node]
 """The name of a column, how its expression is shown, and what computes it."""
 
 
-def _column(name: str, rows: pa.Schema) -> tuple[str, Node]:
+def _kept(name: str, rows: pa.Schema) -> tuple[str, Column]:
     at = rows.names.index(name)
     return name, Column(rows.field(at).type, SURE, at)
 
 
-def _selected(texts: Sequence[str], rows: pa.Schema, chosen: pa.Schema | None) -> Iterator[_Named]:
+def _node(text: str, step: ColumnOperator, rows: pa.Schema) -> Node:
+    """What computes an expression; a bare column is taken as it is, whatever its type."""
+    name = bare_column(text)
+    return computed(text, rows) if name is None else _column(name, step, rows)
+
+
+def _column(name: str, step: ColumnOperator, rows: pa.Schema) -> Column:
+    """Letters' case means nothing, as in Spark."""
+    known = [each for each in rows.names if each != NO_COLUMN]
+    found = [each for each in known if each == name]
+    found = found or [each for each in known if each.lower() == name.lower()]
+    if len(found) != 1:
+        raise DeclarationError(
+            f"{step.title} uses the column {name!r}, which the rows before it do not have",
+            hint=f"they have {', '.join(known) or 'none'}",
+            declared=step.place,
+        )
+    at = rows.names.index(found[0])
+    return Column(rows.field(at).type, SURE, at)
+
+
+def _selected(
+    step: ColumnOperator, texts: Sequence[str], rows: pa.Schema, chosen: pa.Schema | None
+) -> Iterator[_Named]:
     for each in texts:
         text, name = named(each)
         if text == "*":
-            yield from ((n, *_column(n, rows)) for n in rows.names)
+            yield from ((n, *_kept(n, rows)) for n in rows.names)
             continue
         if chosen is None and name == text and bare_column(text) is None:
             raise NotCertifiedError("a column without a name: write AS name")
-        yield name, each, computed(text, rows)
+        yield name, each, _node(text, step, rows)
 
 
 def _projecting(
@@ -195,20 +116,30 @@ def _projecting(
     nodes = tuple(node for _, _, node in found)
     guarded = _guarded(step, rows, [(shown, node) for _, shown, node in found])
     if chosen is None:
+        _check_names(step, [name for name, _, _ in found])
         chosen = pa.schema([pa.field(name, node.type) for name, _, node in found])
-    _check_types(nodes, guarded, chosen)
+    _check_types([node.type for node in nodes], [each.shown for each in guarded.guards], chosen)
     return Projecting(step.inputs, step.place, nodes, guarded, chosen)
 
 
-def _check_types(nodes: Sequence[Node], guarded: Guarded, chosen: pa.Schema) -> None:
+def _check_names(step: ColumnOperator, names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DeclarationError(
+            f"{step.title} makes more than one column {twice[0]!r}",
+            hint="give each a name of its own: AS other_name",
+            declared=step.place,
+        )
+
+
+def _check_types(kinds: Sequence[pa.DataType], shown: Sequence[str], chosen: pa.Schema) -> None:
     """Hold that Spark makes of the step what is computed here."""
-    if len(nodes) != len(chosen):
+    if len(kinds) != len(chosen):
         raise NotCertifiedError("a step of which Spark makes other columns")
-    for node, guard, field in zip(nodes, guarded.guards, chosen, strict=True):
-        same = node.type == field.type or pa.types.is_nested(node.type)
-        if not same:
-            kinds = f"{words(field.type)}, not {words(node.type)}"
-            raise NotCertifiedError(f"{guard.shown}, which Spark makes {kinds}")
+    for kind, text, field in zip(kinds, shown, chosen, strict=True):
+        if kind != field.type and not pa.types.is_nested(kind):
+            found = f"{words(field.type)}, not {words(kind)}"
+            raise NotCertifiedError(f"{text}, which Spark makes {found}")
 
 
 def _guarded(step: ColumnOperator, rows: pa.Schema, found: Sequence[tuple[str, Node]]) -> Guarded:
@@ -216,3 +147,91 @@ def _guarded(step: ColumnOperator, rows: pa.Schema, found: Sequence[tuple[str, N
         Guard(shown, tuple(rows.names[at] for at in columns_of(node))) for shown, node in found
     )
     return Guarded(expression_title(step), step.place, guards)
+
+
+# Elements -------------------------------------------------------------------------------------
+
+_ENTRY = 2
+"""So many names has the entry of a map."""
+
+
+def _exploding(step: Explode, rows: pa.Schema, chosen: pa.Schema | None) -> Exploding:
+    node = _node(step.expression, step, rows)
+    kept = tuple(at for at, name in enumerate(rows.names) if name not in step.names)
+    names = [rows.names[at] for at in kept]
+    kinds = [rows.field(at).type for at in kept] + _element_types(step, node.type, rows)
+    if chosen is None:
+        chosen = pa.schema(list(zip([*names, *step.names], kinds, strict=True)))
+    _check_types(kinds, [*names, *step.names], chosen)
+    guarded = _guarded(step, rows, [(step.expression, node)])
+    return Exploding(step.inputs, step.place, (node,), guarded, chosen, kept, step.outer)
+
+
+def _element_types(step: Explode, kind: pa.DataType, rows: pa.Schema) -> list[pa.DataType]:
+    if pa.types.is_map(kind) and len(step.names) == _ENTRY:
+        return [kind.key_type, kind.item_type]
+    if pa.types.is_list(kind) and len(step.names) == 1:
+        return [kind.value_type]
+    known = ", ".join(name for name in rows.names if name != NO_COLUMN) or "none"
+    raise DeclarationError(
+        f"explode of {step.expression} needs an array, or a map and two names; it is of type "
+        f"{type_in_words(kind)}",
+        hint=f"the columns are {known}; other values come apart with flat_map",
+        declared=step.place,
+    )
+
+
+# Unions ---------------------------------------------------------------------------------------
+
+
+def united(step: Union, inputs: Sequence[pa.Schema]) -> pa.Schema:
+    """The columns of a union: those of the first stream, in types that hold the values of all.
+
+    Raises:
+        DeclarationError: When the streams have other columns, or types that do not go together.
+    """
+    first = inputs[0]
+    names = {name.lower() for name in first.names}
+    if any({name.lower() for name in other.names} != names for other in inputs[1:]):
+        raise _apart(step, "streams with different columns")
+    fields = []
+    for field in first:
+        branches = [_branch(field.name, step, each) for each in inputs]
+        fields.append(field.with_type(_type_of_all(step, field.name, branches)))
+    return pa.schema(fields)
+
+
+def _branch(name: str, step: Union, rows: pa.Schema) -> Column:
+    """A column of a branch, and what stands in for none."""
+    return _kept(name, rows)[1] if name in rows.names else _column(name, step, rows)
+
+
+def _type_of_all(step: Union, name: str, branches: Sequence[Node]) -> pa.DataType:
+    if all(each.type == branches[0].type for each in branches):
+        return branches[0].type
+    try:
+        return common_type(branches, "a union")
+    except NotCertifiedError as error:
+        raise _apart(step, f"streams whose column {name!r} differs: {error}") from None
+
+
+def _aligning(step: Union, rows: pa.Schema, chosen: pa.Schema) -> Projecting:
+    """The columns of a branch by name, in the order and types of the union."""
+    nodes = []
+    for field in chosen:
+        column = _branch(field.name, step, rows)
+        same = column.type == field.type or pa.types.is_nested(field.type)
+        try:
+            nodes.append(column if same else widened(column, field.type))
+        except NotCertifiedError as error:
+            raise _apart(step, f"streams whose column {field.name!r} differs: {error}") from None
+    guarded = _guarded(step, rows, list(zip(chosen.names, nodes, strict=True)))
+    return Projecting(step.inputs, step.place, tuple(nodes), guarded, chosen)
+
+
+def _apart(step: Union, what: str) -> DeclarationError:
+    return DeclarationError(
+        f"union of {what}",
+        hint="bring the columns in line before: select, or map",
+        declared=step.place,
+    )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-__all__ = ["Distinct"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +18,9 @@ class Distinct(ColumnOperator):
     Only what is compared comes out. To keep one whole row of several would be to keep any, and
     two steps that read the same stream could get different ones.
     """
+
+    makes_rows: ClassVar[bool] = True
+    in_queries: ClassVar[bool] = True
 
     expressions: tuple[str, ...]
 

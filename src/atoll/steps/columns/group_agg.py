@@ -6,15 +6,13 @@ Spark builds partial aggregates where the rows are, and only those cross its exc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.topology.expressions import escaped, query, quoted
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-__all__ = ["GroupAgg"]
 
 _ANY = "__atoll_rows"
 
@@ -25,6 +23,9 @@ class GroupAgg(ColumnOperator):
 
     Without keys one row in all, also of no rows: the step *fires* in every microbatch.
     """
+
+    makes_rows: ClassVar[bool] = True
+    instead: ClassVar[str] = 'use the aggregates of atoll.agg: agg(total=agg.sum("v"))'
 
     keys: tuple[str, ...]
     expressions: tuple[str, ...]

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from atoll.errors import DataError
-from atoll.steps.columns.projection import is_computed
 from atoll.steps.columns.with_columns import WithColumns
+from atoll.topology.expressions import is_computed
 from atoll.topology.operator import Operator
-
-__all__ = ["EXPRESSION_HINT", "Guard", "Guarded", "expression_title", "shown_as"]
 
 EXPRESSION_HINT = (
     "mend the expression or filter such rows out, deploy again and resume the topology"

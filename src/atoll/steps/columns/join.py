@@ -11,8 +11,6 @@ from atoll.topology.operator import ColumnOperator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["JOINS", "Join"]
-
 JOINS = {
     "inner": "inner",
     "left": "left",
@@ -45,6 +43,9 @@ class Join(ColumnOperator):
     expressions over ``left.x`` and ``right.y``. Null equals nothing, as in SQL. It is built as
     one SQL text, because a condition over both sides needs no Spark to be declared that way.
     """
+
+    makes_rows: ClassVar[bool] = True
+    in_queries: ClassVar[bool] = True
 
     SIDES: ClassVar = ("left", "right")
     """What conditions call the two inputs."""

@@ -6,27 +6,24 @@ from typing import TYPE_CHECKING
 
 from atoll.errors import DeclarationError
 from atoll.steps.columns.join import JOINS, Join
+from atoll.steps.lookup.declare import lookup
 from atoll.steps.rows.present import Present
-from atoll.steps.state_steps import lookup
 from atoll.topology.declared import PStateDeclaration, Target
 from atoll.topology.expressions import bare_column
+from atoll.topology.flow import Flow, after
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from atoll.stream.stream import Stream
-
-__all__ = ["columns_of", "join"]
-
 
 def join(
-    stream: Stream,
-    other: Stream | Target | PStateDeclaration,
+    stream: Flow,
+    other: Flow | Target | PStateDeclaration,
     on: str | Sequence[str] | None,
     how: str,
     column: str | None,
     place: str,
-) -> Stream:
+) -> Flow:
     """Add a :class:`~atoll.steps.columns.join.Join`, or look up in a PState."""
     kind = JOINS.get(how.lower()) if isinstance(how, str) else None
     if kind is None:
@@ -37,7 +34,7 @@ def join(
         )
     if isinstance(other, Target | PStateDeclaration):
         return _with_pstate(stream, other, on, kind, column, place)
-    if not isinstance(other, type(stream)):
+    if not isinstance(other, Flow):
         raise DeclarationError(
             f"join takes a stream or a place in a PState, not {other!r}",
             hint='join(other, on="user_id"), or join(profiles["user_id"], column="profile")',
@@ -51,8 +48,7 @@ def join(
             declared=place,
         )
     step = Join((stream.operator, other.operator), place, names, conditions, kind)
-    stream.graph.add(step)
-    return type(stream)(stream.graph, step)
+    return after(stream.graph, step)
 
 
 def columns_of(
@@ -73,13 +69,13 @@ def columns_of(
 
 
 def _with_pstate(
-    stream: Stream,
+    stream: Flow,
     other: Target | PStateDeclaration,
     on: str | Sequence[str] | None,
     kind: str,
     column: str | None,
     place: str,
-) -> Stream:
+) -> Flow:
     target = Target(other, ()) if isinstance(other, PStateDeclaration) else other
     if on is not None:
         raise DeclarationError(
@@ -99,5 +95,4 @@ def _with_pstate(
     if kind == "left":
         return found
     step = Present((found.operator,), place, name)
-    stream.graph.add(step)
-    return type(stream)(stream.graph, step)
+    return after(stream.graph, step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -11,16 +10,7 @@ from atoll.topology.expressions import bare_column
 from atoll.topology.operator import Operator
 
 if TYPE_CHECKING:
-    from atoll.stream.stream import Stream
-
-__all__ = ["Projection", "is_computed"]
-
-_COMPUTED = re.compile(r"__e\d+\Z")
-
-
-def is_computed(column: str) -> bool:
-    """Whether a column was made here, so that nobody else knows its name."""
-    return _COMPUTED.match(column) is not None
+    from atoll.topology.flow import Flow
 
 
 class Projection:
@@ -50,7 +40,7 @@ class Projection:
         self.computed[name] = expression
         return name
 
-    def before(self, stream: Stream, place: str, word: str) -> Operator:
+    def before(self, stream: Flow, place: str, word: str) -> Operator:
         """The stream's operator, behind a projection when one is needed.
 
         Args:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-__all__ = ["Transform"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,12 +20,18 @@ class Transform(ColumnOperator):
     step in it that moves rows between tasks (a join, a sort) ends their append order.
     """
 
+    instead: ClassVar[str] = "write the step in Python: map, flat_map, map_batches"
+
     function: Callable[[Any], Any]
 
     @property
     def title(self) -> str:
         """As users write it: the step that needs it, where they wrote no ``transform``."""
         return str(getattr(self.function, "step_word", "transform"))
+
+    def carrying(self, column: str, names: Sequence[str]) -> ColumnOperator | None:
+        """Only where the code is Atoll's own, which names its columns."""
+        return self if getattr(self.function, "keeps_origins", False) else None
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """What the user's function builds."""

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from atoll.errors import DeclarationError
+from atoll.topology.flow import Flow, after
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Union"]
+    import pyarrow as pa
+
+    from atoll.topology.operator import BatchOperator
 
 
 @dataclass(frozen=True, eq=False)
 class Union(ColumnOperator):
     """Spark's ``unionByName``: columns are matched by name; duplicates stay."""
+
+    in_queries: ClassVar[bool] = True
+    unites: ClassVar[bool] = True
+
+    def in_task(self, rows: pa.Schema, made: pa.Schema) -> BatchOperator:
+        """The columns of a branch brought in line."""
+        from atoll.steps.columns.computing import computing
+
+        return computing(self, rows, made)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """A narrow union; the order between the streams is not defined."""
@@ -23,3 +36,16 @@ class Union(ColumnOperator):
         for frame in frames[1:]:
             united = united.unionByName(frame)
         return united
+
+
+def union(streams: Sequence[Flow], place: str) -> Flow:
+    """The rows of all streams."""
+    for each in streams:
+        if not isinstance(each, Flow):
+            raise DeclarationError(
+                f"union takes streams, not {each!r}",
+                hint="of what aggregate returned, take the changes()",
+                declared=place,
+            )
+    step = Union(tuple(each.operator for each in streams), place)
+    return after(streams[0].graph, step)

@@ -1,71 +1,50 @@
-"""Finds the values that a key has not had before, and what a topology must know for it."""
+"""What ``agg.count_distinct`` keeps, and its first half as tasks run it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 import pyarrow as pa
 
-from atoll.aggregates.kernels.flags import new_flags
 from atoll.arrow_types import arrow_type
-from atoll.codec.keys.decode import decode_columns
 from atoll.codec.values.leaf import leaf_codec
 from atoll.engine.binding.keys import column_type, key_element
-from atoll.engine.program import AggregateTerminal, FoldedField, KeyElement
+from atoll.engine.exchange.keyed import KeyElement
 from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.schema import Map, Node, Scalar
-from atoll.steps.aggregate import run as aggregate
-from atoll.steps.fold.bind import key_kind
+from atoll.steps.folding.fields import key_kind
+from atoll.steps.folding.step import FoldedField, StoringStep
 from atoll.topology.usercode import placed
 
 if TYPE_CHECKING:
-    from atoll.steps.aggregate.run import SessionOf
+    from atoll.engine.step import Work
     from atoll.steps.distinct_count.declare import FirstSeen
-    from atoll.topology.usercode import Rejects
-
-__all__ = [
-    "FirstSeenTerminal",
-    "first_seen",
-    "first_seen_schema",
-    "first_seen_spec",
-    "first_seen_terminal",
-]
+    from atoll.topology.binding import StepName
+    from atoll.topology.operator import Makes
 
 _FLAGS = Scalar("int")
 
 
 @dataclass(frozen=True)
-class FirstSeenTerminal(AggregateTerminal):
+class BoundFirstSeen(StoringStep):
     """Merge flags into the entries of values and keys, and emit those that were not set."""
 
-    emitted: pa.Schema = pa.schema([])  # noqa: RUF009 - immutable
+    emitted: pa.Schema
 
+    gives: ClassVar[Makes] = "at most one"
 
-def first_seen(
-    terminal: FirstSeenTerminal,
-    tables: list[pa.Table],
-    session_of: SessionOf,
-    rejects: Rejects | None = None,
-) -> pa.Table:
-    """The keys of entries with new flags, and the flags, a column each: true, or null."""
-    folded = aggregate.merged(terminal, tables, session_of, rejects)
-    if not folded.keys:
-        return terminal.emitted.empty_table()
-    assert terminal.codec is not None
-    old, new = (terminal.codec.decode_columns(each)[0] for each in (folded.olds, folded.values))
-    flags = new_flags(old, new)
-    rows = np.flatnonzero(flags)
-    columns = decode_columns(
-        [folded.keys[row] for row in rows], [each.kind for each in terminal.elements]
-    )
-    flags = flags[rows]
-    count = len(terminal.emitted) - len(columns) + 1
-    for bit in range(count):
-        unset = flags >> bit & 1 == 0
-        columns.append(pa.array(~unset, pa.bool_(), mask=unset))
-    return pa.Table.from_arrays(columns[1:], schema=terminal.emitted)
+    @property
+    def emits(self) -> pa.Schema:
+        """A row per key and new value."""
+        return self.emitted
+
+    def run(self, work: Work, rows: list[pa.Table]) -> None:
+        """Merge the rows."""
+        from atoll.steps.distinct_count.run import first_seen
+
+        found = first_seen(self, rows, lambda vnode: work.session(self.pstate, vnode), work.refused)
+        work.emit(self.tag, found)
 
 
 def first_seen_schema(step: FirstSeen, rows: pa.Schema) -> pa.Schema:
@@ -96,9 +75,7 @@ def first_seen_spec(step: FirstSeen, rows: pa.Schema) -> PStateSpec:
     return pstate_spec(replace(step.state, node=node), {})
 
 
-def first_seen_terminal(
-    step: FirstSeen, common: tuple[int, str, str], rows: pa.Schema
-) -> FirstSeenTerminal:
+def bound_first_seen(step: FirstSeen, name: StepName, rows: pa.Schema) -> BoundFirstSeen:
     """The step as tasks run it.
 
     Raises:
@@ -110,14 +87,14 @@ def first_seen_terminal(
             for name in step.conditions
         ]
         step.flags.check(_FLAGS, kinds)
-    return FirstSeenTerminal(
-        *common,
-        step.state.name,
+    return BoundFirstSeen(
+        *name,
         _elements(step, rows),
         (FoldedField(step.flags, _FLAGS, step.conditions, 0, 1),),
+        step.state.name,
         leaf_codec(_FLAGS),
         None,
-        emitted=first_seen_schema(step, rows),
+        first_seen_schema(step, rows),
     )
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from atoll.topology.operator import StateOperator
 
 if TYPE_CHECKING:
-    from atoll.aggregates.totals.count_distinct import Flags
-    from atoll.topology.declared import Part, PStateDeclaration
+    from collections.abc import Sequence
 
-__all__ = ["FirstSeen"]
+    import pyarrow as pa
+
+    from atoll.aggregates.totals.count_distinct import Flags
+    from atoll.engine.step import BoundStep
+    from atoll.pstate.spec import PStateSpec
+    from atoll.topology.binding import Binding
+    from atoll.topology.declared import Part, PStateDeclaration
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +27,8 @@ class FirstSeen(StateOperator):
     that reach the step: a bit for each count that has seen it. It is placed by the value, so
     that one key with most of the rows does not make one actor do the work of all.
     """
+
+    keeps_records: ClassVar[bool] = False
 
     value: str
     keys: tuple[str, ...]
@@ -46,6 +53,24 @@ class FirstSeen(StateOperator):
     def emits(self) -> bool:
         """One row per key and new value."""
         return True
+
+    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
+        """The keys, then a column for each count."""
+        from atoll.steps.distinct_count.bind import first_seen_schema
+
+        return first_seen_schema(self, inputs[0])
+
+    def hidden_specs(self, inputs: Sequence[pa.Schema]) -> dict[str, PStateSpec]:
+        """What it has seen."""
+        from atoll.steps.distinct_count.bind import first_seen_spec
+
+        return {self.state.name: first_seen_spec(self, inputs[0])}
+
+    def bind(self, binding: Binding) -> tuple[BoundStep, ...]:
+        """One step."""
+        from atoll.steps.distinct_count.bind import bound_first_seen
+
+        return (bound_first_seen(self, binding.name(self), binding.rows(self)),)
 
     def key_name(self, number: int) -> str:
         """The column of a key in the rows that it emits."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-__all__ = ["HashBy"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +19,14 @@ class HashBy(ColumnOperator):
     or ``transform`` steps that want all rows of a key together.
     """
 
+    in_queries: ClassVar[bool] = True
+
     expressions: tuple[str, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What the user wrote."""
+        return self.expressions
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """CRC-32 of the values' text, placed by identity, so that no two engines differ in it."""

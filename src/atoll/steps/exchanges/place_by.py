@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-__all__ = ["PlaceBy"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +20,8 @@ class PlaceBy(ColumnOperator):
     is a column that was made for it.
     """
 
+    instead: ClassVar[str] = "a query runs in one process: leave the step out"
+
     expression: str
     word: str
     drops: bool = False
@@ -30,6 +30,11 @@ class PlaceBy(ColumnOperator):
     def title(self) -> str:
         """As users write it."""
         return self.word
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What the user wrote."""
+        return (self.expression,)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """Placed by identity, so that no two engines differ in it."""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Shuffle"]
-
 
 @dataclass(frozen=True, eq=False)
 class Shuffle(ColumnOperator):
     """A round-robin exchange; it ends the append order of the rows."""
+
+    in_queries: ClassVar[bool] = True
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """Spark's ``repartition`` without columns."""

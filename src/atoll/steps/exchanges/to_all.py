@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ToAll"]
-
 
 @dataclass(frozen=True, eq=False)
 class ToAll(ColumnOperator):
     """An exchange that copies. A ``process`` without a key right behind it runs on every vnode."""
+
+    instead: ClassVar[str] = "a query runs in one process: leave the step out"
 
     @property
     def title(self) -> str:

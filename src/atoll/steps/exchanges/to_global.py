@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ToGlobal"]
-
 
 @dataclass(frozen=True, eq=False)
 class ToGlobal(ColumnOperator):
     """An exchange to a single task, for steps that must see every row of the microbatch."""
+
+    in_queries: ClassVar[bool] = True
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """Spark's ``repartition(1)``: an exchange, so that the steps before it stay parallel."""

@@ -1,39 +1,76 @@
-"""Binds ``group_by(...).agg(...)`` of Atoll's aggregates: types are found, nothing is declared.
-
-Where ``aggregate`` folds into what a PState holds, a fold has no schema to go by: each aggregate
-says itself what it makes of the types that reach it.
-"""
+"""``group_by(...).agg(...)`` of Atoll's aggregates as tasks run it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
 from atoll.arrow_types import value_type
 from atoll.codec.values.leaf import LeafCodec, leaf_codec
-from atoll.codec.values.opaque import PACKING
-from atoll.ddl import type_in_words
-from atoll.engine.program import FoldedField, FoldTerminal, KeyElement
+from atoll.engine.exchange.keyed import KeyElement
 from atoll.errors import DeclarationError
-from atoll.schema import Node, Scalar
+from atoll.placement.mapping import Mapping
+from atoll.steps.folding.fields import bound_field, key_kind, known_column, typed_field
+from atoll.steps.folding.step import FoldedField, FoldingStep
 from atoll.topology.usercode import placed
 
 if TYPE_CHECKING:
-    from atoll.steps.aggregate.declare import AggregateField
-    from atoll.steps.fold.declare import Fold
+    from collections.abc import Sequence
 
-__all__ = ["TypedField", "bound_field", "fold_schema", "fold_terminal", "key_kind", "typed_field"]
+    from atoll.engine.step import Packing, Work
+    from atoll.steps.fold.declare import Fold
+    from atoll.topology.binding import StepName
+
+_VNODES_LEAST = 256
+
+
+def group_mapping(units: Sequence[int]) -> Mapping:
+    """Which unit folds which combinations of keys; the first one what has no keys."""
+    return Mapping.even(max(_VNODES_LEAST, len(units)), units)
 
 
 @dataclass(frozen=True)
-class TypedField:
-    """One aggregate over columns of known types."""
+class BoundFold(FoldingStep):
+    """Fold rows into one row per combination of the keys; any actor may own a combination.
 
-    declared: AggregateField
-    node: Node
-    kinds: tuple[pa.DataType, ...]
+    ``elements`` are the keys, their columns in ``emitted`` come first, and then the fields'.
+    """
+
+    codecs: tuple[LeafCodec, ...]
+    """How the state of each field becomes what a reader sees."""
+    emitted: pa.Schema
+
+    placing: ClassVar[slice] = slice(0, None)
+
+    @property
+    def fires(self) -> bool:
+        """Whether a row comes out although none came in."""
+        return not self.elements
+
+    @property
+    def runs_without_rows(self) -> bool:
+        """Where it fires."""
+        return self.fires
+
+    @property
+    def emits(self) -> pa.Schema:
+        """A row per combination."""
+        return self.emitted
+
+    def mapping(self, packing: Packing) -> Mapping:
+        """Any: no store belongs to its vnodes."""
+        return group_mapping(packing.units)
+
+    def run(self, work: Work, rows: list[pa.Table]) -> None:
+        """Emit what the rows come to; of no rows one actor does."""
+        from atoll.steps.fold.run import fold_rows, no_rows
+
+        if rows:
+            work.emit(self.tag, fold_rows(self, rows, work.refused))
+        elif work.is_first():
+            work.emit(self.tag, no_rows(self))
 
 
 def fold_schema(step: Fold, rows: pa.Schema) -> pa.Schema:
@@ -43,7 +80,7 @@ def fold_schema(step: Fold, rows: pa.Schema) -> pa.Schema:
         DeclarationError: When a column is not there, or cannot be a key or be aggregated.
     """
     with placed(step.place):
-        keys = [rows.field(_known(rows, name)) for name in step.keys]
+        keys = [rows.field(known_column(rows, name)) for name in step.keys]
         for key in keys:
             key_kind(key)
         fields = [typed_field(each, rows) for each in step.fields]
@@ -58,7 +95,7 @@ def fold_schema(step: Fold, rows: pa.Schema) -> pa.Schema:
     return schema
 
 
-def fold_terminal(step: Fold, common: tuple[int, str, str], rows: pa.Schema) -> FoldTerminal:
+def bound_fold(step: Fold, name: StepName, rows: pa.Schema) -> BoundFold:
     """The step as tasks run it.
 
     Raises:
@@ -69,7 +106,9 @@ def fold_terminal(step: Fold, common: tuple[int, str, str], rows: pa.Schema) -> 
     codecs: list[LeafCodec] = []
     start = 0
     with placed(step.place):
-        elements = tuple(KeyElement(name, None, key_kind(rows.field(name))) for name in step.keys)
+        elements = tuple(
+            KeyElement(column, None, key_kind(rows.field(column))) for column in step.keys
+        )
         for each in (typed_field(declared, rows) for declared in step.fields):
             words = each.declared.aggregator.finishers(each.node, each.kinds)
             codec = leaf_codec(each.node, words)
@@ -77,68 +116,4 @@ def fold_terminal(step: Fold, common: tuple[int, str, str], rows: pa.Schema) -> 
             folded.append(bound_field(each, start, stop))
             codecs.append(codec)
             start = stop
-    return FoldTerminal(*common, elements, tuple(folded), tuple(codecs), emitted)
-
-
-def bound_field(each: TypedField, start: int, stop: int) -> FoldedField:
-    """The aggregate ready to run, its state in these physical columns of a value.
-
-    Raises:
-        DeclarationError: When it does not fit the types of its inputs.
-    """
-    aggregator = each.declared.aggregator.bind(each.node, each.kinds, PACKING)
-    return FoldedField(aggregator, each.node, each.declared.columns, start, stop, each.kinds)
-
-
-def typed_field(declared: AggregateField, rows: pa.Schema) -> TypedField:
-    """An aggregate, and what it makes of the types of its columns.
-
-    Raises:
-        DeclarationError: When a column is not there, or it cannot aggregate such a type.
-    """
-    kinds = tuple(
-        pa.bool_() if name is None else rows.field(_known(rows, name)).type
-        for name in declared.columns
-    )
-    try:
-        node = declared.aggregator.result_node(kinds)
-    except DeclarationError as error:
-        raise DeclarationError(
-            f"{declared.name}: {error.message}", hint=error.hint, **error.context
-        ) from None
-    if not node.leaf:
-        raise DeclarationError(
-            f"{declared.name}=agg.{declared.aggregator} adds entries to a "
-            f"{type(node).__name__}, and a row's column holds one value",
-            hint="make each entry a row: name its key as one more key, and aggregate its values",
-        )
-    return TypedField(declared, node, kinds)
-
-
-def key_kind(key: pa.Field) -> Scalar:
-    """What a column is as an element of a key.
-
-    Raises:
-        DeclarationError: When it cannot be one.
-    """
-    from atoll.arrow_types import node_of
-
-    try:
-        kind = node_of(key.type)
-    except DeclarationError:
-        kind = None
-    if not isinstance(kind, Scalar):
-        raise DeclarationError(
-            f"the key {key.name!r} is of type {type_in_words(key.type)}, which agg cannot group by",
-            hint='cast it to a simple type, or aggregate by Spark SQL: agg("sum(v) AS total")',
-        )
-    return kind
-
-
-def _known(rows: pa.Schema, name: str) -> str:
-    if name not in rows.names:
-        raise DeclarationError(
-            f"agg uses the column {name!r}, which the rows before it do not have",
-            hint=f"they have {', '.join(rows.names)}",
-        )
-    return name
+    return BoundFold(*name, elements, tuple(folded), tuple(codecs), emitted)

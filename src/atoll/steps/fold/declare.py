@@ -7,15 +7,19 @@ where the rows are, cross the exchange, and are merged on an actor. Nothing is k
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from atoll.topology.operator import StateOperator
 
 if TYPE_CHECKING:
-    from atoll.steps.aggregate.declare import AggregateField
-    from atoll.topology.declared import PStateDeclaration
+    from collections.abc import Sequence
 
-__all__ = ["Fold"]
+    import pyarrow as pa
+
+    from atoll.engine.step import BoundStep
+    from atoll.steps.aggregate.declare import AggregateField
+    from atoll.topology.binding import Binding
+    from atoll.topology.declared import PStateDeclaration
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +29,9 @@ class Fold(StateOperator):
     Without keys one row in all, also of no rows: the step *fires* in every microbatch. ``keys``
     are columns of the input; every field has a name.
     """
+
+    in_queries: ClassVar[bool] = True
+    keeps_records: ClassVar[bool] = False
 
     keys: tuple[str, ...]
     fields: tuple[AggregateField, ...]
@@ -48,3 +55,15 @@ class Fold(StateOperator):
     def emits(self) -> bool:
         """One row per group."""
         return True
+
+    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
+        """The keys' columns as they are, then one per aggregate."""
+        from atoll.steps.fold.bind import fold_schema
+
+        return fold_schema(self, inputs[0])
+
+    def bind(self, binding: Binding) -> tuple[BoundStep, ...]:
+        """One step."""
+        from atoll.steps.fold.bind import bound_fold
+
+        return (bound_fold(self, binding.name(self), binding.rows(self)),)

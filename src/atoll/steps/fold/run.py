@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from atoll.engine.exchange.packing import encoded_keys
-from atoll.placement.mapping import Mapping
-from atoll.steps.aggregate.taking import takeable
+from atoll.engine.exchange.keyed import encoded_keys
+from atoll.steps.folding.taking import takeable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,59 +21,49 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from atoll.codec.values.leaf import LeafCodec
-    from atoll.engine.program import FoldedField, FoldTerminal
+    from atoll.steps.fold.bind import BoundFold
+    from atoll.steps.folding.step import FoldedField
     from atoll.topology.usercode import Rejects
 
-__all__ = ["fold_rows", "group_mapping", "no_rows"]
 
-_VNODES_LEAST = 256
-
-
-def group_mapping(units: Sequence[int]) -> Mapping:
-    """Which unit folds which combinations of keys; the first one what has no keys."""
-    return Mapping.even(max(_VNODES_LEAST, len(units)), units)
-
-
-def fold_rows(
-    terminal: FoldTerminal, tables: list[pa.Table], rejects: Rejects | None = None
-) -> pa.Table:
+def fold_rows(step: BoundFold, tables: list[pa.Table], rejects: Rejects | None = None) -> pa.Table:
     """One row per combination of the keys, of partial states in the order of their rows.
 
     A careful attempt sends the rows that no total can take to ``rejects``.
     """
     table = pa.concat_tables(tables).combine_chunks()
     if rejects is not None:
-        table = takeable(terminal, table, lambda part: _rows(terminal, part), rejects)
+        table = takeable(step, table, lambda part: _rows(step, part), rejects)
         if not table.num_rows:
-            return no_rows(terminal) if terminal.fires else terminal.emitted.empty_table()
-    return _rows(terminal, table)
+            return no_rows(step) if step.fires else step.emitted.empty_table()
+    return _rows(step, table)
 
 
-def _rows(terminal: FoldTerminal, table: pa.Table) -> pa.Table:
+def _rows(step: BoundFold, table: pa.Table) -> pa.Table:
     columns = [table.column(index).combine_chunks() for index in range(1, table.num_columns)]
-    width = len(terminal.elements)
-    keys = encoded_keys(terminal, columns[:width], table.num_rows)
+    width = len(step.elements)
+    keys = encoded_keys(step, columns[:width], table.num_rows)
     order = keys.sort_order()
     starts = keys.take(order).group_starts()
     first = pa.array(np.asarray(order)[starts])
     made = [column.take(first) for column in columns[:width]]
     states = columns[width:]
-    for each, codec in zip(terminal.fields, terminal.codecs, strict=True):
+    for each, codec in zip(step.fields, step.codecs, strict=True):
         made.append(_folded(each, codec, states[each.start : each.stop], order, starts))
-    return _emitted(terminal, made)
+    return _emitted(step, made)
 
 
-def no_rows(terminal: FoldTerminal) -> pa.Table:
+def no_rows(step: BoundFold) -> pa.Table:
     """What comes out of a fold without keys although no row came in.
 
     A count is 0, a list empty, a sum null; a custom combiner gives its zero.
     """
     made = []
-    for each, codec in zip(terminal.fields, terminal.codecs, strict=True):
+    for each, codec in zip(step.fields, step.codecs, strict=True):
         inputs = [pa.nulls(1, kind) for kind in each.kinds]
         states = each.aggregator.nothing(inputs, each.node)
         made.append(_shown(each, codec, states))
-    return _emitted(terminal, made)
+    return _emitted(step, made)
 
 
 def _folded(
@@ -99,8 +88,8 @@ def _shown(each: FoldedField, codec: LeafCodec, states: Sequence[pa.Array]) -> p
     return codec.finish_columns(codec.decode_columns(merged))
 
 
-def _emitted(terminal: FoldTerminal, columns: list[pa.Array]) -> pa.Table:
-    pairs = zip(columns, terminal.emitted, strict=True)
+def _emitted(step: BoundFold, columns: list[pa.Array]) -> pa.Table:
+    pairs = zip(columns, step.emitted, strict=True)
     return pa.Table.from_arrays(
-        [column.cast(field.type) for column, field in pairs], schema=terminal.emitted
+        [column.cast(field.type) for column, field in pairs], schema=step.emitted
     )

@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING
 from atoll.arrow_types import node_of
 from atoll.codec.values.leaf import leaf_codec
 from atoll.ddl import type_in_words
-from atoll.engine.program import KeyElement, Terminal
+from atoll.engine.exchange.keyed import KeyElement
 from atoll.errors import DeclarationError
 from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.schema import Map, Node, Scalar, Struct
-from atoll.steps.incremental_join.terminals import PRESENT, JoinSideTerminal, JoinTerminal
+from atoll.steps.incremental_join.bound import PRESENT, BoundJoin, BoundSide
 from atoll.topology.usercode import placed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pyarrow as pa
 
+    from atoll.engine.step import BoundStep
     from atoll.steps.incremental_join.declare import IncrementalJoin, Side
+    from atoll.topology.binding import Binding
     from atoll.topology.operator import Operator
-
-__all__ = ["join_schema", "join_spec", "join_terminals"]
 
 
 @dataclass(frozen=True)
@@ -73,21 +71,19 @@ def join_spec(step: IncrementalJoin, rows: tuple[pa.Schema, pa.Schema]) -> PStat
     return pstate_spec(replace(step.state, node=node))
 
 
-def join_terminals(
-    step: IncrementalJoin,
-    number: Mapping[Operator, int],
-    rows: tuple[pa.Schema, pa.Schema],
-) -> tuple[Terminal, ...]:
+def bound_join(step: IncrementalJoin, binding: Binding) -> tuple[BoundStep, ...]:
     """The step as tasks run it: what takes the right side's rows, and the join.
 
     Raises:
         DeclarationError: As :func:`join_schema`.
     """
+    one, two = binding.inputs(step)
+    rows = (one, two)
     left, right = _sides(step, rows)
 
     def taking(operator: Operator, side: Side, bound: _Bound) -> dict[str, object]:
         return {
-            "tag": number[operator],
+            "tag": binding.number[operator],
             "title": step.title,
             "place": step.place,
             "side": side,
@@ -99,10 +95,10 @@ def join_terminals(
             "codec": leaf_codec(bound.node),
         }
 
-    other = JoinSideTerminal(**taking(step.right, "right", right))  # type: ignore[arg-type]
+    other = BoundSide(**taking(step.right, "right", right))  # type: ignore[arg-type]
     own = taking(step, "left", left)
     emitted = join_schema(step, rows)
-    join = JoinTerminal(**own, right=other, unique=step.unique, emitted=emitted)  # type: ignore[arg-type]
+    join = BoundJoin(**own, right=other, unique=step.unique, emitted=emitted)  # type: ignore[arg-type]
     return other, join
 
 

@@ -15,11 +15,12 @@ from atoll.topology.operator import BatchOperator, StateOperator
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from atoll.engine.step import BoundStep
+    from atoll.pstate.spec import PStateSpec
+    from atoll.topology.binding import Binding
     from atoll.topology.declared import PStateDeclaration
     from atoll.topology.operator import Makes
     from atoll.topology.usercode import Rejects
-
-__all__ = ["IncrementalJoin", "JoinSide", "Side"]
 
 Side = Literal["left", "right"]
 
@@ -30,6 +31,9 @@ class JoinSide(BatchOperator):
 
     makes: ClassVar[Makes] = "one"
     runs_own_code: ClassVar[bool] = True
+    passes: ClassVar[bool] = True
+    is_side: ClassVar[bool] = True
+    drawn: ClassVar[bool] = False
 
     @property
     def title(self) -> str:
@@ -58,6 +62,8 @@ class IncrementalJoin(StateOperator):
     ``names`` are key columns of both sides, which come out once and first; ``pairs`` are further
     keys, a column of the left side and one of the right.
     """
+
+    keeps_records: ClassVar[bool] = False
 
     names: tuple[str, ...]
     pairs: tuple[tuple[str, str], ...]
@@ -91,3 +97,28 @@ class IncrementalJoin(StateOperator):
     def emits(self) -> bool:
         """One row per pair of rows that belong together."""
         return True
+
+    @property
+    def holds_back(self) -> bool:
+        """Until the later row of a pair comes."""
+        return True
+
+    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
+        """The shared key columns, the others of the left side, then those of the right."""
+        from atoll.steps.incremental_join.bind import join_schema
+
+        left, right = inputs
+        return join_schema(self, (left, right))
+
+    def hidden_specs(self, inputs: Sequence[pa.Schema]) -> dict[str, PStateSpec]:
+        """The rows of both sides."""
+        from atoll.steps.incremental_join.bind import join_spec
+
+        left, right = inputs
+        return {self.state.name: join_spec(self, (left, right))}
+
+    def bind(self, binding: Binding) -> tuple[BoundStep, ...]:
+        """What takes the right side's rows, and the join."""
+        from atoll.steps.incremental_join.bind import bound_join
+
+        return bound_join(self, binding)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from atoll.codec.binary import BINARY, join_columns, list_from_binary
 from atoll.codec.keys.columns import KeyColumn, encode_columns
 from atoll.codec.keys.elements import encode_element
-from atoll.engine.exchange.packing import VNODE, encoded_keys, key_arrays
+from atoll.engine.exchange.keyed import VNODE, encoded_keys, key_arrays
 from atoll.schema import Scalar
 
 if TYPE_CHECKING:
@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from atoll.pstate.store.session import VnodeSession
-    from atoll.steps.incremental_join.terminals import JoinSideTerminal
+    from atoll.pstate.store.vnode_writer import VnodeWriter
+    from atoll.steps.incremental_join.bound import BoundSide
 
-__all__ = ["Rows", "SessionOf", "Waiting", "rows_of", "side_key", "waiting"]
-
-SessionOf = Callable[[int], "VnodeSession"]
+SessionOf = Callable[[int], "VnodeWriter"]
 
 _INT = Scalar("int")
 _TAIL_BYTES = 18
@@ -37,7 +35,7 @@ class Rows:
     """Rows in the order in which they came, and their distinct keys by vnode and key.
 
     Attributes:
-        terminal: Their side.
+        step: Their side.
         table: The rows.
         order: Their positions, by vnode, key and order of arrival.
         sorted_keys: The key of each, in that order.
@@ -47,7 +45,7 @@ class Rows:
         group: For each row the number of its key among the distinct ones.
     """
 
-    terminal: JoinSideTerminal
+    step: BoundSide
     table: pa.Table
     order: NDArray[np.int64]
     sorted_keys: KeyColumn
@@ -79,10 +77,10 @@ class Rows:
         chosen = self.order[places]
         when = pa.array(np.full(len(chosen), microbatch, np.int64))
         tails = encode_columns([when, pa.array(chosen)], [_INT, _INT]).to_arrow()
-        side = pa.scalar(side_key(self.terminal), BINARY)
+        side = pa.scalar(side_key(self.step), BINARY)
         heads = self.sorted_keys.take(places).to_arrow()
         keys = list_from_binary(join_columns([heads, side, tails]))
-        values = self.terminal.encode(self.table.take(pa.array(chosen)))
+        values = self.step.encode(self.table.take(pa.array(chosen)))
         vnodes = self.vnodes[self.group[chosen]]
         bounds = np.flatnonzero(np.diff(vnodes, prepend=-1)).tolist()
         for start, stop in zip(bounds, [*bounds[1:], len(keys)], strict=True):
@@ -99,18 +97,16 @@ class Waiting:
     """For each the number of its key among the distinct ones that were asked for."""
 
 
-def rows_of(terminal: JoinSideTerminal, tables: Sequence[pa.Table]) -> Rows:
-    """The rows of tables that were packed for a terminal."""
+def rows_of(step: BoundSide, tables: Sequence[pa.Table]) -> Rows:
+    """The rows of tables that were packed for a step."""
     if not tables:
         nothing = np.zeros(0, np.int64)
-        table = terminal.rows.empty_table()
-        return Rows(
-            terminal, table, nothing, KeyColumn.from_bytes([]), nothing, [], nothing, nothing
-        )
+        table = step.rows.empty_table()
+        return Rows(step, table, nothing, KeyColumn.from_bytes([]), nothing, [], nothing, nothing)
     packed = pa.concat_tables(tables).combine_chunks()
     table = packed.drop_columns([VNODE])
     vnodes = packed.column(VNODE).to_numpy().astype(np.int64)
-    encoded = encoded_keys(terminal, key_arrays(terminal.elements, table), table.num_rows)
+    encoded = encoded_keys(step, key_arrays(step.elements, table), table.num_rows)
     order = encoded.sort_order()
     order = order[np.argsort(vnodes[order], kind="stable")]
     sorted_keys = encoded.take(order)
@@ -119,19 +115,19 @@ def rows_of(terminal: JoinSideTerminal, tables: Sequence[pa.Table]) -> Rows:
     group = np.empty(len(order), np.int64)
     group[order] = np.repeat(np.arange(len(firsts)), counts)
     keys = sorted_keys.take(firsts).to_bytes()
-    return Rows(terminal, table, order, sorted_keys, firsts, keys, vnodes[order[firsts]], group)
+    return Rows(step, table, order, sorted_keys, firsts, keys, vnodes[order[firsts]], group)
 
 
-def side_key(terminal: JoinSideTerminal) -> bytes:
+def side_key(step: BoundSide) -> bytes:
     """What follows the key in the entries of a side."""
-    return encode_element(terminal.side, Scalar("str"))
+    return encode_element(step.side, Scalar("str"))
 
 
 def waiting(
-    terminal: JoinSideTerminal, other: Rows, wanted: NDArray[np.bool_], session_of: SessionOf
+    step: BoundSide, other: Rows, wanted: NDArray[np.bool_], session_of: SessionOf
 ) -> Waiting:
     """The rows of a side that are kept under the wanted keys of the other side, as they came."""
-    end = side_key(terminal)
+    end = side_key(step)
     found = Waiting({}, [], [])
     for vnode, part in other.slices():
         numbers = (np.flatnonzero(wanted[part]) + part.start).tolist()

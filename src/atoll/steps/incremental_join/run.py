@@ -20,17 +20,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from atoll.steps.incremental_join.bound import BoundJoin
     from atoll.steps.incremental_join.rows import Rows, SessionOf
-    from atoll.steps.incremental_join.terminals import JoinTerminal
-
-__all__ = ["run"]
 
 _Entry = tuple[bytes, bytes | None, bytes | None]
 """Key, new value and old value."""
 
 
-def run(
-    terminal: JoinTerminal,
+def join(
+    step: BoundJoin,
     left: Sequence[pa.Table],
     right: Sequence[pa.Table],
     microbatch: int,
@@ -39,7 +37,7 @@ def run(
     """Join the rows of a microbatch with each other and with those kept.
 
     Args:
-        terminal: The step.
+        step: The step.
         left: The left side's new rows.
         right: The right side's new rows.
         microbatch: Its id: rows that are kept are told apart by it.
@@ -49,9 +47,9 @@ def run(
         The pairs: those with a kept row of the left side in the order of their keys, the others
         in the order in which their rows came.
     """
-    one, other = rows_of(terminal, left), rows_of(terminal.right, right)
+    one, other = rows_of(step, left), rows_of(step.right, right)
     writes: dict[int, list[_Entry]] = defaultdict(list)
-    match terminal.unique:
+    match step.unique:
         case "right":
             parts = _with_unique(one, other, microbatch, session_of, writes)
         case "left":
@@ -63,8 +61,8 @@ def run(
         entries.sort(key=lambda entry: entry[0])
         keys, values, olds = zip(*entries, strict=True)
         session_of(vnode).put_many(keys, values, olds)
-    made = [terminal.out(*part) for part in parts if part[0].num_rows]
-    return pa.concat_tables(made) if made else terminal.emitted.empty_table()
+    made = [step.out(*part) for part in parts if part[0].num_rows]
+    return pa.concat_tables(made) if made else step.emitted.empty_table()
 
 
 def _with_unique(
@@ -75,21 +73,21 @@ def _with_unique(
     writes: dict[int, list[_Entry]],
 ) -> list[tuple[pa.Table, pa.Table]]:
     """Pairs of rows with the one row of their key: of rows that waited, then of new ones."""
-    end = side_key(unique.terminal)
+    end = side_key(unique.step)
     known = _values(unique, end, session_of)
     fresh = np.array([value is None for value in known], np.bool_)
     chosen = np.flatnonzero(fresh)
     rows = unique.table.take(pa.array(unique.order[unique.firsts[chosen]]))
-    values = unique.terminal.encode(rows)
+    values = unique.step.encode(rows)
     came: dict[bytes, bytes] = {}
     for number, value in zip(chosen.tolist(), values, strict=True):
         key = unique.keys[number]
         came[key] = value
         writes[int(unique.vnodes[number])].append((key + end, value, None))
-    waited = waiting(many.terminal, unique, fresh, session_of)
+    waited = waiting(many.step, unique, fresh, session_of)
     place = np.cumsum(fresh) - 1
     partners = place[np.array(waited.owners, np.int64)]
-    old = (many.terminal.decode(waited.values), _taken(rows, partners))
+    old = (many.step.decode(waited.values), _taken(rows, partners))
     at = 0
     for vnode, keys in waited.keys.items():
         olds = waited.values[at : at + len(keys)]
@@ -107,7 +105,7 @@ def _new(  # what it joins, and where it keeps the rest
     writes: dict[int, list[_Entry]],
 ) -> tuple[pa.Table, pa.Table]:
     """New rows beside the one row of their key; those without one are kept."""
-    found = _values(many, side_key(unique.terminal), session_of)
+    found = _values(many, side_key(unique.step), session_of)
     if came:
         found = [
             came.get(key) if value is None else value
@@ -119,7 +117,7 @@ def _new(  # what it joins, and where it keeps the rest
     if not matched.all():
         _keep(many, ~matched, microbatch, writes)
         rows, groups = rows.filter(pa.array(matched)), groups[matched]
-    partners = unique.terminal.decode([value for value in found if value is not None])
+    partners = unique.step.decode([value for value in found if value is not None])
     return rows, _taken(partners, (np.cumsum(has) - 1)[groups])
 
 
@@ -131,14 +129,14 @@ def _with_all(
     writes: dict[int, list[_Entry]],
 ) -> list[tuple[pa.Table, pa.Table]]:
     """Pairs of kept rows of the left side with new ones, then of new ones with all."""
-    lefts = waiting(left.terminal, right, np.ones(len(right.keys), np.bool_), session_of)
-    rights = waiting(right.terminal, left, np.ones(len(left.keys), np.bool_), session_of)
+    lefts = waiting(left.step, right, np.ones(len(right.keys), np.bool_), session_of)
+    rights = waiting(right.step, left, np.ones(len(left.keys), np.bool_), session_of)
     ours, theirs = _pairs(np.array(lefts.owners, np.int64), right.group)
-    old = (_taken(left.terminal.decode(lefts.values), ours), _taken(right.table, theirs))
+    old = (_taken(left.step.decode(lefts.values), ours), _taken(right.table, theirs))
     number = {key: each for each, key in enumerate(left.keys)}
     common = np.array([number.get(key, -1) for key in right.keys], np.int64)
     groups = np.concatenate([np.array(rights.owners, np.int64), common[right.group]])
-    kept = right.terminal.decode(rights.values)
+    kept = right.step.decode(rights.values)
     all_rights = pa.concat_tables([kept, right.table.select(kept.column_names).cast(kept.schema)])
     ours, theirs = _pairs(left.group, groups)
     new = (_taken(left.table, ours), _taken(all_rights, theirs))

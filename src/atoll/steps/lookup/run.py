@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
-from atoll.engine.exchange.packing import VNODE, encoded_keys, key_arrays
+from atoll.engine.exchange.keyed import VNODE, encoded_keys, key_arrays
 from atoll.topology.rows import ORIGIN, ORIGIN_FIELD
 
 if TYPE_CHECKING:
-    from atoll.engine.program import LookupTerminal
-
-__all__ = ["look_up"]
+    from atoll.steps.lookup.bind import BoundLookup
 
 
 class Entries(Protocol):
@@ -25,14 +23,14 @@ class Entries(Protocol):
 
 
 def look_up(
-    terminal: LookupTerminal, tables: list[pa.Table], session_of: Callable[[int], Entries]
+    step: BoundLookup, tables: list[pa.Table], session_of: Callable[[int], Entries]
 ) -> pa.Table:
-    """The rows in their order, with the column that the terminal adds."""
+    """The rows in their order, with the column that the step adds."""
     table = pa.concat_tables(tables).combine_chunks()
     vnodes = table.column(VNODE).to_numpy()
     rows = table.drop_columns([VNODE])
-    arrays = key_arrays(terminal.elements, rows)
-    keys = encoded_keys(terminal, arrays, rows.num_rows)
+    arrays = key_arrays(step.elements, rows)
+    keys = encoded_keys(step, arrays, rows.num_rows)
     order = keys.sort_order()
     order = order[np.argsort(vnodes[order], kind="stable")]
     sorted_keys = keys.take(order).to_bytes()
@@ -41,13 +39,13 @@ def look_up(
     bounds = np.flatnonzero(np.diff(sorted_vnodes, prepend=-1)).tolist()
     for start, stop in zip(bounds, [*bounds[1:], len(order)], strict=True):
         found.extend(session_of(int(sorted_vnodes[start])).get_many(sorted_keys[start:stop]))
-    if terminal.initial is not None:
-        found = [terminal.initial if value is None else value for value in found]
-    values = terminal.codec.finish_columns(terminal.codec.decode_columns(found))
+    if step.initial is not None:
+        found = [step.initial if value is None else value for value in found]
+    values = step.codec.finish_columns(step.codec.decode_columns(found))
     back = np.empty(len(order), dtype=np.int64)
     back[order] = np.arange(len(order))
     found_rows = rows.append_column(
-        pa.field(terminal.column, terminal.codec.value_arrow_type), values.take(pa.array(back))
+        pa.field(step.column, step.codec.value_arrow_type), values.take(pa.array(back))
     )
     if ORIGIN not in rows.column_names:
         return found_rows

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from atoll.topology.operator import StateOperator
 
 if TYPE_CHECKING:
-    from atoll.topology.declared import PStateDeclaration
+    from collections.abc import Sequence
 
-__all__ = ["Materialize"]
+    import pyarrow as pa
+
+    from atoll.engine.step import BoundStep
+    from atoll.topology.binding import Binding
+    from atoll.topology.declared import PStateDeclaration
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +25,8 @@ class Materialize(StateOperator):
     rows. They live as long as the attempt, and keep the order of the tasks that had them.
     """
 
+    in_queries: ClassVar[bool] = True
+
     @property
     def writes(self) -> tuple[PStateDeclaration, ...]:
         """Nothing."""
@@ -30,3 +36,13 @@ class Materialize(StateOperator):
     def emits(self) -> bool:
         """The rows as they came."""
         return True
+
+    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
+        """The input's."""
+        return inputs[0]
+
+    def bind(self, binding: Binding) -> tuple[BoundStep, ...]:
+        """One step, of which any actor takes rows."""
+        from atoll.steps.materialize.bind import BoundMaterialize
+
+        return (BoundMaterialize(*binding.name(self), binding.rows(self)),)

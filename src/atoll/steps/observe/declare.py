@@ -7,20 +7,23 @@ finds goes into the commit.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from atoll.topology.operator import StateOperator
 
 if TYPE_CHECKING:
+    from atoll.engine.step import BoundStep
+    from atoll.topology.binding import Binding
     from atoll.topology.declared import PStateDeclaration
-    from atoll.topology.hidden import Hidden
-
-__all__ = ["Observe"]
+    from atoll.topology.kept.hidden import Hidden
 
 
 @dataclass(frozen=True, eq=False)
 class Observe(StateOperator):
     """The highest event time in ``column`` less ``delay_ms``; the number of rows without one."""
+
+    drawn: ClassVar[bool] = False
+    known_by_name: ClassVar[bool] = True
 
     name: str
     word: str
@@ -43,3 +46,14 @@ class Observe(StateOperator):
     def emits(self) -> bool:
         """Nothing."""
         return False
+
+    @property
+    def sees_records(self) -> bool:
+        """By them a watermark knows the depot partitions of its rows."""
+        return self.column is not None
+
+    def bind(self, binding: Binding) -> tuple[BoundStep, ...]:
+        """One step, of which one actor takes what was seen."""
+        from atoll.steps.observe.bind import BoundObserve
+
+        return (BoundObserve(*binding.name(self), self.name, self.column, self.delay_ms),)

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 from atoll.errors import DeclarationError
 from atoll.schema import Map, Set
 from atoll.topology.clocks import clock_of, watermarks_of
-from atoll.topology.hidden import Hidden
+from atoll.topology.kept.hidden import Hidden
 from atoll.topology.usercode import check_function
 
 if TYPE_CHECKING:
     from atoll.steps.process.declare import Process
-    from atoll.stream.stream import Stream
-
-__all__ = ["with_timers"]
+    from atoll.topology.flow import Flow
 
 
 def with_timers(
-    stream: Stream, step: Process, on_timer: Callable[..., Any], by: str, name: str | None
+    stream: Flow, step: Process, on_timer: Callable[..., Any], by: str, name: str | None
 ) -> Process:
     """The step with timers by processing or event time.
 
@@ -59,7 +57,7 @@ def with_timers(
     return replace(step, on_timer=on_timer, clock=clock, timers=store)
 
 
-def _hidden(stream: Stream, step: Process, by: str, name: str | None) -> Hidden:
+def _hidden(stream: Flow, step: Process, by: str, name: str | None) -> Hidden:
     """What is kept: what is due when, by key."""
     states = tuple(each.name for each in step.states)
     time = "the clock" if by == "processing" else watermarks_of(stream.operator)
@@ -74,4 +72,5 @@ def _hidden(stream: Stream, step: Process, by: str, name: str | None) -> Hidden:
         states,
         name,
         step.place,
+        naming='give it a name: process(..., on_timer=..., name="reminders")',
     )

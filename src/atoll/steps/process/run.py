@@ -12,8 +12,7 @@ row wrote before it raised is taken back, and what it yielded is dropped.
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import lmdb
@@ -21,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.ddl import columns_in_words
-from atoll.engine.exchange.packing import VNODE, key_arrays
+from atoll.engine.exchange.keyed import VNODE, key_arrays, with_vnodes
 from atoll.errors import UserCodeError
 from atoll.pstate.handles import handle_for
 from atoll.python_values import python_values
@@ -38,42 +37,33 @@ from atoll.topology.rows import (
 from atoll.topology.usercode import blame, is_rejectable
 
 if TYPE_CHECKING:
-    from atoll.engine.program import ProcessTerminal, Program
-    from atoll.pstate.store.session import VnodeSession
+    from atoll.engine.step import Work
+    from atoll.steps.process.bind import BoundProcess
     from atoll.topology.usercode import Rejects
 
-__all__ = ["process"]
 
-
-def process(  # noqa: PLR0913  # what an actor knows of a step's surroundings
-    terminal: ProcessTerminal,
-    tables: list[pa.Table],
-    program: Program,
-    session_of: Callable[[str, int], VnodeSession],
-    rejects: Rejects | None = None,
-    flush_entries_max: Mapping[str, int] | None = None,
-    firing: Firing | None = None,
-    called: Counter[int] | None = None,
+def process(
+    step: BoundProcess, tables: list[pa.Table], work: Work, firing: Firing | None = None
 ) -> pa.Table | None:
     """Run the timers that are due and the rows; the rows emitted, or None when it emits none.
 
-    ``called`` is told by the step's tag with how many rows the function was called.
+    ``work`` is told with how many rows the function was called.
 
     Raises:
         AtollError: When a function raises and there is nowhere to set the row aside.
     """
-    run = _Run(terminal, tables, rejects)
-    limits = [(flush_entries_max or {}).get(name) for name in terminal.pstates]
+    run = _Run(step, tables, work.rejects)
+    limits = [work.flush_entries_max.get(name) for name in step.pstates]
     due = set() if firing is None else firing.due
     for vnode in sorted({*run.positions, *due}):
         handed: set[int] = set()
         handles: list[Any] = [
-            handle_for(program.pstates[name], session_of(name, vnode), vnode, handed)
-            for name in terminal.states
+            handle_for(work.pstates[name], work.session(name, vnode), vnode, handed)
+            for name in step.states
         ]
-        if firing is not None and terminal.timers is not None:
-            session = session_of(terminal.timers, vnode)
-            timers = Timers(program.pstates[terminal.timers], session, vnode, firing.now_ms)
+        if firing is not None and step.timers is not None:
+            session = work.session(step.timers, vnode)
+            timers = Timers(work.pstates[step.timers], session, vnode, firing.now_ms)
             handles.append(timers)
             if vnode in due:
                 run.timers(timers, handles)
@@ -83,32 +73,44 @@ def process(  # noqa: PLR0913  # what an actor knows of a step's surroundings
             run.rows_of_vnode(vnode, handles, limits)
         for handle in handles:
             handle.close()
-    if called is not None:
-        called[terminal.tag] += run.called
-    return run.emitted_rows(tracked=terminal.tag in program.tracked)
+    work.count(step.tag, run.called)
+    return run.emitted_rows(tracked=work.is_tracked(step.tag))
 
 
-def _returned(terminal: ProcessTerminal) -> UserCodeError:
+def numbered(column: pa.ChunkedArray, vnode_count: int) -> pa.Array:
+    """The vnode of each number; null counts as 0."""
+    numbers = column.combine_chunks().cast(pa.int64()).fill_null(0).to_numpy()
+    return pa.array((numbers % vnode_count).astype(np.uint16))
+
+
+def to_every_vnode(rows: pa.Table, vnode_count: int) -> pa.Table:
+    """Each row once per vnode, the rows of a vnode in their order."""
+    copies = rows.take(pa.array(np.tile(np.arange(rows.num_rows), vnode_count)))
+    vnodes = np.repeat(np.arange(vnode_count, dtype=np.uint16), rows.num_rows)
+    return with_vnodes(copies, pa.array(vnodes))
+
+
+def _returned(step: BoundProcess) -> UserCodeError:
     return UserCodeError(
-        f"the function of {terminal.title} returned a row, and rows are yielded",
+        f"the function of {step.title} returned a row, and rows are yielded",
         hint="write yield in place of return, and declare the row's columns in emits=; where "
         "nothing is to come out, return nothing",
-        operator=terminal.title,
-        declared=terminal.place,
+        operator=step.title,
+        declared=step.place,
     )
 
 
-def _not_declared(terminal: ProcessTerminal, row: Any) -> UserCodeError:
+def _not_declared(step: BoundProcess, row: Any) -> UserCodeError:
     values = row.asdict() if isinstance(row, Row) else row
     emits = 'emits="id string, amount long"'
     if isinstance(values, dict):
         with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
             emits = f'emits="{columns_in_words(pa.Table.from_pylist([values]).schema)}"'
     return UserCodeError(
-        f"the function of {terminal.title} yielded a row, and the step declares no emits=",
+        f"the function of {step.title} yielded a row, and the step declares no emits=",
         hint=f"declare the columns that go on, such as {emits}; or yield nothing",
-        operator=terminal.title,
-        declared=terminal.place,
+        operator=step.title,
+        declared=step.place,
     )
 
 
@@ -131,17 +133,15 @@ class _Calling(NamedTuple):
 class _Run:
     """The functions over the rows and timers of one actor."""
 
-    def __init__(
-        self, terminal: ProcessTerminal, tables: list[pa.Table], rejects: Rejects | None
-    ) -> None:
-        self.terminal = terminal
+    def __init__(self, step: BoundProcess, tables: list[pa.Table], rejects: Rejects | None) -> None:
+        self.step = step
         self.rejects = rejects
         self.emitted: list[tuple[_Order, int | None, Any]] = []
         self.called = 0
         self.positions: dict[int, np.ndarray] = {}
         """The rows of each vnode."""
         self.origins = self.keys = None
-        self.rows = terminal.rows.empty_table()
+        self.rows = step.rows.empty_table()
         if not tables:
             return
         table = pa.concat_tables(tables).combine_chunks()
@@ -152,16 +152,16 @@ class _Run:
             self.positions[int(vnodes[order[start]])] = order[start:stop]
         tracked = ORIGIN in table.column_names
         self.origins = table.column(ORIGIN).combine_chunks() if tracked else None
-        if terminal.timers is not None and terminal.key is not None:
-            self.keys = key_arrays((terminal.key,), table)[0]
+        if step.timers is not None and step.key is not None:
+            self.keys = key_arrays((step.key,), table)[0]
         hidden = [VNODE, *([ORIGIN] if tracked else [])]
-        if terminal.hides_key and terminal.key is not None:
-            hidden.append(str(terminal.key.column))
+        if step.hides_key and step.key is not None:
+            hidden.append(str(step.key.column))
         self.rows = table.drop_columns(hidden)
 
     def timers(self, timers: Timers, handles: list[Any]) -> None:
         """Run the timers of one vnode that are due."""
-        function = self.terminal.on_timer
+        function = self.step.on_timer
         assert function is not None
         call = self._call if self.rejects is None else self._call_or_reject
         for place, timer in list(timers.due()):
@@ -185,14 +185,14 @@ class _Run:
                     handles[-1].belong_to(next(keys))
                 place = next(places)
                 self.called += 1
-                call(_Calling(self.terminal.function, row, (_ROWS, place, b""), place), handles)
+                call(_Calling(self.step.function, row, (_ROWS, place, b""), place), handles)
                 for handle, limit in zip(handles, limits, strict=True):
                     if limit is not None and handle.waiting() >= limit:
                         handle.flush()
 
     def emitted_rows(self, *, tracked: bool) -> pa.Table | None:
         """What the function yielded, in the order of the rows that it came from."""
-        if self.terminal.emitted is None:
+        if self.step.emitted is None:
             return None
         self.emitted.sort(key=lambda each: each[0])
         try:
@@ -216,7 +216,7 @@ class _Run:
             for handle in handles:
                 handle.end_call()
         except Exception as error:
-            blamed = blame(self.terminal, self._read(calling), self._origin(calling.place), error)
+            blamed = blame(self.step, self._read(calling), self._origin(calling.place), error)
             if not running or isinstance(error, UserCodeError):
                 blamed.context.pop("line", None)
             if blamed is error:
@@ -238,7 +238,7 @@ class _Run:
         except Exception as error:
             origin = self._origin(calling.place)
             row = self._read(calling)
-            blamed = blame(self.terminal, row, origin, error)
+            blamed = blame(self.step, row, origin, error)
             if isinstance(error, lmdb.Error) or not is_rejectable(error):
                 if blamed is error:
                     raise
@@ -249,19 +249,19 @@ class _Run:
             for handle in handles:
                 handle.roll_back()
             assert self.rejects is not None
-            self.rejects.add(self.terminal, row, origin, blamed)
+            self.rejects.add(self.step, row, origin, blamed)
 
     def _collect(self, out: Any, calling: _Calling) -> None:
         if out is None:
             return
         if isinstance(out, dict | Row):
-            raise _returned(self.terminal)
-        if self.terminal.emitted is not None:
+            raise _returned(self.step)
+        if self.step.emitted is not None:
             self.emitted.extend((calling.order, calling.place, taken(each)) for each in out)
         elif hasattr(out, "__next__") or isinstance(out, list | tuple):
             for each in out:  # a generator runs to its end also where it yields nothing
                 if isinstance(each, dict | Row):
-                    raise _not_declared(self.terminal, each)
+                    raise _not_declared(self.step, each)
 
     def _find_misfit(self) -> None:
         """Raise for the first row of which something yielded does not fit, with the row."""
@@ -281,9 +281,9 @@ class _Run:
         return calling.row if calling.place is None else row_at(self.rows, calling.place)
 
     def _batch(self, rows: list[Any]) -> pa.RecordBatch:
-        terminal = self.terminal
-        assert terminal.emitted is not None
-        return batch_from_rows(rows, terminal.emitted, terminal.title, terminal.place)
+        step = self.step
+        assert step.emitted is not None
+        return batch_from_rows(rows, step.emitted, step.title, step.place)
 
     def _origin(self, place: int | None) -> int | None:
         if self.origins is None or place is None:

@@ -18,15 +18,13 @@ from atoll.codec.keys.elements import decode_element, encode_element
 from atoll.codec.scalars import INT64_MAX, INT64_MIN
 from atoll.errors import StateError
 from atoll.pstate.handles.driven import Driven
-from atoll.pstate.handles.writes import Session, Writes
+from atoll.pstate.handles.writes import EntryWriter, Writes
 from atoll.schema import Scalar
 from atoll.topology.rows import Row, row_type
 from atoll.topology.times import NEVER
 
 if TYPE_CHECKING:
     from atoll.pstate.spec import PStateSpec
-
-__all__ = ["Firing", "Timers"]
 
 _TIME = Scalar("int")
 _TIMER = row_type(("time_ms", "key", "payload"))
@@ -50,7 +48,9 @@ class Firing:
 class Timers(Driven):
     """The timers of the key whose row, or whose timer, a function was called with."""
 
-    def __init__(self, spec: PStateSpec, session: Session, vnode: int, now_ms: int | None) -> None:
+    def __init__(
+        self, spec: PStateSpec, session: EntryWriter, vnode: int, now_ms: int | None
+    ) -> None:
         """Made for one vnode; the key is set before each call."""
         super().__init__(Writes(spec, session, vnode))
         self.now_ms = now_ms

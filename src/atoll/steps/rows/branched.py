@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from atoll.topology.operator import Makes
     from atoll.topology.usercode import Rejects
 
-__all__ = ["Chosen"]
-
 
 @dataclass(frozen=True, eq=False)
 class Chosen(BatchOperator):

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from atoll.topology.rows import Row
     from atoll.topology.usercode import Rejects
 
-__all__ = ["Emitting", "Feed", "call_rows", "numbers", "verdicts"]
-
 
 class Emitting(Step, Protocol):
     """A step that declares what it emits."""

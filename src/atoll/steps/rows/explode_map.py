@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from atoll.topology.usercode import Rejects
 
-__all__ = ["ExplodeMap"]
-
 
 @dataclass(frozen=True, eq=False)
 class ExplodeMap(BatchOperator):

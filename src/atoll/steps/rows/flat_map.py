@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from atoll.topology.rows import Row
     from atoll.topology.usercode import Rejects
 
-__all__ = ["FlatMap"]
-
 
 @dataclass(frozen=True, eq=False)
 class FlatMap(BatchOperator):
@@ -28,6 +26,11 @@ class FlatMap(BatchOperator):
     def title(self) -> str:
         """As users write it."""
         return "flat_map"
+
+    @property
+    def sees_records(self) -> bool:
+        """Its function may raise."""
+        return True
 
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """What ``emits=`` declared."""

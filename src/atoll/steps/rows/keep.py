@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from atoll.topology.rows import Row
     from atoll.topology.usercode import Rejects
 
-__all__ = ["Keep"]
-
 
 @dataclass(frozen=True, eq=False)
 class Keep(BatchOperator):
@@ -32,6 +30,11 @@ class Keep(BatchOperator):
     def title(self) -> str:
         """As users write it."""
         return self.word
+
+    @property
+    def sees_records(self) -> bool:
+        """Its function may raise."""
+        return True
 
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """The input's."""

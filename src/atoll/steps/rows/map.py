@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from atoll.topology.rows import Row
     from atoll.topology.usercode import Rejects
 
-__all__ = ["Map"]
-
 
 @dataclass(frozen=True, eq=False)
 class Map(BatchOperator):
@@ -26,6 +24,11 @@ class Map(BatchOperator):
 
     function: Callable[[Row], Any]
     emitted: pa.Schema
+
+    @property
+    def sees_records(self) -> bool:
+        """Its function may raise."""
+        return True
 
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """What ``emits=`` declared."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from atoll.topology.operator import Makes
     from atoll.topology.usercode import Rejects
 
-__all__ = ["MapBatches"]
-
 
 @dataclass(frozen=True, eq=False)
 class MapBatches(BatchOperator):
@@ -32,6 +30,11 @@ class MapBatches(BatchOperator):
     def title(self) -> str:
         """As users write it."""
         return "map_batches"
+
+    @property
+    def sees_records(self) -> bool:
+        """Its function may raise."""
+        return True
 
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """What ``emits=`` declared."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from atoll.topology.rows import Row
     from atoll.topology.usercode import Rejects
 
-__all__ = ["NUMBER", "Numbered"]
-
 NUMBER = "__number"
 """The column of the number, until the rows are placed or divided."""
 
@@ -39,6 +37,11 @@ class Numbered(BatchOperator):
     def title(self) -> str:
         """As users write it."""
         return self.word
+
+    @property
+    def sees_records(self) -> bool:
+        """Its function may raise."""
+        return True
 
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """The input's columns and the number."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from atoll.topology.times import Times
     from atoll.topology.usercode import Rejects
 
-__all__ = ["ProcessingTime"]
-
 
 @dataclass(frozen=True, eq=False)
 class ProcessingTime(BatchOperator):

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from atoll.codec.values.leaf import LeafCodec, leaf_codec
-from atoll.engine.program import FoldedField, KeyElement
+from atoll.engine.exchange.keyed import KeyElement
 from atoll.errors import DeclarationError
 from atoll.pstate.spec import Position, PStateSpec, pstate_spec
 from atoll.schema import Map, Node, Scalar, Set, Struct
-from atoll.steps.fold.bind import bound_field, key_kind, typed_field
-from atoll.steps.windows.terminals import WindowTerminal
+from atoll.steps.folding.fields import bound_field, key_kind, typed_field
+from atoll.steps.folding.step import FoldedField
+from atoll.steps.windows.bound import BoundWindows
 from atoll.steps.windows.window import WINDOW_END, WINDOW_START
 from atoll.topology.usercode import placed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from atoll.steps.fold.bind import TypedField
+    from atoll.steps.folding.fields import TypedField
     from atoll.steps.windows.declare import WindowAgg
+    from atoll.topology.binding import StepName
     from atoll.topology.declared import PStateDeclaration
-
-__all__ = ["window_schema", "window_specs", "window_terminal"]
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,7 @@ def window_specs(step: WindowAgg, rows: pa.Schema) -> dict[str, PStateSpec]:
     }
 
 
-def window_terminal(
-    step: WindowAgg, common: tuple[int, str, str], rows: pa.Schema
-) -> WindowTerminal:
+def bound_windows(step: WindowAgg, name: StepName, rows: pa.Schema) -> BoundWindows:
     """The step as tasks run it.
 
     Raises:
@@ -93,16 +91,17 @@ def window_terminal(
     sessions = step.states[1].name if len(step.states) > 1 else None
     if sessions is not None:
         _check_combining(step)
-    return WindowTerminal(
-        *common,
-        step.states[0].name,
+    return BoundWindows(
+        *name,
         (*shape.times, *shape.keys),
         tuple(fields),
+        step.states[0].name,
         shape.codec,
+        None,
+        sessions,
         step.clock,
         step.lateness_ms,
         window_schema(step, rows),
-        sessions,
     )
 
 

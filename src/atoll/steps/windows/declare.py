@@ -7,16 +7,21 @@ when the watermark has passed its end.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from atoll.topology.operator import StateOperator
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from atoll.engine.step import BoundStep
+    from atoll.pstate.spec import PStateSpec
     from atoll.steps.aggregate.declare import AggregateField
+    from atoll.topology.binding import Binding
     from atoll.topology.declared import PStateDeclaration
     from atoll.topology.times import Clock
-
-__all__ = ["WindowAgg"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +31,8 @@ class WindowAgg(StateOperator):
     ``states`` is the windows' PState, of which the schema is found from the types that reach
     the step; for sessions also that of their states.
     """
+
+    keeps_records: ClassVar[bool] = False
 
     keys: tuple[str, ...]
     fields: tuple[AggregateField, ...]
@@ -47,3 +54,26 @@ class WindowAgg(StateOperator):
     def emits(self) -> bool:
         """One row per window, and one more when rows that came late changed it."""
         return True
+
+    @property
+    def holds_back(self) -> bool:
+        """Until windows close."""
+        return True
+
+    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
+        """The keys' columns, start and end of the window, then one column per aggregate."""
+        from atoll.steps.windows.bind import window_schema
+
+        return window_schema(self, inputs[0])
+
+    def hidden_specs(self, inputs: Sequence[pa.Schema]) -> dict[str, PStateSpec]:
+        """The windows; of sessions an index of their ends, and their states."""
+        from atoll.steps.windows.bind import window_specs
+
+        return window_specs(self, inputs[0])
+
+    def bind(self, binding: Binding) -> tuple[BoundStep, ...]:
+        """One step."""
+        from atoll.steps.windows.bind import bound_windows
+
+        return (bound_windows(self, binding.name(self), binding.rows(self)),)

@@ -13,8 +13,6 @@ from atoll.errors import DeclarationError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check_event_time", "event_column", "event_millis"]
-
 _PER_MILLI = {"us": 1_000, "ns": 1_000_000}
 _MILLIS = {"s": 1_000, "ms": 1}
 

@@ -16,18 +16,16 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.codec.keys.elements import EMPTY_KEY, decode_element, successor
-from atoll.engine.exchange.packing import VNODE, encoded_keys
-from atoll.steps.windows.terminals import TIMES
+from atoll.engine.exchange.keyed import VNODE, encoded_keys
+from atoll.steps.windows.bound import TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from atoll.pstate.store.session import VnodeSession
-    from atoll.steps.windows.terminals import WindowTerminal
+    from atoll.pstate.store.vnode_writer import VnodeWriter
+    from atoll.steps.windows.bound import TimedStep
 
-__all__ = ["merge", "state_key"]
-
-SessionOf = Callable[[str, int], "VnodeSession"]
+SessionOf = Callable[[str, int], "VnodeWriter"]
 
 
 @dataclass
@@ -56,35 +54,33 @@ class _Writes:
     """To the number of the merged session; None deletes."""
 
 
-def merge(
-    terminal: WindowTerminal, tables: list[pa.Table], session_of: SessionOf
-) -> dict[int, list[bytes]]:
+def merge(step: TimedStep, tables: list[pa.Table], session_of: SessionOf) -> dict[int, list[bytes]]:
     """Merge rows (in their order) into the sessions of their keys.
 
     Returns:
         The index keys of the sessions that were written, by vnode.
     """
-    assert terminal.sessions is not None
+    assert step.sessions is not None
     table = pa.concat_tables(tables).combine_chunks()
-    rows = _by_key(terminal, table)
+    rows = _by_key(step, table)
     made: list[_Session] = []
     writes: dict[int, _Writes] = defaultdict(_Writes)
     for (vnode, keys), fresh in sorted(rows.items()):
-        stored = _stored(session_of(terminal.sessions, vnode), keys)
+        stored = _stored(session_of(step.sessions, vnode), keys)
         for session in _merged([*stored, *fresh]):
             if session.rows:
                 _note(writes[vnode], keys, session, len(made))
                 made.append(session)
-    values = _values(terminal, table, made)
+    values = _values(step, table, made)
     written: dict[int, list[bytes]] = {}
     for vnode, each in sorted(writes.items()):
         index = sorted(each.index.items())
-        if terminal.pstate != terminal.sessions:
-            session_of(terminal.pstate, vnode).put_many(
+        if step.pstate != step.sessions:
+            session_of(step.pstate, vnode).put_many(
                 [key for key, _ in index], [value for _, value in index]
             )
         states = sorted(each.states.items())
-        session_of(terminal.sessions, vnode).put_many(
+        session_of(step.sessions, vnode).put_many(
             [key for key, _ in states], [None if n is None else values[n] for _, n in states]
         )
         written[vnode] = [key for key, value in index if value is not None]
@@ -98,15 +94,15 @@ def state_key(index_key: bytes) -> bytes:
     return index_key[start:] + index_key[end:start] + index_key[:end]
 
 
-def _by_key(terminal: WindowTerminal, table: pa.Table) -> dict[tuple[int, bytes], list[_Session]]:
+def _by_key(step: TimedStep, table: pa.Table) -> dict[tuple[int, bytes], list[_Session]]:
     """Each row as a session of its own, by vnode and key, in the order of the rows."""
-    width = len(terminal.elements)
+    width = len(step.elements)
     columns = [table.column(index).combine_chunks() for index in range(1, 1 + width)]
-    ends = encoded_keys(terminal, columns[:1], table.num_rows).to_bytes()
-    starts = encoded_keys(terminal, columns[1:2], table.num_rows, 1).to_bytes()
+    ends = encoded_keys(step, columns[:1], table.num_rows).to_bytes()
+    starts = encoded_keys(step, columns[1:2], table.num_rows, 1).to_bytes()
     keys = [b""] * table.num_rows
     if width > TIMES:
-        keys = encoded_keys(terminal, columns[TIMES:], table.num_rows, TIMES).to_bytes()
+        keys = encoded_keys(step, columns[TIMES:], table.num_rows, TIMES).to_bytes()
     found: dict[tuple[int, bytes], list[_Session]] = defaultdict(list)
     vnodes = table.column(VNODE).to_pylist()
     for row, (vnode, key, start, end) in enumerate(zip(vnodes, keys, starts, ends, strict=True)):
@@ -114,7 +110,7 @@ def _by_key(terminal: WindowTerminal, table: pa.Table) -> dict[tuple[int, bytes]
     return found
 
 
-def _stored(states: VnodeSession, keys: bytes) -> list[_Session]:
+def _stored(states: VnodeWriter, keys: bytes) -> list[_Session]:
     """The sessions of a key that are kept."""
     assert keys != EMPTY_KEY
     found = []
@@ -147,11 +143,12 @@ def _note(writes: _Writes, keys: bytes, session: _Session, number: int) -> None:
     writes.states[keys + session.start + session.end] = number
 
 
-def _values(terminal: WindowTerminal, table: pa.Table, made: Sequence[_Session]) -> Sequence[bytes]:
+def _values(step: TimedStep, table: pa.Table, made: Sequence[_Session]) -> Sequence[bytes]:
     """The states of merged sessions: of the stored ones by their start, then of the rows."""
-    width = 1 + len(terminal.elements)
+    assert step.codec is not None
+    width = 1 + len(step.elements)
     olds = [state for session in made for _, _, state in session.olds]
-    known = terminal.codec.decode_columns(olds)
+    known = step.codec.decode_columns(olds)
     lifted = [table.column(index).combine_chunks() for index in range(width, table.num_columns)]
     order: list[int] = []
     starts: list[int] = []
@@ -161,9 +158,9 @@ def _values(terminal: WindowTerminal, table: pa.Table, made: Sequence[_Session])
         order += range(old, old + len(session.olds))
         old += len(session.olds)
         order += [len(olds) + row for row in session.rows]
-    columns = terminal.codec.decode_columns([None] * len(made))
+    columns = step.codec.decode_columns([None] * len(made))
     indices = pa.array(order, pa.int64())
-    for each in terminal.fields:
+    for each in step.fields:
         parts = range(each.start, each.stop)
         states = [pa.concat_arrays([known[i], lifted[i].cast(known[i].type)]) for i in parts]
         ordered = [state.take(indices) for state in states]
@@ -171,4 +168,4 @@ def _values(terminal: WindowTerminal, table: pa.Table, made: Sequence[_Session])
         columns[each.start : each.stop] = each.aggregator.merge(
             columns[each.start : each.stop], reduced
         )
-    return terminal.codec.encode_columns(columns)
+    return step.codec.encode_columns(columns)

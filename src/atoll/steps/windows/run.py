@@ -18,24 +18,22 @@ import pyarrow as pa
 from atoll.codec.keys.decode import decode_columns
 from atoll.codec.keys.elements import SIGN_BIT, TAG_DATETIME, TAG_INT
 from atoll.codec.scalars import INT64_MAX
-from atoll.steps.aggregate import run as aggregate
-from atoll.steps.windows import merging as sessions_merge
-from atoll.steps.windows.terminals import TIMES
+from atoll.steps.folding.merging import fold
+from atoll.steps.windows.bound import TIMES
+from atoll.steps.windows.merging import merge, state_key
 from atoll.topology.times import NEVER
 
 if TYPE_CHECKING:
-    from atoll.pstate.store.session import VnodeSession
-    from atoll.steps.windows.terminals import WindowTerminal
+    from atoll.pstate.store.vnode_writer import VnodeWriter
+    from atoll.steps.windows.bound import BoundWindows
     from atoll.topology.times import Times
     from atoll.topology.usercode import Rejects
 
-__all__ = ["run"]
-
-SessionOf = Callable[[str, int], "VnodeSession"]
+SessionOf = Callable[[str, int], "VnodeWriter"]
 
 
 def run(
-    terminal: WindowTerminal,
+    step: BoundWindows,
     tables: list[pa.Table],
     times: Times,
     due: Iterable[int],
@@ -45,7 +43,7 @@ def run(
     """Fold the rows into their windows, then close those that are due.
 
     Args:
-        terminal: The step.
+        step: The step.
         tables: Its rows.
         times: What time it is.
         due: The vnodes in which windows close or are removed.
@@ -56,37 +54,35 @@ def run(
         The rows of closed windows, by vnode and end; for each vnode when something is due next.
     """
     written: dict[int, list[bytes]] = {}
-    if tables and terminal.sessions is None:
-        written = aggregate.fold(
-            terminal, tables, lambda each: session_of(terminal.pstate, each), rejects
-        )
+    if tables and step.sessions is None:
+        written = fold(step, tables, lambda each: session_of(step.pstate, each), rejects)
     elif tables:
-        written = sessions_merge.merge(terminal, tables, session_of)
-    closing = _Closing(terminal, times)
+        written = merge(step, tables, session_of)
+    closing = _Closing(step, times)
     keys: list[bytes] = []
     values: list[bytes | None] = []
     agenda: dict[int, int] = {}
     for vnode in sorted({*written, *due}):
-        index = session_of(terminal.pstate, vnode)
-        states = index if terminal.sessions is None else session_of(terminal.sessions, vnode)
+        index = session_of(step.pstate, vnode)
+        states = index if step.sessions is None else session_of(step.sessions, vnode)
         closed = closing.closed(index, written.get(vnode, ()))
         keys += closed
         values += states.get_many([closing.state_key(key) for key in closed])
         closing.remove(index, states)
         agenda[vnode] = closing.next_due(index)
-    return _emitted(terminal, keys, values), agenda
+    return _emitted(step, keys, values), agenda
 
 
 class _Closing:
     """What a watermark closes and removes in one vnode's index."""
 
-    def __init__(self, terminal: WindowTerminal, times: Times) -> None:
-        self.terminal = terminal
-        self.kind = terminal.elements[0].kind
-        self.now = times.of(terminal.clock)
-        self.before = times.event_before(terminal.clock)
+    def __init__(self, step: BoundWindows, times: Times) -> None:
+        self.step = step
+        self.kind = step.elements[0].kind
+        self.now = times.of(step.clock)
+        self.before = times.event_before(step.clock)
 
-    def closed(self, index: VnodeSession, written: Iterable[bytes]) -> list[bytes]:
+    def closed(self, index: VnodeWriter, written: Iterable[bytes]) -> list[bytes]:
         """The keys of windows whose rows come out now, in order."""
         if self.now is None:
             return []
@@ -96,7 +92,7 @@ class _Closing:
             found.update(key for key in written if key < low)
         return sorted(found)
 
-    def remove(self, index: VnodeSession, states: VnodeSession) -> None:
+    def remove(self, index: VnodeWriter, states: VnodeWriter) -> None:
         """Forget the windows that no row can change any more."""
         if self.now is None:
             return
@@ -106,7 +102,7 @@ class _Closing:
             keys = sorted(self.state_key(key) for key in gone)
             states.put_many(keys, [None] * len(keys))
 
-    def next_due(self, index: VnodeSession) -> int:
+    def next_due(self, index: VnodeWriter) -> int:
         """When the next window closes or is removed."""
         first = _first_end(index, None)
         if first is None:
@@ -118,11 +114,11 @@ class _Closing:
 
     def state_key(self, key: bytes) -> bytes:
         """Where the state of an indexed window is."""
-        return key if self.terminal.sessions is None else sessions_merge.state_key(key)
+        return key if self.step.sessions is None else state_key(key)
 
     @property
     def lateness(self) -> int:
-        return self.terminal.lateness_ms
+        return self.step.lateness_ms
 
     def _after(self, millis: int) -> bytes:
         """The key after those of all windows that end at that time or earlier."""
@@ -137,7 +133,7 @@ _TIMES = {"int": (TAG_INT, 1), "datetime": (TAG_DATETIME, 1_000)}
 _WIDTH = 8
 
 
-def _first_end(index: VnodeSession, low: bytes | None) -> int | None:
+def _first_end(index: VnodeWriter, low: bytes | None) -> int | None:
     """When the first window from a key on ends."""
     for key, _ in index.scan(low):
         number = int.from_bytes(key[1 : 1 + _WIDTH]) - SIGN_BIT
@@ -145,11 +141,12 @@ def _first_end(index: VnodeSession, low: bytes | None) -> int | None:
     return None
 
 
-def _emitted(terminal: WindowTerminal, keys: list[bytes], values: list[bytes | None]) -> pa.Table:
+def _emitted(step: BoundWindows, keys: list[bytes], values: list[bytes | None]) -> pa.Table:
     if not keys:
-        return terminal.emitted.empty_table()
-    end, start, *by = decode_columns(keys, [each.kind for each in terminal.elements])
-    shown = terminal.codec.finish_columns(terminal.codec.decode_columns(values)).flatten()
-    assert len(by) == len(terminal.elements) - TIMES
-    columns = zip([*by, start, end, *shown], terminal.emitted, strict=True)
-    return pa.Table.from_arrays([c.cast(f.type) for c, f in columns], schema=terminal.emitted)
+        return step.emitted.empty_table()
+    end, start, *by = decode_columns(keys, [each.kind for each in step.elements])
+    assert step.codec is not None
+    shown = step.codec.finish_columns(step.codec.decode_columns(values)).flatten()
+    assert len(by) == len(step.elements) - TIMES
+    columns = zip([*by, start, end, *shown], step.emitted, strict=True)
+    return pa.Table.from_arrays([c.cast(f.type) for c, f in columns], schema=step.emitted)

@@ -8,9 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.engine.exchange.grouping import Grouping, group
-from atoll.steps.windows.terminals import TIMES
-
-__all__ = ["partial_sessions"]
+from atoll.steps.windows.bound import TIMES
 
 
 def partial_sessions(keys: Sequence[pa.Array]) -> tuple[Grouping, list[pa.Array]]:

@@ -11,11 +11,9 @@ from atoll.topology.operator import BatchOperator
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from atoll.topology.hidden import Hidden
+    from atoll.topology.kept.hidden import Hidden
     from atoll.topology.operator import Makes
     from atoll.topology.usercode import Rejects
-
-__all__ = ["Watermark"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +25,8 @@ class Watermark(BatchOperator):
 
     makes: ClassVar[Makes] = "one"
     runs_own_code: ClassVar[bool] = True
+    passes: ClassVar[bool] = True
+    known_by_name: ClassVar[bool] = True
 
     name: str
     column: str
@@ -37,6 +37,11 @@ class Watermark(BatchOperator):
     def title(self) -> str:
         """As users write it."""
         return "with_watermark"
+
+    @property
+    def watermark(self) -> tuple[str, str]:
+        """Its own."""
+        return self.name, self.hidden.name or ".".join(self.hidden.belongs)
 
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """The input's.

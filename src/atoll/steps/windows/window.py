@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from atoll.topology.times import Clock, Times
     from atoll.topology.usercode import Rejects
 
-__all__ = ["WINDOW_END", "WINDOW_START", "Window"]
-
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
 """The columns that a window adds, of the type of the event time."""

@@ -1,0 +1,211 @@
+"""The columns after every operator of a topology, and what runs its column steps.
+
+Plain logic, but for the columns after steps that only Spark can run, which Spark says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from atoll.columns.types import NotCertifiedError
+from atoll.errors import DeclarationError
+from atoll.steps.columns.computing import Computable, computing, united
+from atoll.steps.columns.union import Union
+from atoll.steps.columns.with_columns import WithColumns
+from atoll.steps.exchanges.hash_by import HashBy
+from atoll.steps.exchanges.place_by import PlaceBy
+from atoll.steps.exchanges.shuffle import Shuffle
+from atoll.steps.exchanges.to_all import ToAll
+from atoll.steps.exchanges.to_global import ToGlobal
+from atoll.topology.operator import BatchOperator, ColumnOperator, Operator, StateOperator
+from atoll.topology.sources import Source, Tick
+from atoll.topology.usercode import NO_COLUMN, check_columns, placed
+from atoll.topology.ways import in_tasks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from atoll.steps.columns.run import Computing
+    from atoll.topology.graph import Graph
+
+ColumnStep = Callable[[ColumnOperator, "list[pa.Schema]"], "pa.Schema"]
+"""Says what a column step makes of its inputs' columns."""
+
+
+_DECLARED = "the topology is declared with columns='spark'"
+
+
+@dataclass(frozen=True)
+class StepWay:
+    """What runs a column step.
+
+    Attributes:
+        step: As its user calls it.
+        place: Where it was declared.
+        way: Spark, or the tasks.
+        why: Why not the tasks; empty where they do.
+    """
+
+    step: str
+    place: str
+    way: Literal["tasks", "spark"]
+    why: str = ""
+
+
+def column_ways(
+    graph: Graph, schemas: Mapping[Operator, pa.Schema], other_meaning: str = ""
+) -> dict[Operator, StepWay]:
+    """What runs each of a topology's column steps, unions apart.
+
+    Args:
+        graph: The topology.
+        schemas: The columns after every operator.
+        other_meaning: Why expressions mean something else in the session than what is certified;
+            empty when they do not.
+
+    Raises:
+        DeclarationError: When the topology demands that tasks run all of them, and they cannot.
+    """
+    steps = [each for each in graph.operators if _has_way(each, graph)]
+    sure: list[Operator] = []
+    failing: list[Operator] = []
+    why: dict[Operator, str] = {}
+    for step in steps:
+        problem, fails = _problem(step, graph, schemas, other_meaning)
+        if problem:
+            why[step] = problem
+        else:
+            (failing if fails else sure).append(step)
+    kept = in_tasks(graph.operators, sure, failing)
+    ways: dict[Operator, StepWay] = {}
+    for step in steps:
+        if step in kept:
+            ways[step] = StepWay(step.title, step.place, "tasks")
+            continue
+        reason = why.get(step, "a step of Spark's reads or makes its rows")
+        ways[step] = StepWay(step.title, step.place, "spark", reason)
+        if graph.columns == "tasks":
+            raise DeclarationError(
+                f"{step.title} needs Spark: {reason}; topology {graph.topology!r} is declared "
+                "with columns='tasks'",
+                hint="write it in other words or in Python (map), or declare columns='auto'",
+                declared=step.place,
+            )
+    return ways
+
+
+def _has_way(step: Operator, graph: Graph) -> bool:
+    """Whether anything runs it, and it is more than a union."""
+    if not isinstance(step, ColumnOperator) or isinstance(step, Union):
+        return False
+    followed = any(step in each.inputs for each in graph.operators)
+    return followed or not isinstance(step, ToAll | PlaceBy)
+
+
+def _problem(
+    step: Operator,
+    graph: Graph,
+    schemas: Mapping[Operator, pa.Schema],
+    other_meaning: str,
+) -> tuple[str, bool]:
+    """Why tasks cannot run a column step, empty when they can; whether it fails on some rows."""
+    if not isinstance(step, Computable):
+        return f"{step.title} is a step of Spark's", False
+    try:
+        made = _made(step, schemas[step.inputs[0]], schemas[step])
+    except NotCertifiedError as error:
+        return f"{error}", False
+    if not made.computes:  # it takes columns as they are, which means the same everywhere
+        return "", False
+    return _DECLARED if graph.columns == "spark" else other_meaning, made.fails
+
+
+def _made(step: ColumnOperator, rows: pa.Schema, chosen: pa.Schema | None = None) -> Computing:
+    if NO_COLUMN in rows.names:
+        raise NotCertifiedError("rows without columns")
+    return computing(step, rows, chosen)
+
+
+def schemas_of(graph: Graph, column_step: ColumnStep) -> dict[Operator, pa.Schema]:
+    """The columns after each operator of a topology.
+
+    Raises:
+        DeclarationError: When a step names a column that is not there or mixes types.
+    """
+    schemas: dict[Operator, pa.Schema] = {}
+    followed = {each for operator in graph.operators for each in operator.inputs}
+    for operator in graph.operators:
+        inputs = [schemas[each] for each in operator.inputs]
+        match operator:
+            case Source(depot=depot):
+                schemas[operator] = depot.schema
+            case Tick(tick=tick):
+                schemas[operator] = tick.schema
+            case BatchOperator() | StateOperator():
+                schemas[operator] = operator.schema(inputs)
+            case ToAll() | PlaceBy() if operator not in followed:
+                schemas[operator] = inputs[0]  # a process took its part over
+            case ColumnOperator():
+                schemas[operator] = column_step(operator, inputs)
+        with placed(operator.place):
+            check_columns(schemas[operator].names)
+    return schemas
+
+
+def python_steps(graph: Graph) -> ColumnStep:
+    """As :func:`python_only`, for a topology that may want Spark nevertheless."""
+
+    def step(operator: ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
+        computable = graph.columns == "spark" and isinstance(operator, Computable)
+        if computable and _computed(operator, inputs[0]).computes:
+            raise DeclarationError(
+                f"{operator.title} needs Spark: {_DECLARED}",
+                hint="run the module on engine='spark', or declare columns='auto'",
+                declared=operator.place,
+            )
+        return python_only(operator, inputs)
+
+    return step
+
+
+def python_only(operator: ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
+    """The column steps that need no Spark: unions, and those whose expressions are all certified.
+
+    Raises:
+        DeclarationError: For any other column step.
+    """
+    if isinstance(operator, Union):
+        return united(operator, inputs)
+    return _computed(operator, inputs[0]).chosen
+
+
+def _computed(operator: ColumnOperator, rows: pa.Schema) -> Computing:
+    why = ""
+    if isinstance(operator, Computable):
+        try:
+            return _made(operator, rows)
+        except NotCertifiedError as error:
+            why = f": {error}"
+    raise DeclarationError(
+        f"{operator.title} {_needs(operator)}{why}",
+        hint=f"run the module on engine='spark', or {_instead(operator)}",
+        declared=operator.place,
+    )
+
+
+def _needs(operator: ColumnOperator) -> str:
+    """Why only Spark can run it."""
+    if isinstance(operator, WithColumns):
+        return f"computes {operator.expressions[0][1]!r}, which only Spark can"
+    return "is a column step, which only Spark can run"
+
+
+def _instead(operator: ColumnOperator) -> str:
+    """What Python can do in its place."""
+    if isinstance(operator, WithColumns) and operator.serves:
+        return "compute it as a column before: map(function, emits=...)"
+    if isinstance(operator, HashBy | Shuffle | ToGlobal | ToAll | PlaceBy):
+        return "leave the step out: state steps bring rows to their key by themselves"
+    return "write the step in Python: map, flat_map, where(function)"

@@ -1,0 +1,53 @@
+"""A point in a graph from which rows go on: what streams are made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from atoll.topology.declared import Target
+
+if TYPE_CHECKING:
+    from atoll.topology.graph import Graph
+    from atoll.topology.operator import Operator
+
+
+class Flow:
+    """The rows after an operator of a graph."""
+
+    __slots__ = ("graph", "operator")
+
+    def __init__(self, graph: Graph, operator: Operator) -> None:
+        """Streams come from ``Microbatch.source``, not from here."""
+        self.graph = graph
+        self.operator = operator
+
+
+def after(graph: Graph, operator: Operator) -> Flow:
+    """The rows after an operator, which is added to the graph.
+
+    Raises:
+        DeclarationError: When the graph cannot have it.
+    """
+    graph.add(operator)
+    return Flow(graph, operator)
+
+
+def own_target(flow: Flow, given: object, step: str, place: str) -> Target:
+    """The place in a PState of the graph that was given: a target, or a whole PState.
+
+    Raises:
+        DeclarationError: When it is neither, or another topology's.
+    """
+    flow.graph.check_own(given.pstate if isinstance(given, Target) else given, step, place)
+    return given if isinstance(given, Target) else Target(given, ())  # type: ignore[arg-type]
+
+
+def target_to_read(flow: Flow, given: object, step: str, place: str) -> Target:
+    """The same, where a mirror of another module's PState may stand too.
+
+    Raises:
+        DeclarationError: As :func:`own_target`.
+    """
+    pstate = given.pstate if isinstance(given, Target) else given
+    flow.graph.check_readable(pstate, step, place)
+    return given if isinstance(given, Target) else Target(pstate, ())  # type: ignore[arg-type]
