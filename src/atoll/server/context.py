@@ -13,6 +13,7 @@ from fastapi import Depends, Path, Request, Response
 
 from atoll.cluster.deploy.redeployer import Redeployer
 from atoll.cluster.deploy.stopped import AppOrStopped
+from atoll.cluster.scaling.over_modules import RootCluster
 from atoll.errors import AtollError, NotFoundError, UsageError
 from atoll.runtime.service.following import FollowedRuntimes
 from atoll.runtime.service.registry import Registered
@@ -95,6 +96,21 @@ class Context:
     """The runtimes of the root, where they are served."""
     deployers: Mapping[str, Redeployer] = field(default_factory=dict)
     """For each module that can be deployed again what does it."""
+    cluster: RootCluster | None = None
+    """That of the root, over all its modules."""
+
+    def of_root(self) -> RootCluster:
+        """The cluster of the root.
+
+        Raises:
+            UsageError: When the service was not told of it.
+        """
+        if self.cluster is None:
+            raise UsageError(
+                "this service knows nothing of the cluster of its root",
+                hint="start it with atoll run, or with create_app(..., cluster=cluster.whole)",
+            )
+        return self.cluster
 
     def app(self, module: str) -> AppOrStopped:
         """The deployed module of that name.

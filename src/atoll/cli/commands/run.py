@@ -139,6 +139,7 @@ def run(
                 settings=ServerSettings(hosts=names),
                 deployers={app.name: _redeployer(cluster, app, target or "") for app in apps},
                 runtimes=runtimes,
+                cluster=cluster.whole,
             )
             with serve(service, listener, note) as address:
                 stop.listen()

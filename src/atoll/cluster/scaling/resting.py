@@ -108,7 +108,12 @@ class RestingCluster:
         return self._changed(lambda cluster: cluster.remove(workers))
 
     def set_parallelism(
-        self, topology: str, policy: str, *, dry_run: bool = False
+        self,
+        topology: str,
+        policy: str,
+        *,
+        dry_run: bool = False,
+        timeout_seconds: float = 60.0,
     ) -> ReschedulePlan:
         """Let a policy decide a topology's parallelism, from the next start on.
 
@@ -116,7 +121,11 @@ class RestingCluster:
             UsageError: When there is no such policy.
             NotFoundError: When there is no such topology.
         """
-        return self._changed(lambda each: each.set_parallelism(topology, policy, dry_run=dry_run))
+        return self._changed(
+            lambda cluster: cluster.set_parallelism(
+                topology, policy, dry_run=dry_run, timeout_seconds=timeout_seconds
+            )
+        )
 
     def reschedule(
         self,
@@ -125,6 +134,7 @@ class RestingCluster:
         revision: int,
         resolve: bool = False,
         dry_run: bool = False,
+        timeout_seconds: float = 60.0,
     ) -> ReschedulePlan:
         """Change which units run some fragments, from the next start on.
 
@@ -133,7 +143,11 @@ class RestingCluster:
         """
         return self._changed(
             lambda cluster: cluster.reschedule(
-                changes, revision=revision, resolve=resolve, dry_run=dry_run
+                changes,
+                revision=revision,
+                resolve=resolve,
+                dry_run=dry_run,
+                timeout_seconds=timeout_seconds,
             )
         )
 
