@@ -28,9 +28,15 @@ def process_tree(root: int | None = None) -> dict[int, list[str]]:
     return {pid: found[pid] for pid in tree if pid in found}
 
 
+def cpu_by_process(root: int | None = None) -> dict[int, float]:
+    """Seconds on processors so far, of this process (or ``root``) and each below; Linux only."""
+    tick = os.sysconf("SC_CLK_TCK")
+    tree = process_tree(root)
+    return {pid: sum(map(int, fields[_TIMES])) / tick for pid, fields in tree.items()}
+
+
 def cpu_seconds(root: int | None = None) -> float | None:
     """Seconds on processors so far, by this process (or ``root``) and below; None off Linux."""
     if not Path("/proc/self/stat").exists():
         return None
-    ticks = sum(sum(map(int, fields[_TIMES])) for fields in process_tree(root).values())
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(cpu_by_process(root).values())

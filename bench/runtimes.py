@@ -3,8 +3,12 @@
     python bench/runtimes.py [--engine spark|inline] [--events N]
 
 Throughput: the events lie in the intake already; the time is from letting the topology go on
-until all are committed. ``stateless`` is a threshold and a lookup, ``stateful`` besides statistics
-grouped by a key of which there are a thousand. A snapshot is timed from the event that fills its
+until all are committed. ``columns`` is a threshold and a lookup, which take all events at once;
+``formula`` a threshold and a formula, which takes one by one; ``stateful`` besides the first
+statistics grouped by a key of which there are a thousand. The first two keep no state. Beside the
+rate stands the processor time of an event, and how much of it is in the busiest process: a machine
+with a core for each process cannot do more than a second divided by that, and it stays the same
+while others use the machine. A snapshot is timed from the event that fills its
 window until all instances show it. Each figure is the median of its repetitions.
 """
 
@@ -25,13 +29,17 @@ from atoll.runtime.engine.compile import INTAKE, TOPOLOGY
 from atoll.runtime.engine.intake import INTAKE_DDL, key_vnode
 from atoll.runtime.service.runtimes import Runtimes
 from atoll.runtime.service.showing import actor_stats
+from cpu import cpu_by_process
 
 CITIES = ("amsterdam", "ghent", "paris")
 CUSTOMERS = 1_000
 
 
-def pipeline(name: str, copies: int, *, stateful: bool) -> dict[str, Any]:
-    """A threshold and a lookup, and statistics by customer."""
+KINDS = ("columns", "formula", "stateful")
+
+
+def pipeline(name: str, copies: int, kind: str) -> dict[str, Any]:
+    """A threshold and a lookup or a formula, and statistics by customer."""
     table = {"amsterdam": {"country": "nl"}, "ghent": {"country": "be"}}
     actors = [
         {"name": "in", "type": "threshold", "params": {"key": "amount", "threshold": 20}},
@@ -42,6 +50,11 @@ def pipeline(name: str, copies: int, *, stateful: bool) -> dict[str, Any]:
         },
     ]
     links = [{"from": "in", "to": "where"}]
+    stateful = kind == "stateful"
+    if kind == "formula":
+        formula = "amount * 1.21 + 5 > 50 && city != 'paris'"
+        params = {"function": formula, "outputfield": "large"}
+        actors[1] = {"name": "where", "type": "function", "params": params}
     if stateful:
         group = {"by": "customer"}
         actors.append(
@@ -82,24 +95,26 @@ def intake(count: int, *, keyed: bool) -> pa.Table:
 
 
 def throughput(
-    runtimes: Runtimes, copies: int, events: int, repetitions: int, *, stateful: bool
-) -> float:
-    """Events per second."""
-    name = f"{'stateful' if stateful else 'stateless'}{copies}x"
-    runtime = runtimes.start(runtimes.create(pipeline(name, copies, stateful=stateful)))
+    runtimes: Runtimes, copies: int, events: int, repetitions: int, kind: str
+) -> tuple[float, float, float]:
+    """Events per second; processor time of an event in all and in the busiest process, in µs."""
+    runtime = runtimes.start(runtimes.create(pipeline(f"{kind}{copies}x", copies, kind)))
     running = runtimes.running(runtime)
     topology = running.app.topology(TOPOLOGY)
-    table = intake(events, keyed=stateful)
-    rates = []
+    table = intake(events, keyed=kind == "stateful")
+    found = []
     for _ in range(repetitions + 1):
         topology.pause()
         running.app.depot(INTAKE).append(table)
-        begun = time.perf_counter()
+        before, begun = cpu_by_process(), time.perf_counter()
         topology.resume()
         running.wait_all(600)
-        rates.append(events / (time.perf_counter() - begun))
+        rate = events / (time.perf_counter() - begun)
+        used = [each - before.get(pid, 0.0) for pid, each in cpu_by_process().items()]
+        found.append((rate, sum(used) / events * 1e6, max(used) / events * 1e6))
     runtimes.delete(runtime)
-    return statistics.median(rates[1:])
+    rate, used_in_all, busiest = (statistics.median(each) for each in zip(*found[1:], strict=True))
+    return rate, used_in_all, busiest
 
 
 def snapshot(runtimes: Runtimes, copies: int, instances: int, events: int) -> float:
@@ -135,7 +150,7 @@ def snapshot(runtimes: Runtimes, copies: int, instances: int, events: int) -> fl
 
 def shunts(runtimes: Runtimes, count: int) -> tuple[float, float]:
     """The median and the 99th percentile of a shunt, in milliseconds."""
-    runtime = runtimes.start(runtimes.create(pipeline("shunt", 2, stateful=True)))
+    runtime = runtimes.start(runtimes.create(pipeline("shunt", 2, "stateful")))
     running = runtimes.running(runtime)
     took = []
     for number in range(count + 20):
@@ -158,12 +173,14 @@ def main() -> None:
     with LocalCluster(engine=wanted.engine) as cluster:
         runtimes = Runtimes(cluster)
         runtimes.open()
-        for stateful in (False, True):
+        for kind in KINDS:
             for copies in (1, 2, 4):
-                events = wanted.events // (5 if stateful else 1)
-                rate = throughput(runtimes, copies, events, wanted.repetitions, stateful=stateful)
-                kind = "stateful" if stateful else "stateless"
-                print(f"{kind:9}  copies {copies}  {rate:12,.0f} events/s", flush=True)
+                events = wanted.events // (1 if kind == "columns" else 5)
+                found = throughput(runtimes, copies, events, wanted.repetitions, kind)
+                told = (
+                    "{:12,.0f} events/s  {:6.2f} µs of processor an event, {:6.2f} in the busiest"
+                )
+                print(f"{kind:9}  copies {copies}  {told.format(*found)}", flush=True)
         for copies, instances in ((1, 1), (2, 5), (5, 5)):
             seconds = snapshot(runtimes, copies, instances, 10_000)
             print(

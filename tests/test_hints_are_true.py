@@ -26,9 +26,8 @@ from atoll.module import Microbatch, Module
 from atoll.path import Path as StatePath
 from atoll.pstate import handles
 from atoll.steps.process.timers import Timers
-from atoll.steps.windows.build import Sessions, Windowed
-from atoll.stream.interim import Grouped
-from atoll.stream.stream import Aggregated, Stream
+from atoll.stream.interim import Aggregated, Grouped, Sessions, Windowed
+from atoll.stream.stream import Stream
 from atoll.testing import TopologyTestDriver
 from atoll.topology.declared import DepotDeclaration, PStateDeclaration
 from atoll.views.readable import ReadablePState

@@ -128,7 +128,7 @@ def test_what_runs_is_shown_as_it_is():
         assert cells[-3:] == ["words", "1", "2"]
         assert texts(parsed(app.topology("mb")._repr_html_()), "caption") == ["topology mb"]
         recent = parsed(app.topology("mb").recent_microbatches()._repr_html_())
-        assert texts(recent, "th")[:2] == ["id", "records"]
+        assert texts(recent, "th")[:3] == ["id", "version", "records"]
         shown = parsed(app.pstate("counts")._repr_html_())
         assert texts(shown, "td") == ["counts", "mb", "{'map': ['str', 'int']}", "4", "1"]
         selected = parsed(app.pstate("counts").select(path.all())._repr_html_())

@@ -14,24 +14,38 @@ from atoll.schema import List, Map, Set, Struct
 
 if TYPE_CHECKING:
     from atoll import agg, path
+    from atoll.cluster.app import App
     from atoll.cluster.local import LocalCluster
     from atoll.cluster.spark import SparkCluster
     from atoll.depot import start
+    from atoll.depot.producers.table import Producer
+    from atoll.depot.receipt import Receipt
+    from atoll.literals import lit
     from atoll.module import Module
     from atoll.python_values import python_rows as rows
+    from atoll.steps.process.timers import Timers
+    from atoll.stream.stream import Stream
+    from atoll.topology.rows import Row
     from atoll.views.connect import connect
 
 __all__ = [
+    "App",
     "AtollError",
     "List",
     "LocalCluster",
     "Map",
     "Module",
+    "Producer",
+    "Receipt",
+    "Row",
     "Set",
     "SparkCluster",
+    "Stream",
     "Struct",
+    "Timers",
     "agg",
     "connect",
+    "lit",
     "path",
     "rows",
     "start",
@@ -44,7 +58,14 @@ _LAZY = {
     "SparkCluster": ("atoll.cluster.spark", "SparkCluster"),
     "Module": ("atoll.module", "Module"),
     "agg": ("atoll.agg", None),
+    "App": ("atoll.cluster.app", "App"),
+    "Producer": ("atoll.depot.producers.table", "Producer"),
+    "Receipt": ("atoll.depot.receipt", "Receipt"),
+    "Row": ("atoll.topology.rows", "Row"),
+    "Stream": ("atoll.stream.stream", "Stream"),
+    "Timers": ("atoll.steps.process.timers", "Timers"),
     "connect": ("atoll.views.connect", "connect"),
+    "lit": ("atoll.literals", "lit"),
     "path": ("atoll.path", None),
     "rows": ("atoll.python_values", "python_rows"),
     "start": ("atoll.depot.start", None),

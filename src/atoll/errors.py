@@ -27,6 +27,7 @@ __all__ = [
     "ProducerError",
     "QueryError",
     "QueryTimeoutError",
+    "ReceiptError",
     "RecordsRefusedError",
     "RescheduleError",
     "SparkLostError",
@@ -267,6 +268,12 @@ class UsageError(AtollError):
     """A call or a command with arguments that cannot be."""
 
     code = "E-USAGE"
+
+
+class ReceiptError(UsageError):
+    """A receipt or token that cannot be waited for: a broken one, or one of another depot."""
+
+    code = "E-RECEIPT"
 
 
 class WaitTimeoutError(AtollError):

@@ -9,29 +9,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from atoll.durations import parse_millis
-from atoll.errors import DeclarationError, UsageError
+from atoll.errors import DeclarationError
 from atoll.names import check_name
-from atoll.placement.policies.policy import POLICY_DEFAULT, parse_policy
+from atoll.objects import as_row
+from atoll.placement.policies.policy import POLICY_DEFAULT
 from atoll.queries.declare import QueryGraph, arguments_of
 from atoll.queries.parameters import Arguments
-from atoll.schema import Map, Set, as_node
+from atoll.schema import Map, Set
 from atoll.stream.mirrors import mirror_depot, mirror_pstate
 from atoll.stream.pstate import PState
 from atoll.stream.stream import Stream
 from atoll.stream.ticks import ticking
+from atoll.topology.checks import (
+    check_count,
+    check_key_partitioner,
+    check_partitioner,
+    checked_policy,
+    new_name,
+)
 from atoll.topology.declared import (
     REJECTED_DDL,
+    Columns,
     DepotDeclaration,
     PStateDeclaration,
+    R,
+    Schema,
     TickDeclaration,
+    V,
 )
 from atoll.topology.graph import COLUMNS_WAYS, ColumnsWay, Graph
 from atoll.topology.sources import Source
-from atoll.topology.usercode import check_columns, check_function, declared_at, placed
+from atoll.topology.usercode import check_columns, declared_at, placed
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from atoll.depot.start import StartFrom
 
@@ -65,19 +77,20 @@ class Module:
     def depot(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
         name: str,
-        schema: str,
+        schema: type[R] | Columns,
         *,
         partition_by: str | Callable[[Mapping[str, Any], int], int] | None = None,
         partitions: int = 4,
         is_global: bool = False,
         retain_records: int | None = None,
         retain_seconds: float | None = None,
-    ) -> DepotDeclaration:
+    ) -> DepotDeclaration[R]:
         """Declare a depot.
 
         Args:
             name: Unique among the module's depots.
-            schema: Spark DDL: ``"user_id long NOT NULL, at timestamp"``.
+            schema: Spark DDL: ``"user_id long NOT NULL, at timestamp"``; or a class with fields,
+                whose objects can then be appended; or an Arrow schema.
             partition_by: A field (equal values stay together, in order), a function from record
                 and partition count to an index, or None to spread records evenly.
             partitions: How many depot partitions; fixed for the depot's life.
@@ -88,19 +101,19 @@ class Module:
         Raises:
             DeclarationError: When the schema is wrong or names no such field.
         """
-        from atoll.ddl import parse_ddl
+        from atoll.codec.spellings import columns_of
 
         place = declared_at(1)
-        _new_name(name, "depot", self._sources(), place, _TAKEN)
+        new_name(name, "depot", self._sources(), place, _TAKEN)
         with placed(place):
-            parsed = parse_ddl(schema)
+            parsed = columns_of(schema)
             check_columns(parsed.names)
-            _check_partitioner(name, parsed.names, partition_by)
-            _check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
+            check_partitioner(name, parsed.names, partition_by)
+            check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
         count = 1 if is_global else partitions
-        self.depots[name] = DepotDeclaration(
-            self.name, name, parsed, partition_by, count, retain_records, retain_seconds
-        )
+        retain = (retain_records, retain_seconds)
+        made = DepotDeclaration(self.name, name, parsed, partition_by, count, *retain)
+        self.depots[name] = made.of_class(schema)
         return self.depots[name]
 
     def dead_letter_depot(self, name: str, *, partitions: int = 1) -> DepotDeclaration:
@@ -120,9 +133,9 @@ class Module:
         from atoll.ddl import parse_ddl
 
         place = declared_at(1)
-        _new_name(name, "depot", self._sources(), place, _TAKEN)
+        new_name(name, "depot", self._sources(), place, _TAKEN)
         with placed(place):
-            _check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
+            check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
         schema = parse_ddl(REJECTED_DDL)
         self.depots[name] = DepotDeclaration(self.name, name, schema, None, partitions)
         return self.depots[name]
@@ -136,7 +149,7 @@ class Module:
             DeclarationError: When the name is that of a depot or tick, or the time is none.
         """
         place = declared_at(1)
-        _new_name(name, "tick", self._sources(), place, _TAKEN)
+        new_name(name, "tick", self._sources(), place, _TAKEN)
         with placed(place):
             every_ms = parse_millis(every, f"the time between two ticks of {name!r}")
         self.ticks[name] = TickDeclaration(self.name, name, every_ms)
@@ -145,7 +158,9 @@ class Module:
     def _sources(self) -> dict[str, object]:
         return {**self.depots, **self.ticks}
 
-    def mirror_depot(self, module: str, name: str, schema: str) -> DepotDeclaration:
+    def mirror_depot(
+        self, module: str, name: str, schema: type[R] | Columns
+    ) -> DepotDeclaration[R]:
         """Another module's depot, to read with ``source(...)`` at offsets of one's own.
 
         Args:
@@ -158,7 +173,9 @@ class Module:
         """
         return mirror_depot(self, module, name, schema, declared_at(1))
 
-    def mirror_pstate(self, module: str, name: str, schema: Any) -> PStateDeclaration:
+    def mirror_pstate(
+        self, module: str, name: str, schema: type[V] | Schema
+    ) -> PStateDeclaration[V]:
         """Another module's PState, to read with ``lookup(...)`` and ``join(...)``, and in queries.
 
         A microbatch reads it as of one commit, which its plan names, in every attempt.
@@ -204,7 +221,7 @@ class Module:
             DeclarationError: When the name is taken, or something beside it cannot be.
         """
         place = declared_at(1)
-        _new_name(
+        new_name(
             name,
             "topology",
             self.topologies,
@@ -212,9 +229,9 @@ class Module:
             "choose another name, or go on with the first one",
         )
         with placed(place):
-            _check_count(f"topology {name!r}", "vnodes", vnode_count, _VNODE_COUNT_MAX)
+            check_count(f"topology {name!r}", "vnodes", vnode_count, _VNODE_COUNT_MAX)
         topology = Microbatch(self, name, vnode_count, dict(options or {}), place)
-        topology.parallelism = _checked_policy(parallelism, place)
+        topology.parallelism = checked_policy(parallelism, place)
         if columns not in COLUMNS_WAYS:
             raise DeclarationError(
                 f"columns cannot be run by {columns!r}",
@@ -239,7 +256,7 @@ class Module:
             DeclarationError: When the name is taken, or a parameter is of no such type.
         """
         place = declared_at(1)
-        _new_name(name, "query", self.queries, place, "choose another name")
+        new_name(name, "query", self.queries, place, "choose another name")
         nodes, schema = arguments_of(parameters, place)
         graph = QueryGraph(self.name, name, nodes, self._readable, place)
         step = Arguments((), place, schema)
@@ -303,19 +320,20 @@ class Microbatch:
     def pstate(  # noqa: PLR0913  # each is a keyword that users choose by itself
         self,
         name: str,
-        schema: Any,
+        schema: type[V] | Schema,
         *,
         initial: Any = None,
         is_global: bool = False,
         private: bool = False,
         partition_by: Callable[[Any], int] | None = None,
         track_size: bool = False,
-    ) -> PState:
+    ) -> PState[V]:
         """Declare a PState that this topology writes.
 
         Args:
             name: Unique among the module's PStates.
-            schema: ``Map(str, int)``, ``int``, ``Map(int, Struct(...))``, ...
+            schema: ``dict[str, int]``, ``int``, ``dict[int, set[str]]``, a class with fields, or
+                the same as ``Map(...)``, ``Set(...)``, ``Struct(...)`` or ``"map<string, long>"``.
             initial: The value of a scalar, list or struct that was never written.
             is_global: Keep a map or set in one vnode instead of spreading it by key.
             private: Let only this topology read it: no client, over HTTP or otherwise.
@@ -328,6 +346,8 @@ class Microbatch:
         Raises:
             DeclarationError: When the schema, or something beside it, cannot be.
         """
+        from atoll.codec.spellings import node_of
+
         place = declared_at(1)
         check_name(name, "PState", place)
         owner = self.module.pstates().get(name)
@@ -338,7 +358,7 @@ class Microbatch:
                 declared=place,
             )
         with placed(place):
-            node = as_node(schema)
+            node = node_of(schema)
         partitioned = isinstance(node, Map | Set) and not is_global
         if initial is not None and not node.leaf:
             raise DeclarationError(
@@ -353,7 +373,7 @@ class Microbatch:
                 declared=place,
             )
         if partition_by is not None:
-            _check_key_partitioner(name, partition_by, place, partitioned=partitioned)
+            check_key_partitioner(name, partition_by, place, partitioned=partitioned)
         declared = PState(
             self.module.name,
             self.name,
@@ -361,19 +381,20 @@ class Microbatch:
             node,
             self.vnode_count if partitioned else 1,
             not partitioned,
-            initial,
+            as_row(initial),
             place,
             private,
             partition_by,
             track_size,
             graph=self.graph,
+            declared_as=schema,
         )
         self.graph.pstates[name] = declared
         return declared
 
     def source(
-        self, depot: DepotDeclaration | TickDeclaration, *, start_from: StartFrom | None = None
-    ) -> Stream:
+        self, depot: DepotDeclaration[R] | TickDeclaration, *, start_from: StartFrom | None = None
+    ) -> Stream[R]:
         """Read a depot; by default only what is appended from now on.
 
         Args:
@@ -414,45 +435,3 @@ class Microbatch:
 
         title = f"<p>{text(self.module.name)}/<b>{text(self.name)}</b></p>"
         return title + draw([self.graph], self.graph.depots())
-
-
-def _new_name(name: str, kind: str, known: Mapping[str, object], place: str, hint: str) -> None:
-    """Hold that the name can be given and is not yet."""
-    check_name(name, kind, place)
-    if name in known:
-        raise DeclarationError(f"{kind} {name!r} is declared twice", hint=hint, declared=place)
-
-
-def _checked_policy(text: str, place: str) -> str:
-    try:
-        return str(parse_policy(text))
-    except UsageError as error:
-        raise DeclarationError(error.message, hint=error.hint, declared=place) from None
-
-
-def _check_count(owner: str, what: str, count: int, most: int) -> None:
-    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= most:
-        raise DeclarationError(f"{owner} cannot have {count!r} {what}", hint=f"choose 1 to {most}")
-
-
-def _check_partitioner(name: str, fields: Sequence[str], partition_by: object) -> None:
-    if isinstance(partition_by, str) and partition_by not in fields:
-        raise DeclarationError(
-            f"depot {name!r} is partitioned by {partition_by!r}, which it has no field of",
-            hint=f"its fields are {', '.join(fields)}",
-        )
-    if not (partition_by is None or isinstance(partition_by, str) or callable(partition_by)):
-        raise DeclarationError(
-            f"depot {name!r} cannot be partitioned by {partition_by!r}",
-            hint="give a field's name, a function of record and partition count, or nothing",
-        )
-
-
-def _check_key_partitioner(name: str, function: object, place: str, *, partitioned: bool) -> None:
-    if not partitioned:
-        raise DeclarationError(
-            f"PState {name!r} lies in one vnode, so partition_by= can say nothing",
-            hint="leave it out; only a map or set that is not global is divided by key",
-            declared=place,
-        )
-    check_function(function, 1, f"partition_by of PState {name!r}", place)

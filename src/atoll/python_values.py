@@ -19,11 +19,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+
+from atoll.objects import builder
+
+_T = TypeVar("_T")
 
 
 @lru_cache(maxsize=1024)
@@ -34,8 +38,18 @@ def is_tuple(kind: pa.DataType) -> bool:
     ]
 
 
-def python_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
-    """Each row as a dict of its columns."""
+@overload
+def python_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]: ...
+@overload
+def python_rows(rows: pa.RecordBatch | pa.Table, into: type[_T]) -> list[_T]: ...
+def python_rows(rows: pa.RecordBatch | pa.Table, into: Any = None) -> list[Any]:
+    """Each row as a dict of its columns, or as an object of a class.
+
+    Raises:
+        StateError: When the columns do not fit the class.
+    """
+    if into is not None:
+        return list(map(builder(into), python_rows(rows)))
     names = rows.schema.names
     if not names:
         return [{} for _ in range(rows.num_rows)]

@@ -5,23 +5,26 @@ A schema is a tree of small frozen nodes. Maps and sets (and structs that contai
 may grow without bound and be read by range. Everything else is a *leaf*: one value, read and
 written whole. ``None`` in place of an element-wise node means an empty one.
 
-Users write ``Map(str, Map(str, int))`` with Python's own types for scalars; :func:`as_node`
-turns that into nodes and refuses what cannot be, at declaration.
-
-Depends on nothing but the errors.
+Users write ``dict[str, dict[str, int]]``, ``Map(str, Map(str, int))`` or a class with fields, with
+Python's own types for scalars; :func:`as_node` turns that into nodes and refuses what cannot be, at
+declaration.
 """
 
 from __future__ import annotations
 
+import builtins
 import datetime as dt
 import decimal
+import enum
 import types
 import typing
 import uuid
+from collections import abc
 from dataclasses import dataclass, field
 from typing import Any
 
 from atoll.errors import DeclarationError
+from atoll.objects import class_fields
 
 __all__ = [
     "List",
@@ -51,9 +54,6 @@ KINDS: dict[type, str] = {
 ``int`` as a *value* is 64 bits wide (as Spark's ``long``); as a *key* it is unbounded.
 ``datetime`` is an instant: aware, kept in UTC with microseconds (as Spark's ``timestamp``).
 """
-
-_COLLECTIONS: dict[type, str] = {dict: "Map", list: "List", set: "Set", frozenset: "Set"}
-"""What stands for Python's own collections."""
 
 _PYTHON_TYPES = {kind: python_type for python_type, kind in KINDS.items()}
 
@@ -184,31 +184,96 @@ def as_node(declared: Any) -> Node:
     """
     if isinstance(declared, Scalar | List | Map | Set | Struct):
         return declared
+    found = _of_python(declared)
+    if found is not None:
+        return found
+    plain = typing.get_origin(declared) is None
+    name = getattr(declared, "__name__", repr(declared)) if plain else str(declared)
+    raise DeclarationError(f"{name} is no type that a PState can hold", hint=_instead(declared))
+
+
+def _of_python(declared: Any) -> Node | None:
+    """The node for a type of Python's, of the standard library or of a user; None for others."""
     if isinstance(declared, type) and declared in KINDS:
         return Scalar(KINDS[declared])
-    origin = typing.get_origin(declared)
-    if origin in (typing.Union, types.UnionType):
-        return _optional(declared)
-    if origin is tuple:
-        members = typing.get_args(declared)
-        if members and Ellipsis not in members:
+    if declared is uuid.UUID:
+        return Scalar("str")
+    if isinstance(declared, typing.NewType):
+        return as_node(declared.__supertype__)
+    if isinstance(declared, type) and issubclass(declared, enum.StrEnum | enum.IntEnum):
+        return Scalar("str" if issubclass(declared, str) else "int")
+    if typing.get_origin(declared) is None:
+        return _of_class(declared)
+    return _of_generic(declared)
+
+
+def _of_generic(declared: Any) -> Node | None:
+    """The node for ``list[int]``, ``dict[str, int]``, ``int | None`` and their like."""
+    members = typing.get_args(declared)
+    match typing.get_origin(declared):
+        case typing.Union | types.UnionType:
+            return _optional(declared)
+        case typing.Annotated | typing.Required | typing.NotRequired:
+            return as_node(members[0])
+        case typing.Literal:
+            return _of_members(declared, {type(each) for each in members})
+        case builtins.tuple if members and Ellipsis not in members:
             return Scalar("tuple", items=tuple(_as_key(item, "a tuple") for item in members))
-    name = getattr(declared, "__name__", repr(declared)) if origin is None else str(declared)
-    raise DeclarationError(f"{name} is no type that a PState can hold", hint=_instead(declared))
+        case builtins.list | abc.Sequence:
+            return List(members[0])
+        case builtins.dict | abc.Mapping | abc.MutableMapping:
+            return Map(*members)
+        case builtins.set | builtins.frozenset | abc.Set:
+            return Set(members[0])
+    return None
+
+
+def _of_members(declared: Any, kinds: set[type]) -> Node:
+    if len(kinds) == 1 and kinds <= {str, int}:
+        return as_node(kinds.pop())
+    raise DeclarationError(
+        f"{declared} is no type that a PState can hold",
+        hint="write a Literal of texts only, or of ints only",
+    )
+
+
+def _of_class(declared: Any) -> Node | None:
+    """A struct of a class's fields; None when it has none."""
+    fields = class_fields(declared)
+    if fields is None:
+        return None
+    if declared in _reading:
+        raise DeclarationError(
+            f"{declared.__name__} holds itself",
+            hint="keep what lies below in a map of its own, by an id",
+        )
+    _reading.append(declared)
+    try:
+        return Struct(**fields)
+    finally:
+        _reading.pop()
+
+
+_reading: list[Any] = []
+"""The classes that are being taken apart, outermost first."""
 
 
 def _instead(declared: Any) -> str:
     """What to write in place of a type of Python's that a PState does not hold."""
-    origin = typing.get_origin(declared) or declared
-    members = [getattr(each, "__name__", str(each)) for each in typing.get_args(declared)]
-    word = _COLLECTIONS.get(origin) if isinstance(origin, type) else None
-    if word is not None:
-        return f"write {word}({', '.join(members) or '...'}), with {word} of atoll"
-    if declared is uuid.UUID:
-        return "use str or bytes, and convert: str(row.id)"
-    return "use Map, Set, List, Struct, tuple[...], X | None, or one of " + ", ".join(
-        python_type.__name__ for python_type in KINDS
+    if declared in (list, dict, set, frozenset):
+        return f"say what it holds: {_EXAMPLES[declared]}"
+    return (
+        "use a class with fields, list[...], dict[...], set[...], tuple[...], X | None, UUID, "
+        "or one of " + ", ".join(python_type.__name__ for python_type in KINDS)
     )
+
+
+_EXAMPLES = {
+    list: "list[int]",
+    dict: "dict[str, int]",
+    set: "set[str]",
+    frozenset: "frozenset[str]",
+}
 
 
 def _optional(declared: Any) -> Node:

@@ -115,7 +115,7 @@ def run_page(page):
         for first_line, code in blocks(page, "python"):
             tree = _Checking(_comments(code)).visit(ast.parse(code))
             ast.increment_lineno(ast.fix_missing_locations(tree), first_line - 1)
-            exec(compile(tree, str(page), "exec"), namespace)
+            exec(compile(tree, str(page), "exec", dont_inherit=True), namespace)
     finally:
         for value in namespace.values():
             if isinstance(value, atoll.LocalCluster):
@@ -241,7 +241,7 @@ def test_every_path_step_is_documented():
 def test_every_stream_method_is_documented():
     """Each method of a stream, with its name in code."""
     page = (REFERENCE / "streams.md").read_text(encoding="utf-8")
-    methods = {name for name in vars(Stream) if name[0] != "_"} - {"graph", "operator"}
+    methods = {name for name in dir(Stream) if name[0] != "_"} - {"graph", "operator"}
     assert not [name for name in methods if f"`{name}(" not in page]
 
 

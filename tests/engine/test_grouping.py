@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atoll import agg
+from atoll.aggregates.kernels.segments import taken
 from atoll.engine.exchange import grouping
 from atoll.engine.exchange.grouping import (
-    combine_partials,
     estimate_distinct,
     group,
     worth_combining,
@@ -44,6 +44,16 @@ KINDS = {
         PAIR,
     ),
 }
+
+
+def folded(keys, states, aggregator):
+    """Rows as a packing task folds them: by key, where that leaves markedly fewer."""
+    rows = len(states[0])
+    if not worth_combining(keys, rows):
+        return keys, states
+    by_key = group(keys, rows)
+    reduced = aggregator.reduce([taken(each, by_key.order) for each in states], by_key.starts)
+    return [taken(each, by_key.first_rows) for each in keys], reduced
 
 
 def comparable(value):
@@ -126,7 +136,7 @@ class TestPartials:
         keys = pa.array([1, 2, None, 1, None] * 2_000)
         names = pa.array(["a", "b", "c", "a", "c"] * 2_000)
         states = [pa.array(range(10_000))]
-        found, reduced = combine_partials([keys, names], states, agg.sum("v"))
+        found, reduced = folded([keys, names], states, agg.sum("v"))
         totals = dict(zip(found[0].to_pylist(), reduced[0].to_pylist(), strict=True))
         assert found[1].to_pylist() == [
             {1: "a", 2: "b", None: "c"}[key] for key in found[0].to_pylist()
@@ -139,13 +149,13 @@ class TestPartials:
     def test_distinct_keys_are_left_alone(self):
         """Where grouping would gain nothing, the same columns come back."""
         keys = pa.array(np.random.default_rng(3).permutation(50_000))
-        found, states = combine_partials([keys], [keys], agg.sum("v"))
+        found, states = folded([keys], [keys], agg.sum("v"))
         assert found[0] is keys
         assert states[0] is keys
 
     def test_without_keys_everything_is_one_state(self):
         """A global aggregate sends one row."""
-        found, states = combine_partials([], [pa.array(range(100_000))], agg.sum("v"))
+        found, states = folded([], [pa.array(range(100_000))], agg.sum("v"))
         assert found == []
         assert states[0].to_pylist() == [sum(range(100_000))]
         assert worth_combining([], 1) is False

@@ -56,7 +56,7 @@ def test_what_is_written_is_what_was_taken(parts, tmp_path):
     packer.add(STEP, _row(k=1), 5_001, wrong)
     ((unit, blob),) = packer.finish()
     assert unit == 1
-    assert list(packer.finish(only=0)) == []
+    assert list(packer.finish(only=[0])) == []
     writer = RejectWriter(program, spec, "token", store)
     others = writer.take([(4, 0, blob), (REJECTS, 3, blob)])
     assert [tag for tag, _, _ in others] == [4]

@@ -29,10 +29,10 @@ import atoll
 from atoll import path
 from atoll.ddl import parse_ddl
 from atoll.depot.reader import DepotReader
-from atoll.engine.exchange.reading import depot_folder
 from atoll.errors import NotFoundError
 from atoll.microbatch.commits.history import latest_commit, plan_objects, read_commit
 from atoll.microbatch.commits.objects import Commit, decode_plan
+from atoll.storage.folders import depot_folder
 from atoll.storage.local import LocalStore
 
 __all__ = ["Told", "check", "check_clean", "check_commits", "told_by", "violation"]

@@ -22,10 +22,10 @@ import atoll
 from atoll import LocalCluster, Map, Struct, agg, path, start
 from atoll.ddl import parse_ddl
 from atoll.depot.reader import DepotReader
-from atoll.engine.exchange.reading import depot_folder
 from atoll.microbatch.commits.history import commit_objects, latest_commit, read_commit
 from atoll.microbatch.commits.tidy import files_of
 from atoll.microbatch.commits.timelines import read_timelines
+from atoll.storage.folders import depot_folder
 from atoll.storage.local import LocalStore
 
 __all__ = ["check", "count_calls", "die_at", "finish"]

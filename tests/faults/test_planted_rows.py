@@ -23,8 +23,8 @@ from atoll.engine.exchange import blobs as exchange
 from atoll.engine.exchange import feeding as chain
 from atoll.engine.exchange import reading
 from atoll.engine.exchange.packing import KeyedPacker, unpack
-from atoll.engine.exchange.receipts import RECEIPTS, Packers
 from atoll.engine.exchange.rejects import RejectPacker
+from atoll.engine.exchange.waybills import WAYBILLS, Packers
 from atoll.engine.inline import InlineExecutor
 from atoll.engine.program import Program
 from atoll.errors import AccountsError
@@ -108,9 +108,9 @@ def _blobs(change: Callable[[dict[int, list[Any]]], None]) -> Any:
     return inline, "_packed", packed
 
 
-def _at(blobs: dict[int, list[Any]], unit: int = 0, *, receipt: bool = False) -> int:
-    """Where the first blob of rows, or the first receipt, of a unit is."""
-    return next(n for n, b in enumerate(blobs[unit]) if (b[0] == RECEIPTS) == receipt)
+def _at(blobs: dict[int, list[Any]], unit: int = 0, *, waybill: bool = False) -> int:
+    """Where the first blob of rows, or the first waybill, of a unit is."""
+    return next(n for n, b in enumerate(blobs[unit]) if (b[0] == WAYBILLS) == waybill)
 
 
 def _lose(blobs: dict[int, list[Any]]) -> None:
@@ -135,8 +135,8 @@ def _exchange_rows(blobs: dict[int, list[Any]]) -> None:
     blobs[0][one], blobs[1][other] = (*mine[:2], theirs[2]), (*theirs[:2], mine[2])
 
 
-def _lose_receipt(blobs: dict[int, list[Any]]) -> None:
-    del blobs[0][_at(blobs, receipt=True)]
+def _lose_waybill(blobs: dict[int, list[Any]]) -> None:
+    del blobs[0][_at(blobs, waybill=True)]
 
 
 def _lose_task(blobs: dict[int, list[Any]]) -> None:
@@ -175,14 +175,14 @@ def _repacked(change: Callable[[pa.Table], pa.Table]) -> Callable[[dict[int, lis
 class Stale:
     """Keeps what the first microbatch packed, and gives it to the second one."""
 
-    def __init__(self, *, receipts: bool) -> None:
-        self.receipts = receipts
+    def __init__(self, *, waybills: bool) -> None:
+        self.waybills = waybills
 
     def __call__(self, blobs: dict[int, list[Any]]) -> None:
-        """Replace rows, or rows and receipts."""
+        """Replace rows, or rows and waybills."""
         for unit, mine in blobs.items():
-            fresh = [b for b in mine if b[0] == RECEIPTS and not self.receipts]
-            stale = [b for b in self.kept[unit] if self.receipts or b[0] != RECEIPTS]
+            fresh = [b for b in mine if b[0] == WAYBILLS and not self.waybills]
+            stale = [b for b in self.kept[unit] if self.waybills or b[0] != WAYBILLS]
             blobs[unit] = stale + fresh
 
     kept: ClassVar[dict[int, list[Any]]] = {}
@@ -318,15 +318,15 @@ DEFECTS: dict[str, tuple[Any, str, Any]] = {
     "a blob goes to another unit": _blobs(_misdeliver),
     "two units get what is the other's": _blobs(_exchange_units),
     "the rows of two blobs are exchanged": _blobs(_exchange_rows),
-    "a receipt is lost": _blobs(_lose_receipt),
+    "a waybill is lost": _blobs(_lose_waybill),
     "all that a task packed is lost": _blobs(_lose_task),
     "all that a task packed comes twice": _blobs(_double_task),
     "nothing comes at all": _blobs(_lose_all),
     "a blob is taken for that of another step": _blobs(_other_step),
     "a row in a blob is lost": _blobs(_repacked(lambda t: t.slice(1))),
     "a row in a blob is doubled": _blobs(_repacked(lambda t: pa.concat_tables([t, t.slice(0, 1)]))),
-    "the blobs are those of the microbatch before": _blobs(Stale(receipts=False)),
-    "blobs and receipts are those of the microbatch before": _blobs(Stale(receipts=True)),
+    "the blobs are those of the microbatch before": _blobs(Stale(waybills=False)),
+    "blobs and waybills are those of the microbatch before": _blobs(Stale(waybills=True)),
     "the file of a parked blob is replaced by another's": (inline, "_packed", _park),
     "a packer gets a row less": (KeyedPacker, "add", _fewer),
     "a packer gets a batch twice": (KeyedPacker, "add", _twice),
@@ -455,11 +455,12 @@ def test_a_planted_defect_is_refused(name, driver, monkeypatch):
 
 def _alone(program: Program, _job: Any, spec: Any, _limit: Any) -> Any:
     """Small microbatches: each actor reads all rows, and keeps those of its unit."""
-    return {unit: chain.packed_alone(program, spec, unit) for unit in program.units}
+    return chain.packed_alone(program, spec, program.units)
 
 
-def _other_unit(known: Any, packers: Packers, only: int | None = None) -> Any:
-    return known(packers, None if only is None else 1 - only)
+def _other_unit(known: Any, packers: Packers, only: Any = None) -> Any:
+    for unit, tag, rows in known(packers, only):
+        yield unit if only is None else 1 - unit, tag, rows
 
 
 def _nothing_packed(known: Any, *arguments: Any) -> Any:

@@ -25,8 +25,8 @@ import atoll
 from atoll import List, Map, Struct, agg, start
 from atoll.ddl import parse_ddl
 from atoll.depot.reader import DepotReader
-from atoll.engine.exchange.reading import depot_folder
 from atoll.fsck.root import check_root
+from atoll.storage.folders import depot_folder
 from atoll.storage.local import LocalStore
 from atoll.testing import TopologyTestDriver
 from atoll.testing.clock import START, VirtualClock

@@ -11,6 +11,7 @@ from atoll.cluster.options import ModuleOptions
 from atoll.codec.records.codec import RecordCodec
 from atoll.codec.records.refusals import Refusals
 from atoll.ddl import parse_ddl
+from atoll.depot.receipt import Receipt
 from atoll.errors import NotFoundError, PathError, RecordsRefusedError, UsageError, WaitTimeoutError
 from atoll.microbatch.control.tuning import SettingsLog
 from atoll.placement.info import ClusterInfo
@@ -62,13 +63,8 @@ class FakeDepot:
                 appended=0,
             )
         self.batches += kept
-        return SimpleNamespace(
-            count=count,
-            offsets={0: (start, start + count)},
-            refusals=refusals.kept,
-            refused_count=refusals.count,
-            duplicate=False,
-        )
+        offsets = {0: (start, start + count)}
+        return Receipt(self.name, count, offsets, refusals.kept, refusals.count, module="shop")
 
     def start_offsets(self):
         """Nothing is ever dropped."""
@@ -222,7 +218,7 @@ class FakeApp:
 
         self.queries = FakeQueries()
 
-    def subscribe(self, pstate, path=None, *, after=None, page_entries=1000):
+    def subscribe(self, pstate, path=None, *, after=None, page_entries=1000, timeout_seconds=60):
         """Two canned changes, then the end."""
         return FakeSubscription(self.pstate(pstate), path, after)
 

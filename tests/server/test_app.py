@@ -8,6 +8,7 @@ import pytest
 from fakes import FakeApp, FakePState, arrow_stream
 
 from atoll import errors
+from atoll.depot.receipt import Awaited
 from atoll.errors import AtollError, UsageError
 from atoll.microbatch.control.options import Options, bounds_of
 from atoll.server import create_app
@@ -141,6 +142,7 @@ class TestDepots:
             "offsets": {"0": [0, len(expected)]},
             "refused": 0,
             "refusals": [],
+            "token": Awaited("shop", "numbers", {0: len(expected)}).token,
         }
         assert app.depot("numbers").rows == expected
 

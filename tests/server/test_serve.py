@@ -3,12 +3,12 @@
 import resource
 import socket
 import threading
-from types import SimpleNamespace
 
 import httpx
 import pytest
 from fakes import FakeApp
 
+from atoll.depot.receipt import Receipt
 from atoll.errors import UsageError
 from atoll.server import ServerSettings, create_app, serve
 from atoll.server.serve import ServingAddress, bind
@@ -39,13 +39,7 @@ def test_a_large_body_streams_through(address, app):
     def count(batches, on_invalid, producer):
         total = sum(checked.batch.num_rows for checked in batches)
         counted.append(total)
-        return SimpleNamespace(
-            count=total,
-            offsets={0: (0, total)},
-            refusals=[],
-            refused_count=0,
-            duplicate=False,
-        )
+        return Receipt("numbers", total, {0: (0, total)}, module="shop")
 
     app.depot("numbers").append_stream = count
     chunk = b'{"v": 1234567890}\n' * 10_000

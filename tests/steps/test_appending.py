@@ -76,7 +76,7 @@ def test_only_the_chosen_unit_takes_them():
     """Without an exchange every actor packs all rows, and one of them keeps them."""
     packer = AppendPacker(_step(), 1)
     packer.add(_batch(["a"], [1]))
-    assert [[unit for unit, _ in packer.finish(only=each)] for each in (0, 1, 2)] == [[], [1], []]
+    assert [[unit for unit, _ in packer.finish(only=[each])] for each in (0, 1, 2)] == [[], [1], []]
     assert _packed(_step()) == []
 
 

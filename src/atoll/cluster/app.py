@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from atoll.cluster.clockwork import Drive
 from atoll.cluster.commit_watch import LoopWatch
-from atoll.cluster.delivery import Delivery
+from atoll.cluster.delivery import Delivery, delivered_before
 from atoll.cluster.deploy.catalog import BoundTopology
 from atoll.cluster.deploy.preparing import prepare_update
 from atoll.cluster.options import ModuleOptions
@@ -25,10 +25,11 @@ from atoll.cluster.scaling.sizes import vnode_bytes
 from atoll.cluster.topologies import RunningTopology, status_table
 from atoll.cluster.upkeep.trimming import DepotTrimmer
 from atoll.cluster.upkeep.warnings import ModuleWarnings
-from atoll.cluster.waiting import wait_committed, wait_fresh
+from atoll.cluster.waiting import Waiting
+from atoll.cluster.waits import ModuleWaits
 from atoll.depot.depot import Depot
 from atoll.engine.charts import job_charts
-from atoll.engine.sessions import state_folder
+from atoll.engine.stores import state_folder
 from atoll.errors import AtollError, FencedError
 from atoll.markup import table
 from atoll.microbatch import events as ev
@@ -51,9 +52,11 @@ from atoll.microbatch.stepping import Observer, Stepper
 from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of
-from atoll.views.names import is_hidden, not_found
+from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
+from atoll.views.names import is_hidden, not_found, part_name
 from atoll.views.readable import ReadablePState, check_public
-from atoll.views.subscription import PAGE_ENTRIES, Subscription
+from atoll.views.subscription import PAGE_ENTRIES, After, Subscription, position_after
+from atoll.views.typed import TypedPState, typed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
 
     from atoll.cluster.engines import Engine
     from atoll.depot.mirror import MirrorDepot
+    from atoll.module import Microbatch
     from atoll.queries.run import BoundQuery
     from atoll.storage.local import LocalStore
     from atoll.views.mirrored import MirroredPStates
@@ -71,7 +75,7 @@ __all__ = ["App"]
 _T = TypeVar("_T")
 
 
-class App:
+class App(ModuleWaits):
     """Everything of one module in this process. Made by ``LocalCluster.deploy``."""
 
     def __init__(  # noqa: PLR0913  # the parts are injected once, by the cluster
@@ -117,6 +121,7 @@ class App:
         """The options that can be changed while it runs."""
         self.queries = Queries(name, bound_queries, self._pstates, mirrored)
         """The queries, to list and to ask by name."""
+        self._waiting = Waiting(name, self._loops, self._depots, mirrors)
         self._trim = DepotTrimmer(store, name, self._depots, self._loops, drive.now_ms)
         self._histories: dict[str, CommitHistory] = {}
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
@@ -131,45 +136,59 @@ class App:
 
     # What users call ----------------------------------------------------------------------------
 
-    def depot(self, name: str) -> Depot:
-        """A depot, to append to and to read."""
-        return _found(self._depots, name, "depot", self.name)
+    def depot(self, name: str | DepotDeclaration[Any]) -> Depot:
+        """A depot, to append to and to read, by its name or as it was declared."""
+        return _found(self._depots, part_name(name, self.name), "depot", self.name)
 
-    def pstate(self, name: str) -> ReadablePState:
+    @overload
+    def pstate(self, name: PStateDeclaration[V]) -> TypedPState[V]: ...
+    @overload
+    def pstate(self, name: str) -> ReadablePState: ...
+    def pstate(self, name: str | PStateDeclaration[Any]) -> ReadablePState | TypedPState[Any]:
         """A PState, to read as of the last commit.
+
+        Args:
+            name: Its name; or what declared it, to get values of the declared types.
 
         Raises:
             NotFoundError: When there is none of that name, or it is private.
+            UsageError: When it was declared by another module, or with another schema.
         """
+        if isinstance(name, PStateDeclaration):
+            return typed(self.pstate(name.name), name, self.name)
         if name not in self._pstates or is_hidden(name):
             raise not_found("PState", name, self.pstates(), self.name)
         return check_public(self._pstates[name])
 
     def subscribe(
         self,
-        pstate: str,
+        pstate: str | PStateDeclaration[Any],
         path: StatePath | None = None,
         *,
-        after: str | int | None = None,
+        after: After | None = None,
         page_entries: int = PAGE_ENTRIES,
+        timeout_seconds: float = 60.0,
     ) -> Subscription:
         """The changes of one value of a PState, commit by commit; the value itself comes first.
 
         Args:
             pstate: The PState.
             path: Leads to the value; the whole PState when None.
-            after: The position of the last change received, to go on after it.
+            after: The position of the last change received, to go on after it; or a receipt, or
+                its token, to begin as soon as the value shows what came of that.
             page_entries: How many entries of a collection the pages of its first value hold.
+            timeout_seconds: How long to wait for what a receipt tells of.
 
         Raises:
             NotFoundError: When there is no PState of that name, or it is private.
             PathError: When the path does not fit the schema.
             UsageError: When ``after`` is no position.
         """
-        readable = self.pstate(pstate)
+        readable = self.pstate(part_name(pstate, self.name))
+        position = position_after(readable, after, timeout_seconds)
         loop = self._loops[readable.spec.topology]
         watch = LoopWatch(loop, partial(self._history, loop))
-        made = Subscription(readable, path, watch, after=after, page_entries=page_entries)
+        made = Subscription(readable, path, watch, after=position, page_entries=page_entries)
         self._subscriptions.add(made)
         return made
 
@@ -189,52 +208,6 @@ class App:
             UserCodeError: When one of its functions raises.
         """
         return self.queries.ask(name, arguments, timeout_seconds)
-
-    def wait_committed(
-        self,
-        depot: str,
-        ends: Mapping[int, int] | None = None,
-        *,
-        timeout_seconds: float = 60.0,
-    ) -> dict[str, int]:
-        """Wait until every topology of the module that reads a depot has committed its records.
-
-        Args:
-            depot: The depot.
-            ends: By depot partition the offset after the last record to wait for, as an append
-                tells it; all that is in the depot now when None.
-            timeout_seconds: How long to wait for all of them.
-
-        Returns:
-            For each topology the microbatch that readers see.
-
-        Raises:
-            NotFoundError: When there is no such depot.
-            UsageError: When it has no such depot partition.
-            TopologyFailedError: When one of them stopped as failed.
-            WaitTimeoutError: When it takes longer.
-            FencedError: When another process took the module over.
-        """
-        now = self.depot(depot).end_offsets()
-        return wait_committed(self._loops, depot, now, ends, timeout_seconds)
-
-    def wait_fresh(self, pstate: str, *, timeout_seconds: float = 60.0) -> int:
-        """Wait until a PState shows all that the depots of its topology hold now.
-
-        Args:
-            pstate: The PState.
-            timeout_seconds: How long to wait.
-
-        Returns:
-            The microbatch that readers see.
-
-        Raises:
-            NotFoundError: When there is no PState of that name, or it is private.
-            TopologyFailedError: When its topology stopped as failed.
-            WaitTimeoutError: When it takes longer.
-            FencedError: When another process took the module over.
-        """
-        return wait_fresh(self._loops[self.pstate(pstate).spec.topology], timeout_seconds)
 
     def dataframe(self, name: str, *, field: str | None = None) -> DataFrame:
         """A whole PState as a Spark DataFrame: columns ``key``, ``key_2``, ... and ``value``.
@@ -257,10 +230,10 @@ class App:
             }
         )
 
-    def topology(self, name: str) -> RunningTopology:
-        """A topology, to wait for, pause and look at."""
-        loop = _found(self._loops, name, "topology", self.name)
-        return RunningTopology(loop, self._warnings)
+    def topology(self, name: str | Microbatch) -> RunningTopology:
+        """A topology, to wait for, pause and look at, by its name or as it was declared."""
+        loop = _found(self._loops, part_name(name, self.name), "topology", self.name)
+        return RunningTopology(loop, self._warnings, self._waiting)
 
     def depots(self) -> list[str]:
         """The names of the depots."""
@@ -357,6 +330,7 @@ class App:
         graph = bound.declared.graph
         self._declared[graph.topology] = dict(bound.declared.options)
         bound = replace(bound, options=self.options.effective(graph.topology))
+        self._waiting.chains.appends_to[graph.topology] = targets = tuple(graph.appends_to())
         own = {n: self._depots[n] for n, each in graph.depots().items() if not each.mirrored}
         mirrors = {n: self._mirrors[n] for n, each in graph.depots().items() if each.mirrored}
         depots: dict[str, Depot | MirrorDepot] = {**own, **mirrors}
@@ -386,6 +360,7 @@ class App:
                 if spec.migrations
             },
             placement=placement,
+            delivered=delivered_before(last, {name: self._depots[name] for name in targets}),
             clocks=bound.program.clocks(),
             ticks=ticks,
         )
@@ -417,7 +392,11 @@ class App:
         self._loops[graph.topology] = loop
         for name, spec in bound.program.pstates.items():
             self._pstates[name] = ReadablePState(
-                spec, self.store, self.local, partial(self._history, loop)
+                spec,
+                self.store,
+                self.local,
+                partial(self._history, loop),
+                wait=partial(self._waiting.wait, topology=graph.topology),
             )
         for depot in own.values():
             depot.on_append(loop.notify_append)

@@ -16,13 +16,13 @@ import pyarrow as pa
 from atoll.codec.records.refusals import Checked
 from atoll.ddl import to_ddl
 from atoll.depot.migration import NotMigratedError, blamed, generation_of_rows, migrate
-from atoll.depot.producers.table import Producer
+from atoll.depot.producers.table import Producer, topology_producer
 from atoll.errors import DamageError, ProducerError
 from atoll.storage.local import storage_errors
 
 if TYPE_CHECKING:
     from atoll.depot.depot import Depot
-    from atoll.microbatch.commits.objects import AppendedRows, Commit
+    from atoll.microbatch.commits.objects import AppendedRows, Commit, Reach
     from atoll.pstate.store.history import FileRef
     from atoll.storage.local import LocalStore
 
@@ -45,10 +45,14 @@ class Delivery:
     ) -> None:
         self.store = store
         self.depots = depots
-        self.producer_id = f"topology/{module}/{topology}"
+        self.producer_id = topology_producer(module, topology)
 
-    def __call__(self, commit: Commit) -> None:
+    def __call__(self, commit: Commit) -> Reach:
         """Append the commit's rows where they are not yet; when this returns they are durable.
+
+        Returns:
+            For each depot, by depot partition, an offset behind all of them: the next one after
+            the last, unless they were stored so long ago that it is not remembered.
 
         Raises:
             DamageError: When a file is not what the commit says.
@@ -57,20 +61,22 @@ class Delivery:
             FencedError: When another life of the coordinator owns the depots.
         """
         producer = Producer(self.producer_id, sequence=commit.id, epoch=commit.timeline, gaps=True)
+        reach: Reach = {}
         for name, parts in _by_depot(commit).items():
             if name not in self.depots:
                 continue  # it was removed since; only the life before could owe it rows
             depot = self.depots[name]
             rows = _Present(self.records(parts), depot)
             try:
-                depot.append_stream(rows, producer=producer)
+                reach[name] = depot.append_stream(rows, producer=producer).ends
             except ProducerError as error:
+                # Stored before the depot got another schema, or before a rollback: commits are
+                # delivered in order, and one after it was.
                 problem = error.context.get("problem")
-                if problem == "conflict" and rows.changed:
-                    continue  # stored before the depot got another schema
-                if problem != "stale epoch":
+                if not (problem == "conflict" and rows.changed) and problem != "stale epoch":
                     raise
-                # commits are delivered in order: one after a rollback was, so this one was before
+                reach[name] = dict(enumerate(depot.end_offsets()))
+        return reach
 
     def records(self, parts: list[AppendedRows]) -> Iterator[Checked]:
         """The records of some files, one batch in memory at a time.
@@ -109,6 +115,19 @@ class Delivery:
                 hint="a commit names it: restore it from a copy, or roll the topology back",
                 file=file.name,
             )
+
+
+def delivered_before(last: Commit, depots: Mapping[str, Depot]) -> Reach:
+    """How far the commits before the last one appended to depots, or further.
+
+    Where the last commit does not say it, as after a rollback and in a root of an older release,
+    it is as far as the depot goes.
+    """
+    if not last.id:
+        return {name: {} for name in depots}
+    told = {} if last.timeline else last.delivered
+    now = {name: dict(enumerate(each.end_offsets())) for name, each in depots.items()}
+    return {**now, **told}
 
 
 class _Present:

@@ -21,6 +21,7 @@ def depot_spec(
             records_max=declared.records_max, age_seconds_max=declared.age_seconds_max
         ),
         migrations=migrations,
+        module=declared.module,
     )
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atoll.cluster.upkeep.warnings import ModuleWarnings
+from atoll.cluster.waiting import Waiting
 from atoll.markup import Rows, table
 from atoll.microbatch.commits.objects import Commit
 from atoll.microbatch.stepping import Stepper
+
+if TYPE_CHECKING:
+    from atoll.depot.receipt import Awaited, Receipt
 
 _COLUMNS = ("topology", "state", "id", "committed", "version", "step", "processed")
 
@@ -29,21 +33,45 @@ def status_table(statuses: list[dict[str, Any]]) -> tuple[list[str], list[list[o
 
 
 class RunningTopology:
-    """Pause, resume, wait for and look at one topology."""
+    """Wait for, pause, resume and look at one topology."""
 
-    def __init__(self, loop: Stepper, warnings: ModuleWarnings) -> None:
+    def __init__(self, loop: Stepper, warnings: ModuleWarnings, waiting: Waiting) -> None:
         self._loop = loop
         self._warnings = warnings
+        self._waiting = waiting
         self.name = loop.topology
 
     def __repr__(self) -> str:
         """Its name: ``<topology 'mb'>``."""
         return f"<topology {self.name!r}>"
 
+    def wait(self, *receipts: Receipt | Awaited | str, timeout_seconds: float = 60.0) -> int:
+        """Wait until readers see what this topology makes of what was appended.
+
+        Also when the records come to it through others that append to the depots that it reads.
+
+        Args:
+            *receipts: What ``append`` returned, or the tokens of it.
+            timeout_seconds: How long to wait for all of it.
+
+        Returns:
+            The microbatch that readers see.
+
+        Raises:
+            ReceiptError: When the topology never sees the records, or they were trimmed before.
+            TopologyFailedError: When it stopped as failed, or one on the way to it.
+            StoppedError: When the module is stopped meanwhile.
+            WaitTimeoutError: When it takes longer.
+            FencedError: When another process took the module over.
+        """
+        self._waiting.wait(receipts, timeout_seconds, self.name)
+        return self._loop.published.id
+
     def wait_processed(self, count: int, timeout_seconds: float = 60.0) -> None:
         """Wait until so many records were processed over the topology's life, and are visible.
 
-        The count goes on over restarts. Records of all its depots count.
+        The count goes on over restarts. Records of all its depots count. To wait for what one has
+        appended use :meth:`wait`.
 
         Raises:
             WaitTimeoutError: When it takes longer.
@@ -142,8 +170,14 @@ class RunningTopology:
         return status
 
     def recent_microbatches(self) -> list[dict[str, Any]]:
-        """The last microbatches committed: id, records, and milliseconds by step."""
-        return Rows(self._loop.status.history)
+        """The last microbatches that this process committed, oldest first.
+
+        Of each its id, the version of the attempt that counts, how many records it read and which
+        (``ranges``: by depot and depot partition the first offset and the one behind the last),
+        the ``failed_attempts`` before that with their reasons, and milliseconds by step; those of
+        the last step, and the total with them, a moment after readers see it.
+        """
+        return Rows(self._loop.status.recent())
 
     def _repr_html_(self) -> str:
         """The status, for a notebook."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import reprlib
+import uuid
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -86,6 +87,8 @@ def _fit_str(value: object, scalar: Scalar) -> str:
         except UnicodeEncodeError:
             raise misfit(value, scalar, hint="the text has surrogates; give valid text") from None
         return value
+    if isinstance(value, uuid.UUID):
+        return str(value)
     raise misfit(value, scalar)
 
 

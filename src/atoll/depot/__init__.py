@@ -10,17 +10,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from atoll.depot.depot import Appended, Depot
+    from atoll.depot.depot import Depot
     from atoll.depot.files import FileSource, file_format
     from atoll.depot.partitioner import Custom, HashBy, Partitioner, Random
     from atoll.depot.producers.table import Producer
     from atoll.depot.reader import DepotReader
+    from atoll.depot.receipt import Receipt
     from atoll.depot.segments.blocks import BlockRef, read_block, read_blocks
     from atoll.depot.spec import DepotSpec, Retention
     from atoll.depot.start import StartFrom
 
 __all__ = [
-    "Appended",
     "BlockRef",
     "Custom",
     "Depot",
@@ -31,6 +31,7 @@ __all__ = [
     "Partitioner",
     "Producer",
     "Random",
+    "Receipt",
     "Retention",
     "StartFrom",
     "file_format",
@@ -40,11 +41,12 @@ __all__ = [
 
 _HOMES = {
     "segments.blocks": ("BlockRef", "read_block", "read_blocks"),
-    "depot": ("Appended", "Depot"),
+    "depot": ("Depot",),
     "files": ("FileSource", "file_format"),
     "partitioner": ("Custom", "HashBy", "Partitioner", "Random"),
     "producers.table": ("Producer",),
     "reader": ("DepotReader",),
+    "receipt": ("Receipt",),
     "spec": ("DepotSpec", "Retention"),
     "start": ("StartFrom",),
 }

@@ -13,11 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-import msgspec
 import pyarrow as pa
 
 from atoll.codec.records.codec import RecordCodec
-from atoll.codec.records.refusals import Checked, Refusal, Refusals
+from atoll.codec.records.refusals import Checked, Refusals
 from atoll.ddl import to_ddl
 from atoll.depot.append.call import AppendCall
 from atoll.depot.append.checking import checked_parts
@@ -31,6 +30,7 @@ from atoll.depot.producers.fingerprint import RecordsCrc
 from atoll.depot.producers.resent import Resent, TwoCodecs, stored_before
 from atoll.depot.producers.table import Producer
 from atoll.depot.reader import read_range, resolve_start
+from atoll.depot.receipt import Receipt
 from atoll.depot.segments.blocks import BlockRef
 from atoll.depot.segments.chain import SegmentChain
 from atoll.depot.segments.presence import lost_segments
@@ -43,33 +43,12 @@ from atoll.logs import get_logger
 from atoll.storage.local import storage_errors
 from atoll.storage.objects import ObjectExistsError
 
-__all__ = ["Appended", "Depot", "OnInvalid"]
+__all__ = ["Depot", "OnInvalid"]
 
 _log = get_logger(__name__)
 
 OnInvalid = Literal["none", "keep"]
 """What is kept of a call in which a record is refused: nothing, or the good ones."""
-
-
-class Appended(msgspec.Struct, frozen=True):
-    """What an append stored.
-
-    Attributes:
-        count: How many records.
-        offsets: Per depot partition that got any, the first offset and the one after the last.
-            Records of other calls never lie in between. Empty for a producer's append that was
-            stored so long ago that the offsets are not remembered.
-        refusals: The first refused records (only with ``on_invalid="keep"``).
-        refused_count: How many were refused in all.
-        duplicate: Whether the producer's append was stored before: this call stored nothing, and
-            ``count`` is what it holds.
-    """
-
-    count: int
-    offsets: dict[int, tuple[int, int]]
-    refusals: list[Refusal]
-    refused_count: int
-    duplicate: bool = False
 
 
 def _no_fence() -> None:
@@ -144,12 +123,12 @@ class Depot:
 
     def append(
         self, data: Any, on_invalid: OnInvalid = "none", producer: Producer | None = None
-    ) -> Appended:
+    ) -> Receipt:
         """Append records; when this returns they are durable.
 
         Args:
-            data: A record (a mapping), an iterable of them, a ``pa.Table`` or ``RecordBatch``,
-                or a pandas DataFrame.
+            data: A record (a mapping, or an object of a class with fields), an iterable of them,
+                a ``pa.Table`` or ``RecordBatch``, or a pandas DataFrame.
             on_invalid: ``"none"``: store nothing of the call when a record does not fit the
                 schema. ``"keep"``: store the others.
             producer: Who appends and the append's number: sent again, it is stored once.
@@ -169,7 +148,7 @@ class Depot:
         on_invalid: OnInvalid = "none",
         progress: Callable[[int], None] | None = None,
         producer: Producer | None = None,
-    ) -> Appended:
+    ) -> Receipt:
         """Append what a source yields as one call, all or nothing, in bounded memory.
 
         Args:
@@ -191,7 +170,7 @@ class Depot:
             call.take(batches, progress)
             if resent is not None and resent.is_stored(keeping=on_invalid == "keep"):
                 self._writer.check_still_writer()
-                return Appended(resent.count, resent.offsets, [], 0, duplicate=True)
+                return self._receipt(resent.count, resent.offsets, duplicate=True)
             if call.refused:
                 raise self._refused(call.refusals, resent)
             request = stream.request()
@@ -205,8 +184,9 @@ class Depot:
             raise resent.explained(error) from error
         finally:
             stream.discard()
-        offsets, again = request.offsets, request.duplicate
-        return Appended(call.count, offsets, call.refusals.kept, call.refusals.count, again)
+        return self._receipt(
+            call.count, request.offsets, call.refusals, duplicate=request.duplicate
+        )
 
     def append_file(
         self,
@@ -215,7 +195,7 @@ class Depot:
         on_invalid: OnInvalid = "none",
         progress: Callable[[int], None] | None = None,
         producer: Producer | None = None,
-    ) -> Appended:
+    ) -> Receipt:
         """Append a file's records as one call, all or nothing, in bounded memory.
 
         Args:
@@ -251,6 +231,13 @@ class Depot:
     def end_offsets(self) -> tuple[int, ...]:
         """Per depot partition, the offset after the last acknowledged record."""
         return self._chain.end_offsets()
+
+    def everything(self) -> Receipt:
+        """A receipt of all that it holds now, as if one append had stored it."""
+        spans = zip(self.start_offsets(), self.end_offsets(), strict=True)
+        offsets = {part: span for part, span in enumerate(spans) if span[0] < span[1]}
+        count = sum(end - start for start, end in offsets.values())
+        return self._receipt(count, offsets)
 
     def blocks(self, partition: int, start: int, end: int) -> list[BlockRef]:
         """Where the offsets from ``start`` up to ``end`` lie, for tasks in other processes.
@@ -370,6 +357,21 @@ class Depot:
             refused=refusals.count,
             appended=0,
         )
+
+    def _receipt(
+        self,
+        count: int,
+        offsets: dict[int, tuple[int, int]],
+        refusals: Refusals | None = None,
+        *,
+        duplicate: bool = False,
+    ) -> Receipt:
+        """What an append answers; where offsets are forgotten all lies before the present end."""
+        kept, refused = ([], 0) if refusals is None else (refusals.kept, refusals.count)
+        forgotten = duplicate and count > 0 and not offsets
+        behind = dict(enumerate(self.end_offsets())) if forgotten else {}
+        name, module = self.spec.name, self.spec.module
+        return Receipt(name, count, offsets, kept, refused, duplicate, module, behind)
 
     def _tell(self) -> None:
         for listener in self._listeners:

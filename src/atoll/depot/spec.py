@@ -49,6 +49,7 @@ class DepotSpec:
         segment_bytes_max: A segment file that has grown to this size is followed by a new one.
         producer_seconds_max: How long a producer that appends nothing is remembered.
         migrations: What records of older schemas go through, in order.
+        module: Whose it is; receipts say so.
     """
 
     name: str
@@ -59,6 +60,7 @@ class DepotSpec:
     segment_bytes_max: int = SEGMENT_BYTES_MAX
     producer_seconds_max: float = PRODUCER_SECONDS_MAX
     migrations: tuple[DepotMigration, ...] = ()
+    module: str = ""
 
     def __post_init__(self) -> None:
         """Check what can be checked without opening the depot."""

@@ -25,12 +25,12 @@ from atoll.engine.exchange.feeding import packing_of
 from atoll.engine.exchange.keyed import VNODE
 from atoll.engine.exchange.packing import unpack
 from atoll.engine.exchange.provenance import locating
-from atoll.engine.exchange.receipts import Delivery, delivered
 from atoll.engine.exchange.rejects import RejectWriter
 from atoll.engine.exchange.staging import stage, staging_folder
+from atoll.engine.exchange.waybills import Delivery, delivered
 from atoll.engine.mirrors import MirrorViews
-from atoll.engine.sessions import Sessions
 from atoll.engine.step import Phase
+from atoll.engine.stores import OpenStores
 from atoll.microbatch.accounts.entries import REJECTS, ActorAccounts
 from atoll.microbatch.accounts.faults import Fault, refuse
 from atoll.microbatch.commits.history import CommitHistory
@@ -103,7 +103,7 @@ class _Actor:
         self.history = CommitHistory.open(
             self.store, *names, self.spec.committed, self.spec.timeline
         )
-        self.stores = Sessions(self.program, self.spec, self.history, self.token)
+        self.stores = OpenStores(self.program, self.spec, self.history, self.token)
         self._run(Phase.MIRRORS)
         with self.stores:
             self.stores.open_all(self._needed())
@@ -206,10 +206,10 @@ class _Actor:
     def parts(self, tag: int) -> Sequence[tuple[int, pa.Table]]:
         return self._parts.get(tag, ())
 
-    def session(self, pstate: str, vnode: int) -> VnodeWriter:
+    def writer(self, pstate: str, vnode: int) -> VnodeWriter:
         return self.stores.get(pstate, vnode)
 
-    def sessions(self, pstate: str) -> dict[int, VnodeWriter]:
+    def writers(self, pstate: str) -> dict[int, VnodeWriter]:
         return self.stores.of(pstate)
 
     def converter(self, pstate: str, vnode: int) -> Converter | None:
@@ -256,7 +256,7 @@ class _Actor:
         for name, due in self.spec.checkpoint_vnodes.items():
             vnodes = sorted(set(self.owned(name)) & set(due))
             if vnodes:  # one vnode's entries after the other's, not all in memory at once
-                parts = ((vnode, *self.session(name, vnode).dump()) for vnode in vnodes)
+                parts = ((vnode, *self.writer(name, vnode).dump()) for vnode in vnodes)
                 file = write_change_file(self.store, self._file("checkpoints", name), parts)
                 written[name] = CheckpointFile(file, vnodes, [self.spec.id] * len(vnodes))
         return written
@@ -266,8 +266,8 @@ class _Actor:
         changed: dict[str, list[Part]] = {}
         for name in self.stores.pstates():
             parts = changed.setdefault(name, [])
-            for vnode, session in self.sessions(name).items():
-                result = session.commit()
+            for vnode, writer in self.writers(name).items():
+                result = writer.commit()
                 if result.keys:
                     parts.append((vnode, result.keys, result.values))
         return changed

@@ -59,8 +59,8 @@ class Packer(Protocol):
     def add(self, batch: pa.RecordBatch) -> None:
         """Take one batch; batches come in row order."""
 
-    def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
-        """The blobs, by unit; those of one unit only when the caller is that unit's actor."""
+    def finish(self, only: Collection[int] | None = None) -> Iterator[tuple[int, pa.Buffer]]:
+        """The blobs, by unit: of all units, or of those whose actors pack for themselves."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +132,10 @@ class Work(Protocol):
     def parts(self, tag: int) -> Sequence[tuple[int, pa.Table]]:
         """The same, each with its task's number."""
 
-    def session(self, pstate: str, vnode: int) -> VnodeWriter:
+    def writer(self, pstate: str, vnode: int) -> VnodeWriter:
         """The open store of a vnode."""
 
-    def sessions(self, pstate: str) -> dict[int, VnodeWriter]:
+    def writers(self, pstate: str) -> dict[int, VnodeWriter]:
         """All open stores of a PState, by vnode in order."""
 
     def converter(self, pstate: str, vnode: int) -> Converter | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from atoll.engine.sessions import state_folder
+from atoll.engine.stores import state_folder
 from atoll.errors import AtollError, DamageError, NotFoundError
 from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.pstate.store.stores import VnodeStores

@@ -12,10 +12,10 @@ import msgspec
 import pyarrow as pa
 
 from atoll.depot.reader import DepotReader
-from atoll.engine.exchange.reading import depot_folder
 from atoll.errors import AtollError
 from atoll.microbatch.commits.history import latest_commit
 from atoll.microbatch.plans.planning import lost_records
+from atoll.storage.folders import depot_folder
 
 if TYPE_CHECKING:
     from atoll.fsck.findings import Report

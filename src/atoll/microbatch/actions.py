@@ -19,7 +19,14 @@ from atoll.microbatch import events as ev
 from atoll.microbatch.accounts.audit import audit, rows_by_step
 from atoll.microbatch.accounts.entries import JobChart
 from atoll.microbatch.commits.history import commit_objects, plan_objects
-from atoll.microbatch.commits.objects import Commit, Ranges, decode_commit, decode_plan, encode
+from atoll.microbatch.commits.objects import (
+    Commit,
+    Ranges,
+    Reach,
+    decode_commit,
+    decode_plan,
+    encode,
+)
 from atoll.microbatch.commits.rollback import Follower, complete_rollback
 from atoll.microbatch.commits.tidy import NamedCheckpoints, drop_below, drop_orphans
 from atoll.microbatch.control.options import Options
@@ -78,7 +85,7 @@ class Actions:
         steady_ms: A clock that only goes forward, in milliseconds. How long commits stay readable
             is decided by it.
         deliver: Appends a commit's rows to the depots that they are for, each row once however
-            often it is called.
+            often it is called; says up to which offsets they lie there.
         publish: Moves this process's view to a commit.
         housekeeping: Called as part of step 5.
         starts: For each depot the offsets from which the topology began to read it.
@@ -98,7 +105,7 @@ class Actions:
     now_ms: Callable[[], int]
     steady_ms: Callable[[], int]
     floor: int = 1
-    deliver: Callable[[Commit], None] | None = None
+    deliver: Callable[[Commit], Reach] | None = None
     publish: Callable[[Commit], None] | None = None
     housekeeping: Callable[[], None] | None = None
     starts: Mapping[str, list[int]] = field(default_factory=dict)
@@ -161,9 +168,7 @@ class Actions:
             case ev.CreateCommit():
                 return self._create_commit(command)
             case ev.Deliver(commit):
-                if self.deliver is not None:
-                    self.deliver(commit)
-                return ev.Delivered()
+                return ev.Delivered({} if self.deliver is None else self.deliver(commit))
             case ev.Publish(commit):
                 if self.publish is not None:
                     self.publish(commit)

@@ -36,7 +36,7 @@ import msgspec
 
 from atoll.microbatch.backoff import delay_ms, is_environmental
 from atoll.microbatch.commits.commit import build_commit
-from atoll.microbatch.commits.objects import Commit, Plan
+from atoll.microbatch.commits.objects import Commit, Plan, further
 from atoll.microbatch.commits.rollback import refusal, rolled_back
 from atoll.microbatch.events import (
     Answer,
@@ -152,8 +152,8 @@ def _advance(state: State, event: Event) -> tuple[State, Command]:
             return replace(state, step=Step.COMMIT, commit=commit), CreateCommit(commit)
         case CommitCreated(commit):
             return _committed(state, commit)
-        case Delivered():
-            return _delivered(state)
+        case Delivered(reach):
+            return _delivered(replace(state, delivered=further(state.delivered, reach)))
         case DeliveryFailed(failure):
             assert state.step == Step.PUBLISH
             state = replace(state, failures=state.failures + 1, failure=failure)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from atoll.microbatch.commits.checkpoints import Checkpoints
 from atoll.microbatch.commits.horizon import NO_HEADS, Heads
-from atoll.microbatch.commits.objects import Commit, Plan
+from atoll.microbatch.commits.objects import Commit, Plan, Reach
 from atoll.microbatch.control.options import Options
 from atoll.microbatch.control.pausing import Paused
 from atoll.microbatch.outcome import ActorFailure, Outcome
@@ -133,6 +133,8 @@ class State:
     paused: Paused | None = None
     """Why it rests, when somebody said so."""
     said: Said = Said()
+    delivered: Reach = field(default_factory=dict)
+    """How far the topology has appended to depots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,9 @@ class CommitRefused:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The rows of the commit are in the depots that they are for."""
+    """The rows of the commit are in the depots that they are for, and no further than this."""
+
+    reach: Reach = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ class Stepper(Requests):
         self._observer = observer
         self._on_fenced = on_fenced
         self._durations: dict[str, float] = {}
+        self._work_began = 0.0
 
     def get_ready(self) -> None:
         """Do what may fail before anything can be done; call once."""
@@ -87,12 +88,13 @@ class Stepper(Requests):
         self.actions.options = state.options
         with self._changed:
             self.status.state = state
+            self._begun = True
             self._changed.notify_all()
         return command
 
     def _work(self, command: ev.Work) -> ev.Event:
         """Do what was decided."""
-        began = time.perf_counter()
+        began = self._work_began = time.perf_counter()
         self.status.working()
         event = self.actions.perform(command)
         self.status.resting()
@@ -108,13 +110,17 @@ class Stepper(Requests):
 
     def _publish(self, commit: Commit) -> None:
         with self._changed:
+            if commit.id > self.published.id:
+                since = (time.perf_counter() - self._work_began) * 1000.0
+                before = self._durations.get(_PUBLISH, 0.0)
+                self.status.published(commit, {**self._durations, _PUBLISH: before + since})
             self.published = commit
             self._changed.notify_all()
 
     def _measure(self, event: ev.Event, duration_ms: float) -> None:
         """Keep what the status shows of a numbered step that has just ended, or failed."""
         if isinstance(event, ev.AttemptFailed):
-            self.status.failed(event.failure.code)
+            self.status.failed(event.failure, self.actions.now_ms())
         self.status.cuts_total += isinstance(event, ev.PlanCut)
         step = STEP_ENDED.get(type(event))
         if step is None:
@@ -133,6 +139,8 @@ class Stepper(Requests):
             durations = {**self._durations, "total": sum(self._durations.values())}
             self.status.committed(state.last.id, state.last.records, durations)
 
+
+_PUBLISH = ev.Step.PUBLISH.name.lower()
 
 STEP_ENDED: dict[type[ev.Event], ev.Step] = {
     ev.PlanReady: ev.Step.PRIME,

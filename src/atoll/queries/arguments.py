@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from atoll.errors import AtollError, UsageError
+from atoll.objects import plain
 from atoll.pstate.navigate.fit_value import fit_value
 from atoll.schema import List, Node, Scalar, Struct
 
@@ -41,7 +42,7 @@ def fit_arguments(
                 query=query,
             )
         try:
-            fitted[name] = _fit(given[name], node, outside=outside)
+            fitted[name] = _fit(plain(given[name]), node, outside=outside)
         except (AtollError, TypeError, ValueError) as error:
             reason = error.message if isinstance(error, AtollError) else str(error)
             raise UsageError(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from atoll.errors import DeclarationError
 from atoll.queries.ask import Ask
 from atoll.queries.select_from import SelectFrom
-from atoll.schema import List, Map, Node, Set, Struct, as_node
+from atoll.schema import List, Map, Node, Set, Struct
 from atoll.topology.declared import PStateDeclaration
 from atoll.topology.flow import Flow, after
 from atoll.topology.graph import Graph, declared_pstate
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.path import Path
-    from atoll.topology.rows import Row
 
 Many = Literal["one", "all"]
 
@@ -131,9 +130,10 @@ def arguments_of(parameters: Mapping[str, Any], place: str) -> tuple[dict[str, N
     import pyarrow as pa
 
     from atoll.arrow_types import value_type
+    from atoll.codec.spellings import node_of
 
     with placed(place):
-        nodes = {name: as_node(each) for name, each in parameters.items()}
+        nodes = {name: node_of(each) for name, each in parameters.items()}
         for name, node in nodes.items():
             keyed = _keyed(node)
             if keyed is not None:
@@ -168,7 +168,7 @@ def _keyed(node: Node) -> Map | Set | None:
 def select_from(
     stream: Flow,
     pstate: PStateDeclaration,
-    function: Callable[[Row], Path],
+    function: Callable[[Any], Path],
     added: pa.Schema,
     place: str,
 ) -> Flow:

@@ -10,10 +10,12 @@ from typing import Annotated, Any, TypeVar
 import anyio
 import anyio.to_thread
 from fastapi import Depends, Path, Request, Response
+from pydantic import Field
 
 from atoll.cluster.deploy.redeployer import Redeployer
 from atoll.cluster.deploy.stopped import AppOrStopped
 from atoll.cluster.scaling.over_modules import RootCluster
+from atoll.depot.receipt import TOKEN_CHARACTERS_MAX
 from atoll.errors import AtollError, NotFoundError, UsageError
 from atoll.runtime.service.following import FollowedRuntimes
 from atoll.runtime.service.registry import Registered
@@ -27,6 +29,9 @@ WAIT_SECONDS_MAX = 300
 """So long a request may wait until records are processed."""
 
 _Result = TypeVar("_Result")
+
+Token = Annotated[str, Field(max_length=TOKEN_CHARACTERS_MAX)]
+"""The token of a receipt."""
 
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
 """A name in a URL: what a module may call its parts, so never a path and never a pattern."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from atoll.engine.attempt import BlockSource, JobSpecs, bytes_of, has_work, row_bytes_of, rows_of
-from atoll.engine.exchange.receipts import column_origins
+from atoll.engine.exchange.waybills import column_origins
 from atoll.engine.program import JobProgram, JobSpec, Program
 from atoll.errors import SparkLostError
 from atoll.microbatch.commits.objects import Commit, Plan

@@ -28,9 +28,9 @@ from atoll.engine.exchange.careful import Refusing
 from atoll.engine.exchange.feeding import feed, feed_splits, packed_alone, packers_of, run_steps
 from atoll.engine.exchange.provenance import locating
 from atoll.engine.exchange.reading import read_split
-from atoll.engine.exchange.receipts import RECEIPTS, receipt_of_rejects
 from atoll.engine.exchange.rejects import UNHEARD, RejectPacker
 from atoll.engine.exchange.tally import ChainCounts
+from atoll.engine.exchange.waybills import WAYBILLS, waybill_of_rejects
 from atoll.engine.program import JobProgram, JobSpec, Program, TaskChain
 from atoll.engine.warming import warm_up
 from atoll.microbatch.accounts.entries import PART_TASKS, REJECTS, STEP_TASKS, RowsRead
@@ -150,8 +150,8 @@ class StepTask(_Task):
             blobs = [rows for _, rows in packer.finish()]
             for rows in blobs:
                 yield _told(columns, wrapped(program, spec, (REJECTS, task), rows))
-            receipt = receipt_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
-            yield _told(columns, wrapped(program, spec, (RECEIPTS, task), receipt))
+            waybill = waybill_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
+            yield _told(columns, wrapped(program, spec, (WAYBILLS, task), waybill))
 
     def _ran(
         self, batches: Iterator[pa.RecordBatch], rejects: Rejects | None, spec: JobSpec
@@ -189,8 +189,8 @@ class RefuseTask(_Task):
             blobs = [rows for _, rows in packer.finish()]
             for rows in blobs:
                 yield _placed(0, wrapped(program, spec, (REJECTS, task), rows))
-            receipt = receipt_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
-            yield _placed(0, wrapped(program, spec, (RECEIPTS, task), receipt))
+            waybill = waybill_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
+            yield _placed(0, wrapped(program, spec, (WAYBILLS, task), waybill))
 
 
 def _beside(step: int) -> int:
@@ -269,7 +269,8 @@ class DirectTask(_Task):
         for actor in _indices(batches):
             try:
                 program, spec, _ = self.parts()
-                blobs = packed_alone(program, spec, program.units[actor])
+                unit = program.units[actor]
+                blobs = packed_alone(program, spec, [unit])[unit]
             except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
                 yield _manifest(Manifest("", _NO_UNIT, failure=described(error)))
             else:

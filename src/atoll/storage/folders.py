@@ -66,6 +66,12 @@ class RootFolders:
         return f"{socket.gethostname()}:{self.local}"
 
 
+def depot_folder(root: Path, module: str, depot: str) -> Path:
+    """Where an embedded depot keeps its segments; a mirror is known as ``module.depot``."""
+    owner, dot, name = depot.partition(".")
+    return root / owner / "depots" / name if dot else root / module / "depots" / depot
+
+
 def check_identity(store: LocalStore) -> None:
     """Hold that the identity of a root is what was made.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from atoll.steps.exchanges.hash_by import HashBy
 from atoll.steps.exchanges.place_by import PlaceBy
@@ -12,12 +12,12 @@ from atoll.steps.exchanges.shuffle import Shuffle
 from atoll.steps.exchanges.to_all import ToAll
 from atoll.steps.exchanges.to_global import ToGlobal
 from atoll.steps.rows.numbered import NUMBER, Numbered
+from atoll.stream.typed import of_rows
 from atoll.topology.flow import Flow, after
-from atoll.topology.usercode import check_function, declared_at
+from atoll.topology.usercode import declared_at
 
 if TYPE_CHECKING:
     from atoll.topology.operator import Operator
-    from atoll.topology.rows import Row
 
 S = TypeVar("S")
 
@@ -51,10 +51,10 @@ class Exchanging(Flow, ABC, Generic[S]):
         """Bring rows to the task of a number; before a ``process`` without key to that vnode."""
         return self._then(PlaceBy((self.operator,), declared_at(1), expression, "to_vnode"))
 
-    def partition_by(self, function: Callable[[Row], int]) -> S:
+    def partition_by(self, function: Callable[[Any], int]) -> S:
         """As ``to_vnode``, by a Python function from row to int."""
         place = declared_at(1)
-        check_function(function, 1, "partition_by", place)
-        numbered = after(self.graph, Numbered((self.operator,), place, function, "partition_by"))
+        calling = of_rows(self, function, "partition_by", place)
+        numbered = after(self.graph, Numbered((self.operator,), place, calling, "partition_by"))
         step = PlaceBy((numbered.operator,), place, NUMBER, "partition_by", drops=True)
         return self._then(step)

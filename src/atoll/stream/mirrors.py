@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from atoll.errors import DeclarationError
-from atoll.schema import as_node
 from atoll.stream.pstate import PState
 from atoll.topology.declared import DepotDeclaration
 from atoll.topology.usercode import check_columns, placed
@@ -20,34 +19,37 @@ if TYPE_CHECKING:
 
 
 def mirror_depot(
-    reader: Module, module: str, name: str, schema: str, place: str
-) -> DepotDeclaration:
+    reader: Module, module: str, name: str, schema: Any, place: str
+) -> DepotDeclaration[Any]:
     """The mirror of a depot; the same one each time it is asked for.
 
     Raises:
         DeclarationError: When the schema is wrong, or the module is the reader itself.
     """
-    from atoll.ddl import parse_ddl
+    from atoll.codec.spellings import columns_of
 
     known = _new(reader, module, f"{module}.{name}", reader.mirrored_depots, place)
     with placed(place):
-        parsed = parse_ddl(schema)
+        parsed = columns_of(schema)
         check_columns(parsed.names)
-    declared = DepotDeclaration(module, known, parsed, None, 0, mirrored=name, place=place)
+    made = DepotDeclaration(module, known, parsed, None, 0, mirrored=name, place=place)
+    declared = made.of_class(schema)
     reader.mirrored_depots[known] = declared
     return declared
 
 
-def mirror_pstate(reader: Module, module: str, name: str, schema: Any, place: str) -> PState:
+def mirror_pstate(reader: Module, module: str, name: str, schema: Any, place: str) -> PState[Any]:
     """The mirror of a PState.
 
     Raises:
         DeclarationError: When the schema is wrong, or the module is the reader itself.
     """
+    from atoll.codec.spellings import node_of
+
     known = _new(reader, module, f"{module}.{name}", reader.mirrored_pstates, place)
     with placed(place):
-        node = as_node(schema)
-    declared = PState(
+        node = node_of(schema)
+    declared: PState[Any] = PState(
         module,
         topology="",
         name=known,
@@ -57,6 +59,7 @@ def mirror_pstate(reader: Module, module: str, name: str, schema: Any, place: st
         initial=None,
         place=place,
         mirrored=name,
+        declared_as=schema,
     )
     reader.mirrored_pstates[known] = declared
     return declared

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from atoll.errors import DeclarationError
 from atoll.steps.changes.declare import changes_of
 from atoll.stream.stream import Stream, stream_of
-from atoll.topology.declared import PStateDeclaration
+from atoll.topology.declared import PStateDeclaration, V
 from atoll.topology.usercode import declared_at
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PState(PStateDeclaration):
+class PState(PStateDeclaration[V]):
     """Partitioned state with a schema, written by one topology and readable by all."""
 
     graph: Graph | None = field(default=None, repr=False)
@@ -24,7 +24,7 @@ class PState(PStateDeclaration):
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what it takes to declare more: tasks declare nothing."""
-        return {**self.__dict__, "graph": None}
+        return {**self.__dict__, "graph": None, "declared_as": None}
 
     def changes(self, *key_names: str) -> Stream:
         """A stream of this PState's changes: each changed entry once per microbatch.

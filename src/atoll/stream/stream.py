@@ -6,7 +6,7 @@ deployed. Expressions are Spark SQL strings and need no running Spark to declare
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from atoll.queries import declare as queries
 from atoll.steps.aggregate.build import aggregate
@@ -18,6 +18,7 @@ from atoll.steps.columns.select import Select
 from atoll.steps.columns.transform import Transform
 from atoll.steps.columns.union import union
 from atoll.steps.columns.with_columns import WithColumns
+from atoll.steps.deduplicate.declare import deduplicate
 from atoll.steps.fold.build import aggregated
 from atoll.steps.incremental_join import build as incremental_join
 from atoll.steps.lookup.declare import lookup
@@ -30,6 +31,8 @@ from atoll.steps.windows import build as windows
 from atoll.stream import control
 from atoll.stream.exchanging import Exchanging
 from atoll.stream.missing import missing
+from atoll.stream.typed import giving, named_texts, of_condition, of_rows, seeing_objects
+from atoll.topology.declared import R, U
 from atoll.topology.flow import Flow, after
 from atoll.topology.usercode import check_function, declared_at, emitted_columns
 
@@ -40,17 +43,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.aggregates.base import Aggregator
+    from atoll.literals import Literal as Literals
     from atoll.path import Path
     from atoll.stream.control import Condition
     from atoll.stream.interim import Aggregated, Grouped, Windowed
-    from atoll.topology.declared import DepotDeclaration, PStateDeclaration, Target
+    from atoll.topology.declared import Columns, DepotDeclaration, PStateDeclaration, Target
     from atoll.topology.operator import Operator
-    from atoll.topology.rows import Row
 
     Duration = str | dt.timedelta
 
 
-class Stream(Exchanging["Stream"]):
+class Stream(Exchanging["Stream[R]"], Generic[R]):
     """Rows of one microbatch on their way through a topology."""
 
     __slots__ = ()
@@ -72,14 +75,16 @@ class Stream(Exchanging["Stream"]):
         """Keep and compute columns: ``select("id", "price * 2 AS double_price")``."""
         return self._then(Select((self.operator,), declared_at(1), expressions))
 
-    def with_columns(self, **expressions: str) -> Stream:
-        """Add or replace columns: ``with_columns(minute="ts_millis div 60000")``."""
-        step = WithColumns((self.operator,), declared_at(1), tuple(expressions.items()))
-        return self._then(step)
+    def with_columns(self, **expressions: str | Literals) -> Stream:
+        """Add or replace columns: ``with_columns(minute="ts_millis div 60000", kind=lit("x"))``."""
+        place = declared_at(1)
+        return self._then(WithColumns((self.operator,), place, named_texts(expressions, place)))
 
-    def where(self, condition: Condition) -> Stream:
+    def where(self, condition: str | Callable[[R], Any]) -> Stream[R]:
         """Keep the rows for which the condition, SQL or a Python function of a row, holds."""
-        return stream_of(control.where(self, condition, declared_at(1)))
+        place = declared_at(1)
+        asked = of_condition(self, condition, "where", place)
+        return stream_of(control.where(self, asked, place))
 
     def explode(self, expression: str, *names: str, outer: bool = False) -> Stream:
         """One row per element of an array (one name) or entry of a map (two names).
@@ -104,30 +109,33 @@ class Stream(Exchanging["Stream"]):
 
     # Rows and batches, by Python ----------------------------------------------------------------
 
-    def map(self, function: Callable[[Row], Any], *, emits: str) -> Stream:
-        """One row out (a dict or a row) for each row in. ``emits`` is a DDL schema."""
+    def map(self, function: Callable[[R], Any], *, emits: type[U] | Columns) -> Stream[U]:
+        """One row out (a dict, a row, an object) for each row in; ``emits`` says its columns."""
         place = declared_at(1)
-        check_function(function, 1, "map", place)
-        return self._then(Map((self.operator,), place, function, emitted_columns(emits, place)))
+        calling = of_rows(self, function, "map", place)
+        step = Map((self.operator,), place, calling, emitted_columns(emits, place))
+        return stream_of(giving(self._then(step), emits))
 
-    def flat_map(self, function: Callable[[Row], Iterable[Any]], *, emits: str) -> Stream:
-        """Any number of rows out for each row in. ``emits`` is a DDL schema."""
+    def flat_map(
+        self, function: Callable[[R], Iterable[Any]], *, emits: type[U] | Columns
+    ) -> Stream[U]:
+        """Any number of rows out for each row in; ``emits`` says their columns."""
         place = declared_at(1)
-        check_function(function, 1, "flat_map", place)
-        return self._then(FlatMap((self.operator,), place, function, emitted_columns(emits, place)))
+        calling = of_rows(self, function, "flat_map", place)
+        step = FlatMap((self.operator,), place, calling, emitted_columns(emits, place))
+        return stream_of(giving(self._then(step), emits))
 
     def map_batches(
         self,
         function: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]],
         *,
-        emits: str,
-    ) -> Stream:
+        emits: type[U] | Columns,
+    ) -> Stream[U]:
         """Arrow batches in, Arrow batches out; the function is called once per task."""
         place = declared_at(1)
         check_function(function, 1, "map_batches", place)
-        return self._then(
-            MapBatches((self.operator,), place, function, emitted_columns(emits, place))
-        )
+        step = MapBatches((self.operator,), place, function, emitted_columns(emits, place))
+        return stream_of(giving(self._then(step), emits))
 
     # Batch blocks -----------------------------------------------------------------------------
 
@@ -175,18 +183,39 @@ class Stream(Exchanging["Stream"]):
         """Each combination of the expressions (by default of all columns) once, nothing else."""
         return self._then(Distinct((self.operator,), declared_at(1), expressions))
 
-    def materialize(self) -> Stream:
+    def deduplicate(
+        self,
+        key: str | Sequence[str],
+        *,
+        within: Duration | None = None,
+        at: str | None = None,
+        name: str | None = None,
+    ) -> Stream[R]:
+        """Drop rows whose key came through before, in this microbatch or an earlier one.
+
+        Args:
+            key: An expression over the row, or several; null is a value like others.
+            within: How far apart rows of one key must be to pass; they never do when None.
+            at: The event time by which that goes, of rows with a watermark; those that it has
+                passed are dropped and counted. By the clock when None.
+            name: What to call what is kept, where that of two steps would not be told apart.
+        """
+        return stream_of(deduplicate(self, key, within, at, name, declared_at(1)))
+
+    def materialize(self) -> Stream[R]:
         """Compute the rows once in a microbatch, however many steps go on from here."""
         return self._then(Materialize((self.operator,), declared_at(1)))
 
     # Control ----------------------------------------------------------------------------------
 
-    def branch(self, *conditions: Condition) -> tuple[Stream, ...]:
+    def branch(self, *conditions: str | Callable[[R], Any]) -> tuple[Stream[R], ...]:
         """A stream per condition, each row in the first that holds; last, all other rows.
 
         ``large, small = stream.branch("cents >= 10000")``. A null condition does not hold.
         """
-        return tuple(map(stream_of, control.branch(self, conditions, declared_at(1))))
+        place = declared_at(1)
+        asked = tuple(of_condition(self, each, "branch", place) for each in conditions)
+        return tuple(map(stream_of, control.branch(self, asked, place)))
 
     def loop(
         self,
@@ -247,11 +276,11 @@ class Stream(Exchanging["Stream"]):
         *,
         states: Sequence[PStateDeclaration],
         key: str | None = None,
-        emits: str | None = None,
+        emits: type[U] | Columns | None = None,
         on_timer: Callable[..., Any] | None = None,
         timers: Literal["processing", "event"] = "processing",
         name: str | None = None,
-    ) -> Stream:
+    ) -> Stream[U]:
         """Call ``function(row, *handles)`` for each row on the actor that owns its key.
 
         Args:
@@ -259,7 +288,7 @@ class Stream(Exchanging["Stream"]):
                 ``states``; may yield rows (dicts) when ``emits`` is given.
             states: PStates of this topology whose top-level key is of the key's type.
             key: A Spark SQL expression over the row; None when every state is global.
-            emits: The DDL schema of the rows that it yields.
+            emits: The columns of the rows that it yields: DDL text, or a class with fields.
             on_timer: Called as ``on_timer(timer, *handles, timers)`` when a timer of a key is due;
                 ``function`` then takes the :class:`~atoll.steps.process.timers.Timers` last, too.
             timers: Whether they go by the clock or by the rows' watermark.
@@ -268,12 +297,14 @@ class Stream(Exchanging["Stream"]):
         place = declared_at(1)
         emitted = None if emits is None else emitted_columns(emits, place)
         timing = None if on_timer is None else (on_timer, timers, name)
-        return stream_of(process(self, function, key, states, emitted, place, timing))
+        seeing = seeing_objects(self, function)
+        made = process(self, seeing, key, states, emitted, place, timing)
+        return stream_of(giving(made, emits))
 
     def update(
         self,
         state: PStateDeclaration,
-        change: Callable[[Row], Path | None],
+        change: Callable[[R], Path | None],
         *,
         key: str | None = None,
     ) -> Stream:
@@ -286,12 +317,13 @@ class Stream(Exchanging["Stream"]):
             key: A Spark SQL expression over the row: the top-level key that the path changes;
                 None when the state is global.
         """
-        return stream_of(update(self, state, change, key, declared_at(1)))
+        place = declared_at(1)
+        return stream_of(update(self, state, of_rows(self, change, "update", place), key, place))
 
     # Queries ----------------------------------------------------------------------------------
 
     def select_from(
-        self, pstate: PStateDeclaration, function: Callable[[Row], Path], *, emits: str
+        self, pstate: PStateDeclaration, function: Callable[[R], Path], *, emits: Columns
     ) -> Stream:
         """One row per value that a path leads to: the row's columns, then those of ``emits``.
 
@@ -302,7 +334,7 @@ class Stream(Exchanging["Stream"]):
             queries.select_from(self, pstate, function, emitted_columns(emits, place), place)
         )
 
-    def query(self, query: str, *, emits: str, **arguments: str) -> Stream:
+    def query(self, query: str, *, emits: Columns, **arguments: str) -> Stream:
         """Ask a query of the module for each row, and put the answer's columns beside it.
 
         ``arguments`` names for each parameter the column that gives it. In a topology the query
@@ -458,9 +490,8 @@ class Stream(Exchanging["Stream"]):
     ) -> Any:
         """Windows that last until no row has come for ``gap``: see ``aggregate_windows``.
 
-        Gives :class:`~atoll.stream.interim.Sessions`, and with ``split_late`` beside them
-        the stream of the rows that come too late for any session. ``name`` is as for
-        :meth:`window`.
+        Gives :class:`~atoll.stream.interim.Sessions`, and with ``split_late`` beside them the
+        stream of the rows that come too late for any. ``name`` is as for :meth:`window`.
         """
         from atoll.stream.interim import Sessions, Windowed
 

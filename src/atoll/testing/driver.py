@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from atoll.cluster.clockwork import Drive
 from atoll.cluster.local import LocalCluster
@@ -20,6 +20,7 @@ from atoll.testing.clock import VirtualClock
 from atoll.testing.failing import INJECTED
 from atoll.testing.hand_loop import HandLoop
 from atoll.testing.result import Ran, ran
+from atoll.views.names import part_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     from atoll.cluster.engines import EngineName
     from atoll.cluster.topologies import RunningTopology
     from atoll.depot.depot import Depot
-    from atoll.module import Module
+    from atoll.module import Microbatch, Module
+    from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
     from atoll.views.readable import ReadablePState
+    from atoll.views.typed import TypedPState
 
 __all__ = ["TopologyTestDriver"]
 
@@ -92,15 +95,19 @@ class TopologyTestDriver:
 
     # What the module has --------------------------------------------------------------------------
 
-    def depot(self, name: str) -> Depot:
+    def depot(self, name: str | DepotDeclaration[Any]) -> Depot:
         """A depot, to append to and to read."""
         return self.app.depot(name)
 
-    def pstate(self, name: str) -> ReadablePState:
-        """A PState, to read as of the last commit."""
+    @overload
+    def pstate(self, name: PStateDeclaration[V]) -> TypedPState[V]: ...
+    @overload
+    def pstate(self, name: str) -> ReadablePState: ...
+    def pstate(self, name: str | PStateDeclaration[Any]) -> ReadablePState | TypedPState[Any]:
+        """A PState, to read as of the last commit: as it was declared, or plain by its name."""
         return self.app.pstate(name)
 
-    def topology(self, name: str) -> RunningTopology:
+    def topology(self, name: str | Microbatch) -> RunningTopology:
         """A topology, to pause, roll back and look at. What it waits for happens at once."""
         return self.app.topology(name)
 
@@ -108,9 +115,9 @@ class TopologyTestDriver:
         """The status of a topology; without a name, of the only one."""
         return self.app.topology(self._loop(topology).topology).status()
 
-    def changes(self, pstate: str) -> list[Change]:
+    def changes(self, pstate: str | PStateDeclaration[Any]) -> list[Change]:
         """What the last microbatch of its topology changed in a PState, by key."""
-        readable = self.app.pstate(pstate)
+        readable = self.app.pstate(part_name(pstate, self.app.name))
         last = self._loops[readable.spec.topology].published.id
         if last == 0:
             return []

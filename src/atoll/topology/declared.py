@@ -7,12 +7,16 @@ checked against the schema while it is written, so a mistake is an error on its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Generic
+
+from typing_extensions import TypeVar
 
 from atoll.errors import DeclarationError
-from atoll.schema import Map, Node, Scalar, Set, Struct
-from atoll.topology.usercode import check_function, declared_at
+from atoll.literals import Literal, expression, shown
+from atoll.schema import List, Map, Node, Scalar, Set, Struct
+from atoll.topology.usercode import check_function, declared_at, placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,6 +24,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.topology.kept.hidden import Hidden
+
+R = TypeVar("R", default=Any)
+"""What the rows of a stream are: objects of a class, or Any where they were declared by text."""
+U = TypeVar("U", default=Any)
+"""The same of the rows that a step emits."""
+V = TypeVar("V", default=Any)
+"""What a PState was declared to hold: ``dict[str, int]``; Any where it was not by Python types."""
+
+Schema = str | UnionType | Map | Set | List | Struct
+"""A PState's schema that is no type: DDL text, ``X | None``, or ``Map(...)`` and its like."""
+
+Columns = str
+"""Columns without a class, as type checkers see them: DDL text. Arrow's schemas have no types."""
 
 REJECTED_DDL = (
     "topology string, operator string, microbatch long, depot string, depot_partition int, "
@@ -29,7 +46,7 @@ REJECTED_DDL = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DepotDeclaration:
+class DepotDeclaration(Generic[R]):
     """A partitioned log of records with a schema.
 
     ``partition_by`` is a field's name (records with equal values share a depot partition and
@@ -47,14 +64,20 @@ class DepotDeclaration:
     """For a mirror the depot's own name in ``module``, which is another one."""
     place: str = ""
     migrations: list[DeclaredMigration] = field(default_factory=list)
+    row_class: type | None = None
+    """The class whose objects its records are, when it was declared with one."""
 
     def __repr__(self) -> str:
         """As messages show it: ``<depot 'pairs' of module 'm'>``."""
         return f"<depot {self.name!r} of module {self.module!r}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the migrations: tasks get those of the deployment."""
-        return {**self.__dict__, "migrations": []}
+        """What tasks need: they get the migrations of the deployment, and rows, not objects."""
+        return {**self.__dict__, "migrations": [], "row_class": None}
+
+    def of_class(self, given: object) -> DepotDeclaration[Any]:
+        """The depot with the class that it was declared with, if it was one."""
+        return replace(self, row_class=given) if isinstance(given, type) else self
 
     def migrated(
         self,
@@ -125,7 +148,7 @@ class DeclaredMigration:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PStateDeclaration:
+class PStateDeclaration(Generic[V]):
     """Partitioned state with a schema, written by one topology and readable by all."""
 
     module: str
@@ -150,10 +173,12 @@ class PStateDeclaration:
     mirrored: str = ""
     """For a mirror the PState's own name in ``module``, which is another one."""
     migrations: list[DeclaredMigration] = field(default_factory=list)
+    declared_as: Any = field(default=None, repr=False)
+    """The schema as the user wrote it."""
     hidden: Hidden | None = field(default=None, repr=False)
     """Of a PState that no user declared: what it keeps."""
 
-    def __getitem__(self, part: str) -> Target:
+    def __getitem__(self, part: str | Literal) -> Target:
         """The place in the state that a step writes or reads: ``pstate["user_id"]``."""
         return _deeper(Target(self, ()), part, declared_at(1))
 
@@ -214,9 +239,9 @@ class Target:
     @property
     def text(self) -> str:
         """As the user wrote it: ``totals["user_id"]``."""
-        return self.pstate.name + "".join(f'["{part.text}"]' for part in self.parts)
+        return self.pstate.name + "".join(f"[{shown(part.text)}]" for part in self.parts)
 
-    def __getitem__(self, part: str) -> Target:
+    def __getitem__(self, part: str | Literal) -> Target:
         """One step deeper: a map's key expression or a struct's field name.
 
         Raises:
@@ -275,14 +300,16 @@ def _migrate_depot(
     depot.migrations.append(DeclaredMigration(name, function))
 
 
-def _deeper(target: Target, part: str, place: str) -> Target:
+def _deeper(target: Target, given: str | Literal, place: str) -> Target:
     node = target.node
-    if not isinstance(part, str) or not part.strip():
+    if given is None or (isinstance(given, str) and not given.strip()):
         raise DeclarationError(
-            f"{target.text}[{part!r}]: a part is the text of an expression or a field's name",
-            hint='write a column\'s name, or a Spark SQL expression such as "\'all\'" or "7"',
+            f"{target.text}[{given!r}]: a part is an expression, a value or a field's name",
+            hint='write a column\'s name, a Spark SQL expression, or a value: 7, lit("all")',
             declared=place,
         )
+    with placed(place):
+        part = expression(given)
     problem = "nothing can be looked up by key here"
     match node:
         case Map(key=key):
@@ -300,8 +327,8 @@ def _deeper(target: Target, part: str, place: str) -> Target:
             hint += "to see whether it has one, read the set in Python: "
             hint += f'process(function, key="...", states=[{target.pstate.name}], emits="...")'
         case _:
-            hint = f'leave ["{part}"] out: the schema ends at {target.text}, which is {node}'
-    raise DeclarationError(f'{target.text}["{part}"]: {problem}', hint=hint, declared=place)
+            hint = f"leave [{shown(part)}] out: the schema ends at {target.text}, which is {node}"
+    raise DeclarationError(f"{target.text}[{shown(part)}]: {problem}", hint=hint, declared=place)
 
 
 def _child(node: Node, part: Part) -> Node:

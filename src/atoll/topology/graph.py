@@ -72,6 +72,8 @@ class Graph:
         """A digest of the steps up to each operator."""
         self._exact: dict[Operator, str] = {}
         self._rows: dict[str, str] = {}
+        self.row_classes: dict[Operator, type] = {}
+        """The class whose objects a Python step gives, where it was declared with one."""
         self.loop_round = ""
         """Which round of a loop is being declared, and of which in that; empty outside."""
 
@@ -245,6 +247,11 @@ class Graph:
         """The depots that the topology appends to, by name."""
         depots = [step.appends_to for step in self.state_operators]
         return {depot.name: depot for depot in depots if depot is not None}
+
+    def appends_to(self) -> list[str]:
+        """The names of the depots that it may append to, that of rejected rows among them."""
+        rejected = [] if self.dead_letter is None else [self.dead_letter.name]
+        return sorted({*self.targets(), *rejected})
 
     def writers(self, pstate: PStateDeclaration) -> list[StateOperator]:
         """The operators that write a PState."""

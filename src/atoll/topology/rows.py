@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
 from atoll.codec.detached import detached
 from atoll.errors import UserCodeError
 from atoll.exact_values import exact_array
+from atoll.objects import as_row, plain
 from atoll.python_values import python_values
 from atoll.topology.usercode import HIDDEN_COLUMN, NO_COLUMN
+
+_MISFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError)
+"""What Arrow raises for a value that a column cannot hold."""
 
 ORIGIN = HIDDEN_COLUMN
 """The hidden column that says which record of the microbatch a row came from."""
@@ -39,6 +43,11 @@ class Row:
         if name in self.columns:
             return getattr(self, name)
         raise KeyError(name)
+
+    if TYPE_CHECKING:  # columns are known when it runs
+
+        def __getattr__(self, name: str) -> Any:
+            """The value of a column."""
 
     def __repr__(self) -> str:
         """``Row(k='a', v=1)``."""
@@ -138,7 +147,7 @@ def taken(row: Any) -> Any:
     """A row that a function made, as it is now: the function may go on changing it."""
     values = row.asdict() if isinstance(row, Row) else row
     if not isinstance(values, Mapping):
-        return values
+        return as_row(values)
     return {name: detached(value) for name, value in values.items()}
 
 
@@ -167,13 +176,20 @@ def batch_from_rows(
     for field in schema:
         try:
             columns.append(_column([row.get(field.name) for row in plain], field.type))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError) as error:
+        except _MISFIT as error:
             raise UserCodeError(
                 f"a value emitted by {operator} has the wrong type: column {field.name}: {error}",
                 hint="make it match the types in emits=",
                 operator=operator,
                 declared=place,
             ) from error
+        if columns[-1].null_count and not field.nullable:
+            raise UserCodeError(
+                f"a row emitted by {operator} has no value for column {field.name}",
+                hint="give one, or let emits= say that it may be null: X | None, or no NOT NULL",
+                operator=operator,
+                declared=place,
+            )
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -181,7 +197,13 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
     """Arrow's array of these values, each kept exactly; a set is a list there."""
     if _may_hold_sets(kind):
         values = [_ordered(value, kind) for value in values]
-    return exact_array(values, kind)
+    try:
+        return exact_array(values, kind)
+    except _MISFIT:  # there may be objects among them
+        simple = [plain(value) for value in values]
+        if all(one is other for one, other in zip(simple, values, strict=True)):
+            raise
+        return exact_array(simple, kind)
 
 
 @functools.lru_cache(maxsize=256)

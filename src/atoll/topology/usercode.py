@@ -205,15 +205,15 @@ def declared_at(depth: int) -> str:
     return f"{frame.f_code.co_filename.rsplit('/', 1)[-1]}:{frame.f_lineno}"
 
 
-def emitted_columns(ddl: str, place: str) -> pa.Schema:
-    """The columns that a step declares in ``emits=``.
+def emitted_columns(given: Any, place: str) -> pa.Schema:
+    """The columns that a step declares in ``emits=``: DDL, a class with fields, an Arrow schema.
 
     Raises:
-        DeclarationError: When the text is no schema, or names a column that Atoll keeps.
+        DeclarationError: When it is no schema, or names a column that Atoll keeps.
     """
-    from atoll.ddl import parse_ddl
+    from atoll.codec.spellings import columns_of
 
     with placed(place):
-        schema = parse_ddl(ddl)
+        schema = columns_of(given)
         check_columns(schema.names)
         return schema

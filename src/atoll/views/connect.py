@@ -11,8 +11,11 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any, overload
 
+from atoll.depot.receipt import Awaited, Receipt
 from atoll.errors import NotFoundError
 from atoll.microbatch.commits.history import CommitHistory, commit_objects, latest_commit
 from atoll.microbatch.commits.objects import Commit
@@ -20,9 +23,13 @@ from atoll.microbatch.commits.timelines import timeline_objects
 from atoll.path import Path as StatePath
 from atoll.storage.folders import RootFolders
 from atoll.storage.local import LocalStore
+from atoll.topology.declared import PStateDeclaration, V
+from atoll.views.awaiting import ConnectedWaiting
 from atoll.views.deployment import Deployment, latest_deployment
+from atoll.views.names import part_name
 from atoll.views.readable import ReadablePState, check_public
-from atoll.views.subscription import PAGE_ENTRIES, Subscription
+from atoll.views.subscription import PAGE_ENTRIES, After, Subscription, position_after
+from atoll.views.typed import TypedPState, typed
 
 __all__ = ["Connected", "connect"]
 
@@ -57,6 +64,9 @@ class Connected:
         self.deployment = deployment
         self.name = deployment.module
         self._followers: dict[str, _Follower] = {}
+        self._waiting = ConnectedWaiting(
+            store, deployment, lambda topology: self._follower(topology).history().commit
+        )
 
     def pstates(self) -> list[str]:
         """The names of the PStates, but for private ones."""
@@ -68,26 +78,47 @@ class Connected:
             if not spec.get("private")
         )
 
-    def pstate(self, name: str) -> ReadablePState:
+    @overload
+    def pstate(self, name: PStateDeclaration[V]) -> TypedPState[V]: ...
+    @overload
+    def pstate(self, name: str) -> ReadablePState: ...
+    def pstate(self, name: str | PStateDeclaration[Any]) -> ReadablePState | TypedPState[Any]:
         """A PState, to read as of the last commit.
+
+        Args:
+            name: Its name; or what declared it, to get values of the declared types.
 
         Raises:
             NotFoundError: When the module has none of that name, or it is private.
+            UsageError: When it was declared by another module, or with another schema.
         """
+        if isinstance(name, PStateDeclaration):
+            return typed(self.pstate(name.name), name, self.name)
         topology, spec = self.deployment.topology_of(name)
-        follower = self._followers.get(topology)
-        if follower is None:
-            follower = self._followers[topology] = _Follower(self.store, self.name, topology)
+        history = self._follower(topology).history
         local = RootFolders.of(self.store).local
-        return check_public(ReadablePState(spec, self.store, local, follower.history))
+        wait = partial(self._waiting.wait, topology=topology)
+        return check_public(ReadablePState(spec, self.store, local, history, wait=wait))
+
+    def wait(
+        self, *receipts: Receipt | Awaited | str, timeout_seconds: float = 60.0
+    ) -> dict[str, int]:
+        """Wait until readers here see all that comes of what was appended, as ``app.wait`` does.
+
+        Raises:
+            ReceiptError: When one is no receipt or token, or of a depot that is not read here.
+            WaitTimeoutError: When it takes longer: why can be seen where the module runs only.
+        """
+        return self._waiting.wait(receipts, timeout_seconds)
 
     def subscribe(
         self,
-        pstate: str,
+        pstate: str | PStateDeclaration[Any],
         path: StatePath | None = None,
         *,
-        after: str | int | None = None,
+        after: After | None = None,
         page_entries: int = PAGE_ENTRIES,
+        timeout_seconds: float = 60.0,
     ) -> Subscription:
         """The changes of one value of a PState, commit by commit, as ``app.subscribe`` gives them.
 
@@ -96,9 +127,15 @@ class Connected:
             PathError: When the path does not fit the schema.
             UsageError: When ``after`` is no position.
         """
-        readable = self.pstate(pstate)
-        watch = _Watch(self._followers[readable.spec.topology])
-        return Subscription(readable, path, watch, after=after, page_entries=page_entries)
+        readable = self.pstate(part_name(pstate, self.name))
+        position = position_after(readable, after, timeout_seconds)
+        watch = _Watch(self._follower(readable.spec.topology))
+        return Subscription(readable, path, watch, after=position, page_entries=page_entries)
+
+    def _follower(self, topology: str) -> _Follower:
+        if topology not in self._followers:
+            self._followers[topology] = _Follower(self.store, self.name, topology)
+        return self._followers[topology]
 
 
 class _Follower:

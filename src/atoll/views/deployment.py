@@ -59,6 +59,8 @@ class TopologyDeployment(msgspec.Struct, frozen=True):
     by its position only."""
     meanings: dict[str, dict[str, list[str]]] | None = None
     """For each PState and place which aggregates are folded into it; None: as for ``hidden``."""
+    appends_to: tuple[str, ...] = ()
+    """The depots that it may append to."""
 
 
 class MirrorDeployment(msgspec.Struct, frozen=True):

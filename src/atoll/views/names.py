@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from atoll.errors import NotFoundError
+from atoll.errors import NotFoundError, UsageError
 
 
 def is_hidden(pstate: str) -> bool:
@@ -25,3 +26,23 @@ def not_found(kind: str, name: str, known: Iterable[str], module: str) -> NotFou
         f"module {module!r} has no {kind} {name!r}",
         hint="it has " + (", ".join(sorted(known)) or "none"),
     )
+
+
+def part_name(part: Any, module: str) -> str:
+    """The name of a part of a module, of which the name or the declaration is given.
+
+    Raises:
+        UsageError: When it is another module's, or neither.
+    """
+    if isinstance(part, str):
+        return part
+    owner = getattr(part, "module", None)
+    name, of = getattr(part, "name", None), getattr(owner, "name", owner)
+    if not isinstance(name, str) or of is None:
+        raise UsageError(
+            f"{part!r} is no part of a module",
+            hint="give its name, or what the module's declaration returned",
+        )
+    if of != module:
+        raise UsageError(f"{part!r} is no part of module {module!r}", hint=f"ask module {of!r}")
+    return name

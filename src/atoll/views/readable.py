@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from atoll.codec.keys.elements import EMPTY_KEY, encode_element
 from atoll.codec.values.leaf import LeafCodec
@@ -19,6 +19,7 @@ from atoll.schema import Map, Node, Scalar, to_json
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from atoll.depot.receipt import Awaited, Receipt
     from atoll.pstate.spec import PStateSpec
     from atoll.storage.local import LocalStore
 
@@ -38,6 +39,8 @@ class ReadablePState:
         local: The folder of this host's vnode stores.
         history: Gives the log as of the last commit; the same object while there is no new one.
         head: For a reader as of an earlier commit, the log as of the last one.
+        wait: Waits until the state shows what came of what receipts tell of; None when it never
+            changes.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class ReadablePState:
         local: Path,
         history: Callable[[], CommitHistory],
         head: Callable[[], CommitHistory] | None = None,
+        wait: Callable[[Sequence[Receipt | Awaited | str], float], object] | None = None,
     ) -> None:
         self.spec = spec
         self.name = spec.name
@@ -54,6 +58,7 @@ class ReadablePState:
         self.local = local
         self._history = history
         self._head = head
+        self._wait = wait
         self._stores = module_stores(str(local), spec.module)
         self._leaves = _leaves(spec)
         self._current: tuple[CommitHistory, PStateView] | None = None
@@ -161,6 +166,26 @@ class ReadablePState:
         if known is not None and known[0] is history:
             return known[1]
         return PStateView(self._stores, self.name, self.spec.vnode_count, history, self.spec)
+
+    def after(self, *receipts: Receipt | Awaited | str, timeout_seconds: float = 60.0) -> Self:
+        """The PState itself, once it shows what came of what was appended.
+
+        Args:
+            *receipts: What ``append`` returned, or the tokens of it, from whichever process.
+            timeout_seconds: How long to wait for that.
+
+        Raises:
+            ReceiptError: When the PState never shows it.
+            WaitTimeoutError: When it takes longer.
+            UsageError: When this is the PState as of an earlier microbatch.
+        """
+        if self._wait is None:
+            raise UsageError(
+                f"an earlier state of PState {self.name!r} never changes",
+                hint="ask the PState itself, not what as_of gave",
+            )
+        self._wait(receipts, timeout_seconds)
+        return self
 
     def as_of(self, microbatch: int) -> ReadablePState:
         """The PState as it was after an earlier microbatch, to read in every way.

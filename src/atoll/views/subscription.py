@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+from atoll.depot.receipt import Awaited, Receipt, is_token
 from atoll.errors import AtollError, DamageError, NotFoundError, UsageError
 from atoll.path import Path
 from atoll.views.following import Following
@@ -39,6 +40,25 @@ class CommitWatch(Protocol):
 
     def wake(self) -> None:
         """Let everybody who waits look whether it is over."""
+
+
+After = Position | Receipt | Awaited | str | int
+"""Where a subscription begins: behind a position, or as soon as something is shown."""
+
+
+def position_after(
+    pstate: ReadablePState, after: After | None, timeout_seconds: float
+) -> Position | str | int | None:
+    """The position to begin at; waits first for what a receipt, or its token, tells of.
+
+    Raises:
+        ReceiptError: When the PState never shows that.
+        WaitTimeoutError: When it takes longer.
+    """
+    if isinstance(after, Receipt | Awaited) or (isinstance(after, str) and is_token(after)):
+        pstate.after(after, timeout_seconds=timeout_seconds)
+        return None
+    return after
 
 
 class Subscription:

@@ -327,7 +327,7 @@ def test_a_delivery_that_fails_is_repeated_before_the_commit_is_published(inline
         tried.append((commit.id, published, len(_rows(app.depot("copies")))))
         if len(tried) <= 2:
             raise StorageError("the disk refused: no space", hint="make room", errno=28)
-        real(self, commit)
+        return real(self, commit)
 
     monkeypatch.setattr(Delivery, "__call__", full_disk)
     app = inline.deploy(_copying())

@@ -17,7 +17,7 @@ import atoll
 from atoll import Map, agg, path
 from atoll.ddl import parse_ddl
 from atoll.depot.reader import DepotReader
-from atoll.engine.exchange.reading import depot_folder
+from atoll.storage.folders import depot_folder
 
 MODULE = "bank"
 TOPOLOGY = "mb"

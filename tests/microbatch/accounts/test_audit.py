@@ -17,12 +17,12 @@ from atoll.microbatch.accounts.entries import (
     JobChart,
     PackedRows,
     Parcel,
-    Receipt,
     RowsRead,
     StepChart,
     StepRows,
     TaskAccounts,
     TerminalChart,
+    Waybill,
 )
 from atoll.microbatch.accounts.faults import delivery_faults, read_faults
 from atoll.microbatch.commits.objects import GENESIS, Commit, decode_commit, encode
@@ -162,49 +162,49 @@ def test_rows_that_are_combined_become_no_more_and_never_none():
         assert _refusal(job).context["step"] == "aggregate"
 
 
-def _delivery(receipts, found, tasks):
-    faults = delivery_faults(ATTEMPT, 0, tasks, receipts, found, {SUM: "aggregate"})
+def _delivery(waybills, found, tasks):
+    faults = delivery_faults(ATTEMPT, 0, tasks, waybills, found, {SUM: "aggregate"})
     return [str(each) for each in faults]
 
 
-def _receipt(task, *parcels, attempt=ATTEMPT, unit=0):
-    return Receipt(attempt, task, False, unit, list(parcels), {})
+def _waybill(task, *parcels, attempt=ATTEMPT, unit=0):
+    return Waybill(attempt, task, False, unit, list(parcels), {})
 
 
 BLOB = Parcel(0, SUM, 100, 1)
 
 
-def test_a_delivery_is_what_the_receipts_say():
+def test_a_delivery_is_what_the_waybills_say():
     """Tasks behind column steps have numbers of their own; where they begin only Spark knows."""
     behind = [PART_TASKS + 3, PART_TASKS + 4]
-    receipts = [_receipt(0, BLOB), _receipt(1), *map(_receipt, behind), _receipt(STEP_TASKS + 1)]
-    assert _delivery(receipts, [BLOB], {0: 2, 1: 0}) == []
-    assert _delivery(receipts[:-3] + receipts[-2:], [BLOB], {0: 2, 1: 0}) == []
-    assert _delivery([*receipts, _receipt(PART_TASKS + 6)], [BLOB], {0: 2, 1: 0})
-    assert _delivery(receipts, [BLOB], {0: 2}) == [
-        "receipts came of unknown packing tasks [1048579, 1048580] on unit 0 (2 instead of 0)"
+    waybills = [_waybill(0, BLOB), _waybill(1), *map(_waybill, behind), _waybill(STEP_TASKS + 1)]
+    assert _delivery(waybills, [BLOB], {0: 2, 1: 0}) == []
+    assert _delivery(waybills[:-3] + waybills[-2:], [BLOB], {0: 2, 1: 0}) == []
+    assert _delivery([*waybills, _waybill(PART_TASKS + 6)], [BLOB], {0: 2, 1: 0})
+    assert _delivery(waybills, [BLOB], {0: 2}) == [
+        "waybills came of unknown packing tasks [1048579, 1048580] on unit 0 (2 instead of 0)"
     ]
 
 
 @pytest.mark.parametrize(
-    ("receipts", "found"),
+    ("waybills", "found"),
     [
-        ([_receipt(0, BLOB), _receipt(1)], []),
-        ([_receipt(0, BLOB), _receipt(1)], [BLOB, BLOB]),
-        ([_receipt(0), _receipt(1)], [BLOB]),
-        ([_receipt(0, BLOB)], [BLOB]),
-        ([_receipt(0, BLOB), _receipt(0, BLOB), _receipt(1)], [BLOB, BLOB]),
-        ([_receipt(0, BLOB), _receipt(1)], [Parcel(0, SUM, 100, 2)]),
-        ([_receipt(0, BLOB), _receipt(1)], [Parcel(1, SUM, 100, 1)]),
-        ([_receipt(0, BLOB), _receipt(1)], [Parcel(0, REJECTS, 100, 1)]),
-        ([_receipt(0, BLOB, attempt=(1, 7, 2, 0)), _receipt(1)], [BLOB]),
-        ([_receipt(0, BLOB, unit=1), _receipt(1)], [BLOB]),
+        ([_waybill(0, BLOB), _waybill(1)], []),
+        ([_waybill(0, BLOB), _waybill(1)], [BLOB, BLOB]),
+        ([_waybill(0), _waybill(1)], [BLOB]),
+        ([_waybill(0, BLOB)], [BLOB]),
+        ([_waybill(0, BLOB), _waybill(0, BLOB), _waybill(1)], [BLOB, BLOB]),
+        ([_waybill(0, BLOB), _waybill(1)], [Parcel(0, SUM, 100, 2)]),
+        ([_waybill(0, BLOB), _waybill(1)], [Parcel(1, SUM, 100, 1)]),
+        ([_waybill(0, BLOB), _waybill(1)], [Parcel(0, REJECTS, 100, 1)]),
+        ([_waybill(0, BLOB, attempt=(1, 7, 2, 0)), _waybill(1)], [BLOB]),
+        ([_waybill(0, BLOB, unit=1), _waybill(1)], [BLOB]),
         ([], []),
     ],
 )
-def test_a_delivery_that_differs_is_refused(receipts, found):
+def test_a_delivery_that_differs_is_refused(waybills, found):
     """Fewer, more, others, of another attempt, for another unit."""
-    assert _delivery(receipts, found, {0: 2})
+    assert _delivery(waybills, found, {0: 2})
 
 
 def test_why_a_task_failed_is_told_before_what_it_did_not_pack():

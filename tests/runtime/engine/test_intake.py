@@ -33,7 +33,7 @@ def batch(records):
 
 def event(turn, **parts):
     """An event of that turn."""
-    return record("trigger", "a", {"v": turn}, turn=turn, at=0, **parts)
+    return record("trigger", "a", {"v": turn}, turn=turn, at=turn, **parts)
 
 
 @settings(derandomize=True)
@@ -86,11 +86,11 @@ def test_each_copy_has_a_vnode_of_its_own_and_few_copies_lie_on_different_units(
 def test_packing_gives_each_copy_its_records_in_order_and_all_copies_what_is_for_all(copies):
     """A record for all stands between the same records of a copy as in the intake."""
     made = [event(turn) for turn in range(10)]
-    made.insert(4, record(FOR_ALL[0], "", {"revision": 1}, turn=99, at=0))
-    made.append(record("drop", "", {"revision": 1}, turn=100, at=0, copy=copies + 3))
+    made.insert(4, record(FOR_ALL[0], "", {"revision": 1}, turn=99, at=99))
+    made.append(record("drop", "", {"revision": 1}, turn=100, at=100, copy=copies + 3))
     halves = iter([batch(made[:5]), batch(made[5:])])
     rows = [row for each in packer(copies)(halves) for row in each.to_pylist()]
-    found = {row["copy"]: unpacked(row["records"]).column("turn").to_pylist() for row in rows}
+    found = {row["copy"]: unpacked(row["records"]).column("at").to_pylist() for row in rows}
     assert found.pop(copies + 3) == [100]
     assert set(found) == set(range(1, copies + 1))
     for copy, turns in found.items():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from waiting import until
@@ -187,3 +189,17 @@ def test_what_is_looked_at_while_it_is_changed_is_taken_once(tmp_path, cluster, 
     assert seen == [3]
     assert (scaled.copies_before, scaled.copies) == (1, 3)
     runtimes.close()
+
+
+def test_a_deleted_runtime_leaves_no_open_file(runtimes, definition):
+    """Files that are open keep their space, and a process may have so many only."""
+    for _ in range(3):
+        runtime = runtimes.start(runtimes.create(definition))
+        runtimes.running(runtime).send("low", [{"v": 30}])
+        runtimes.running(runtime).wait_all()
+        runtimes.delete(runtime)
+    names = []
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # the folder itself
+            names.append(str(each.readlink()))
+    assert [name for name in names if name.endswith(".mdb (deleted)")] == []

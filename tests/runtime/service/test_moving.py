@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import subprocess
+import sys
 import threading
 from collections import Counter
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -21,6 +26,7 @@ from atoll.runtime.service import lives, moving, sending
 from atoll.runtime.service.running import RunningRuntime
 from atoll.runtime.service.runtimes import Runtimes
 
+CHILD = Path(__file__).with_name("moving_child.py")
 KEYS = [f"k{at}" for at in range(30)]
 
 
@@ -254,3 +260,41 @@ def test_a_process_that_ends_in_between_leaves_the_move_to_the_next(tmp_path, st
             taken = running.app.depot(INTAKE).read(0, 0, running.app.depot(INTAKE).end_offsets()[0])
             assert taken.column("kind").to_pylist().count("leave") == len({*range(first)})
             runtimes.close()
+
+
+def test_kill_9_in_the_middle_of_moves_loses_and_doubles_nothing(tmp_path):
+    """Lives that end anywhere; then each key has counted all of its events, in its own copy."""
+    soak = os.environ.get("ATOLL_SOAK", "") not in {"", "0"}
+    chance = random.Random(5)
+    accepted = 0
+    for life in range(60 if soak else 2):
+        child = subprocess.Popen(
+            [sys.executable, str(CHILD), str(tmp_path), str(life)],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            text=True,
+        )
+        try:
+            moves, wanted = 0, chance.randrange(1, 4)
+            while moves < wanted:
+                what, number = child.stdout.readline().split()
+                moves += what == "copies"
+                accepted += int(number) if what == "accepted" else 0
+            for _ in range(chance.randrange(40)):  # on into the middle of the next one
+                child.stdout.readline()
+        finally:
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            child.stdout.close()
+    with LocalCluster(tmp_path, engine="inline") as cluster:
+        runtimes = Runtimes(cluster)
+        runtimes.open()
+        running = runtimes.running(runtimes.find("r")[0])
+        found = counts(running)
+        depot = running.app.depot(INTAKE)
+        taken = depot.read(0, depot.start_offsets()[0], depot.end_offsets()[0])
+        rows = zip(taken.column("kind").to_pylist(), taken.column("body").to_pylist(), strict=True)
+        sent = Counter(msgspec.json.decode(body)["k"] for kind, body in rows if kind == "trigger")
+        assert sent.total() >= accepted > 0
+        assert found == sent
+        runtimes.close()

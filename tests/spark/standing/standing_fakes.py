@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import msgspec
 
-from atoll.engine.exchange.receipts import attempt_of
+from atoll.engine.exchange.waybills import attempt_of
 from atoll.engine.program import JobSpec
 from atoll.microbatch.outcome import Manifest
 from atoll.spark.jobs.limit import JobLimit

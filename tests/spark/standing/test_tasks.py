@@ -20,7 +20,7 @@ from standing_fakes import LONG, Staff, come, connected, hello, let_go, listenin
 import atoll
 from atoll import Map, agg, path
 from atoll.cluster.local import LocalCluster
-from atoll.engine.exchange.receipts import column_origins
+from atoll.engine.exchange.waybills import column_origins
 from atoll.spark import executor as executors
 from atoll.spark.frames.job import JobFrames
 from atoll.spark.standing import tasks as modules

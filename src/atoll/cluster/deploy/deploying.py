@@ -26,7 +26,7 @@ from atoll.cluster.scaling.revisions import Revisions
 from atoll.cluster.scaling.scaling import Scaling
 from atoll.cluster.scaling.sizes import vnode_bytes
 from atoll.cluster.upkeep.reviving import Reviver
-from atoll.engine.sessions import state_folder
+from atoll.engine.stores import state_folder
 from atoll.errors import AtollError, FencedError
 from atoll.logs import get_logger
 from atoll.placement.info import ClusterInfo

@@ -26,12 +26,12 @@ from atoll.cluster.updates.depot_migrations import known_ids, with_depot_migrati
 from atoll.ddl import to_ddl
 from atoll.depot.depot import Depot
 from atoll.depot.start import StartFrom, end
-from atoll.engine.exchange.reading import depot_folder
 from atoll.logs import get_logger
 from atoll.microbatch.epochs import Epoch, claim_epoch, refuse_other_processes
 from atoll.microbatch.plans.mirrored import drop_stale_pins
 from atoll.placement.info import ClusterInfo
 from atoll.placement.registry import view
+from atoll.storage.folders import depot_folder
 from atoll.storage.local import LocalStore
 from atoll.topology.kept.meanings import meanings_of
 from atoll.views.deployment import (
@@ -260,6 +260,7 @@ def _deployment(
             starts,
             tuple(deployed_hidden(match.hidden) for match in each.hidden if match.hidden),
             meanings_of(graph.written),
+            tuple(graph.appends_to()),
         )
     deployed = {} if before is None else before.depots
     return Deployment(

@@ -11,10 +11,10 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from atoll.engine.exchange.reading import depot_folder
-from atoll.engine.sessions import state_folder
+from atoll.engine.stores import state_folder
 from atoll.names import RESERVED
-from atoll.storage.folders import RootFolders
+from atoll.pstate.store.environment import shared_environments
+from atoll.storage.folders import RootFolders, depot_folder
 
 
 def delete_removed(folders: RootFolders, module: str, removed: Iterable[str]) -> None:
@@ -30,7 +30,7 @@ def delete_removed(folders: RootFolders, module: str, removed: Iterable[str]) ->
     for part in removed:
         kind, _, name = part.partition(":")
         for folder in _folders(folders, module, kind, name):
-            shutil.rmtree(folder, ignore_errors=True)
+            _delete(folder)
 
 
 def delete_module(folders: RootFolders, module: str) -> None:
@@ -41,7 +41,13 @@ def delete_module(folders: RootFolders, module: str) -> None:
         module: The module's name.
     """
     for folder in (folders.root / module, state_folder(folders.local, module)):
-        shutil.rmtree(folder, ignore_errors=True)
+        _delete(folder)
+
+
+def _delete(folder: Path) -> None:
+    """Delete a folder, and let go of the stores in it: files that are open keep their space."""
+    shared_environments().close(folder)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _folders(folders: RootFolders, module: str, kind: str, name: str) -> list[Path]:

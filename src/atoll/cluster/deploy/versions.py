@@ -27,13 +27,13 @@ from atoll.ddl import to_ddl
 from atoll.depot.reader import resolve_start
 from atoll.depot.segments.chain import SegmentChain
 from atoll.depot.start import StartFrom, end
-from atoll.engine.exchange.reading import depot_folder
 from atoll.errors import AtollError
 from atoll.microbatch.control.tuning import SettingsLog
 from atoll.placement.deploying import WorkerReport
 from atoll.placement.registry import Registry, deployed, view
 from atoll.queries.bind import bind_queries
 from atoll.queries.declare import mirrors_read
+from atoll.storage.folders import depot_folder
 from atoll.storage.local import LocalStore
 from atoll.topology.fragments import fragment_specs
 

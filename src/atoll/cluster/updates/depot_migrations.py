@@ -16,8 +16,8 @@ from atoll.ddl import to_ddl
 from atoll.depot.migration import DepotMigration
 from atoll.depot.reader import read_range
 from atoll.depot.segments.chain import SegmentChain
-from atoll.engine.exchange.reading import depot_folder
 from atoll.errors import DeployError, UserCodeError
+from atoll.storage.folders import depot_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from atoll.ddl import to_ddl
 from atoll.depot.mirror import MirrorDepot
-from atoll.engine.exchange.reading import depot_folder
 from atoll.errors import DeclarationError
 from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.microbatch.commits.progress import with_starts
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import from_json, to_json
+from atoll.storage.folders import depot_folder
 from atoll.views.deployment import Deployment, MirrorDeployment, latest_deployment
 
 if TYPE_CHECKING:

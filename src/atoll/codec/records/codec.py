@@ -29,6 +29,7 @@ from atoll.codec.records.types import converter, record_type
 from atoll.ddl import type_to_ddl
 from atoll.errors import UsageError
 from atoll.exact_values import exact_array, holds_decimals
+from atoll.objects import plain
 from atoll.python_values import python_rows
 from atoll.representable import holds_infinity, refuse_misfits
 
@@ -240,7 +241,13 @@ class RecordCodec:
             great = _beyond_floats(value)
             if great is not None:
                 raise ValueError(f"column {name}: {great} is beyond what a number here can be")
-        return msgspec.convert(_plain(row), self._type)
+        try:
+            return msgspec.convert(_plain(row), self._type)
+        except _BAD_VALUE as error:  # it may hold objects, of a class or of the standard library
+            try:
+                return msgspec.convert(plain(row), self._type)
+            except _BAD_VALUE:
+                raise error from None
 
     def _decode_all(self, texts: Sequence[bytes]) -> list[Any]:
         records = self._decoder.decode_lines(b"\n".join(texts))

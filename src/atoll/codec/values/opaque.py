@@ -18,6 +18,7 @@ from atoll.aggregates.base import Packing, PlainForms
 from atoll.codec.keys.elements import encode_element
 from atoll.codec.scalars import decimal_of, fit, plain_of, value_of
 from atoll.errors import StateError
+from atoll.objects import as_row
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -205,9 +206,13 @@ def _struct_freezer(fields: tuple[tuple[str, _Step], ...]) -> _Step:
 def check_struct(value: object, names: frozenset[str]) -> dict[Any, Any]:
     """The value, when it is a dict of the struct's fields only; fields may be left out.
 
+    An object of a class with such fields is taken as the dict of them.
+
     Raises:
         StateError: When it is no dict, or has a field too many.
     """
+    if not isinstance(value, dict):
+        value = as_row(value)
     if not isinstance(value, dict):
         raise _shape_error(value, "a dict with the struct's fields")
     unknown = [name for name in value if name not in names]

@@ -11,6 +11,7 @@ from atoll.codec.records.codec import RecordCodec
 from atoll.codec.records.refusals import Checked
 from atoll.depot.segments.blocks import BLOCK_ROWS_MAX
 from atoll.errors import UsageError
+from atoll.objects import as_row, is_object
 
 _ROWS_PER_CHECK = 4 * BLOCK_ROWS_MAX
 
@@ -19,7 +20,8 @@ def checked_parts(data: Any, codec: RecordCodec, depot: str) -> Iterator[Checked
     """The records in parts of bounded size.
 
     Args:
-        data: A mapping, an iterable of them, Arrow data or a pandas DataFrame.
+        data: A mapping or an object of a class with fields, an iterable of them, Arrow data or a
+            pandas DataFrame.
         codec: What checks them.
         depot: For errors.
 
@@ -28,12 +30,13 @@ def checked_parts(data: Any, codec: RecordCodec, depot: str) -> Iterator[Checked
     """
     if isinstance(data, pa.Table | pa.RecordBatch):
         yield from _of_arrow(data, codec)
-    elif isinstance(data, Mapping):
-        yield codec.from_rows([data])
+    elif isinstance(data, Mapping) or is_object(data):
+        yield codec.from_rows([as_row(data)])
     elif isinstance(data, str | bytes) or not isinstance(data, Iterable):
         raise UsageError(
             f"a {type(data).__name__} cannot be appended",
-            hint="give a mapping, a list of them, an Arrow table or a pandas DataFrame",
+            hint="give a mapping or an object of a class with fields, a list of them, an Arrow "
+            "table or a pandas DataFrame",
             depot=depot,
         )
     elif hasattr(data, "iloc") and hasattr(data, "columns"):
@@ -54,7 +57,7 @@ def _of_rows(rows: Iterable[Any], codec: RecordCodec) -> Iterator[Checked]:
     chunk: list[Any] = []
     line = 1
     for row in rows:
-        chunk.append(row)
+        chunk.append(row if type(row) is dict else as_row(row))
         if len(chunk) >= BLOCK_ROWS_MAX:
             yield codec.from_rows(chunk, line)
             line += len(chunk)

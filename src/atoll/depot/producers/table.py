@@ -18,6 +18,13 @@ from atoll.errors import ProducerError, UsageError
 
 TOPOLOGY_PREFIX = "topology/"
 """How the ids of Atoll's own producers begin: their entries neither expire nor make room."""
+
+
+def topology_producer(module: str, topology: str) -> str:
+    """As which producer a topology appends to the depots of its module."""
+    return f"{TOPOLOGY_PREFIX}{module}/{topology}"
+
+
 PRODUCER_SECONDS_MAX = 7 * 86_400.0
 """How long a producer that appends nothing is remembered, unless declared otherwise."""
 PRODUCERS_MAX = 10_000

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from atoll.engine.exchange.blobs import Blob
 from atoll.engine.exchange.careful import FIRST
 from atoll.engine.exchange.provenance import locating
 from atoll.engine.exchange.reading import read_split
-from atoll.engine.exchange.receipts import Packers
 from atoll.engine.exchange.rejects import UNHEARD, RejectPacker
 from atoll.engine.exchange.tally import ChainCounts
+from atoll.engine.exchange.waybills import Packers
 from atoll.engine.step import Packing
 from atoll.microbatch.accounts.entries import REJECTS
 
@@ -70,12 +70,15 @@ def feed_splits(
             feed(program, spec, list(read_split(program, split, packers.read)), fed, packers)
 
 
-def packed_alone(program: Program, spec: JobSpec, unit: int) -> list[Blob]:
-    """What an actor packs for itself that reads all splits, and keeps the rows of its unit."""
+def packed_alone(program: Program, spec: JobSpec, units: Collection[int]) -> dict[int, list[Blob]]:
+    """What the actors of a process pack for themselves: all is read, and their rows are kept."""
     packers = packers_of(program, spec)
     for index in range(len(spec.splits)):
         feed_splits(program, spec, program.jobs[spec.job].chains, index, packers)
-    return [(tag, 0, rows) for _, tag, rows in packers.parcels(only=unit)]
+    blobs: dict[int, list[Blob]] = {unit: [] for unit in units}
+    for unit, tag, rows in packers.parcels(only=units):
+        blobs[unit].append((tag, 0, rows))
+    return blobs
 
 
 def feed(

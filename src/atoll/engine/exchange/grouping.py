@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +18,6 @@ from numpy.typing import NDArray
 from atoll.aggregates.kernels.order import float_codes, int_codes
 from atoll.aggregates.kernels.segments import present_rows, taken
 from atoll.errors import UsageError
-
-if TYPE_CHECKING:
-    from atoll.aggregates.base import Aggregator
 
 Ints = NDArray[np.int64]
 
@@ -75,22 +71,6 @@ def group(key_columns: Sequence[pa.Array], rows: int | None = None) -> Grouping:
         return Grouping(np.arange(rows), np.zeros(min(rows, 1), np.int64))
     codes, span = _codes_of(key_columns)
     return _grouped(codes, span)
-
-
-def combine_partials(
-    key_columns: Sequence[pa.Array], states: Sequence[pa.Array], aggregator: Aggregator
-) -> tuple[list[pa.Array], list[pa.Array]]:
-    """Reduce states by key where that makes them markedly fewer, else leave them as they are.
-
-    Returns:
-        The key columns and the state columns, one row per group, or the arguments.
-    """
-    rows = len(states[0]) if states else len(key_columns[0])
-    if not worth_combining(key_columns, rows):
-        return list(key_columns), list(states)
-    grouping = group(key_columns, rows)
-    reduced = aggregator.reduce([taken(state, grouping.order) for state in states], grouping.starts)
-    return [taken(column, grouping.first_rows) for column in key_columns], reduced
 
 
 def worth_combining(key_columns: Sequence[pa.Array], rows: int) -> bool:

@@ -12,7 +12,7 @@ origin and itself in the last two columns.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,8 +75,8 @@ class KeyedPacker:
             if self.step.folds and self._is_full():
                 self._fold()
 
-    def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
-        """The blobs, by unit; those of one unit only when the caller is that unit's actor.
+    def finish(self, only: Collection[int] | None = None) -> Iterator[tuple[int, pa.Buffer]]:
+        """The blobs, by unit: of all units, or of those whose actors pack for themselves.
 
         Raises:
             DataError: When a row has no key where the PState needs one.
@@ -89,7 +89,7 @@ class KeyedPacker:
         owners = self.owners[table.column(VNODE).to_numpy()]
         rows = np.bincount(owners)
         self.counts.packed.update(dict(enumerate(rows.tolist())))
-        units = np.flatnonzero(rows) if only is None else (only,)
+        units = np.flatnonzero(rows) if only is None else only
         for unit in units:
             mine = np.flatnonzero(owners == unit)
             if len(mine) == len(owners):
@@ -158,10 +158,10 @@ class WholePacker:
             self.counts.taken += batch.num_rows
             self.batches.append(batch)
 
-    def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
+    def finish(self, only: Collection[int] | None = None) -> Iterator[tuple[int, pa.Buffer]]:
         """The rows as one blob."""
         self.counts.all_for(self.unit, sum(each.num_rows for each in self.batches))
-        if self.batches and only in (None, self.unit):
+        if self.batches and (only is None or self.unit in only):
             yield self.unit, packed(self.made())
 
     @abstractmethod

@@ -12,6 +12,7 @@ import pyarrow as pa
 from atoll.depot.segments.blocks import BlockRef, read_block
 from atoll.engine.exchange.staging import read_staged
 from atoll.microbatch.accounts.entries import RowsRead
+from atoll.storage.folders import depot_folder
 from atoll.topology.rows import with_origins
 
 if TYPE_CHECKING:
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
 _ROWS_PER_BATCH_LEAST = 4_096
 _BYTES_PER_BATCH_MAX = 8 * 1024 * 1024
 """Long rows are worth their overhead by themselves; only a single block may be larger."""
-
-
-def depot_folder(root: Path, module: str, depot: str) -> Path:
-    """Where an embedded depot keeps its segments; a mirror is known as ``module.depot``."""
-    owner, dot, name = depot.partition(".")
-    return root / owner / "depots" / name if dot else root / module / "depots" / depot
 
 
 def read_split(

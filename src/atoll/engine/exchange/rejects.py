@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -91,10 +91,10 @@ class RejectPacker:
         if self._bytes >= _CHUNK_BYTES:
             self._parked.append(park(self.program, self.spec.id, self._packed()))
 
-    def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
+    def finish(self, only: Collection[int] | None = None) -> Iterator[tuple[int, pa.Buffer]]:
         """The blobs, for one actor."""
         self.counts.all_for(self.unit, self.counts.taken)
-        if only not in (None, self.unit):
+        if only is not None and self.unit not in only:
             return
         for path in self._parked:
             yield self.unit, fetch(path)

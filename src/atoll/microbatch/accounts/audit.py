@@ -106,7 +106,7 @@ def _teller_faults(actors: Mapping[int, ActorAccounts]) -> Iterator[Fault]:
     some = next(iter(actors.values()))
     for unit, actor in actors.items():
         if (actor.alone, sorted(actor.tasks)) != (some.alone, sorted(some.tasks)):
-            what = f"receipts came of the packing tasks {actor.tasks}, elsewhere of {some.tasks},"
+            what = f"waybills came of the packing tasks {actor.tasks}, elsewhere of {some.tasks},"
             yield Fault(what, len(some.tasks), len(actor.tasks), unit=unit)
         if some.alone and actor.told != some.told:
             expected, found = (_rows_read(each.told) for each in (some, actor))

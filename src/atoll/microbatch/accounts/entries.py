@@ -90,7 +90,7 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True, order=True):
     crc: int
 
 
-class Receipt(msgspec.Struct, frozen=True, array_like=True):
+class Waybill(msgspec.Struct, frozen=True, array_like=True):
     """What one task packed for one unit in an attempt's job; it travels beside the blobs."""
 
     attempt: tuple[int, int, int, int]
@@ -111,7 +111,7 @@ class ActorAccounts(msgspec.Struct, frozen=True, array_like=True):
 
     alone: bool
     tasks: list[int]
-    """The packing tasks whose receipts came."""
+    """The packing tasks whose waybills came."""
     told: list[TaskAccounts]
     received: dict[int, int]
     """How many rows came out of the blobs, by tag."""

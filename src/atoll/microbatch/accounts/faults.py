@@ -17,9 +17,9 @@ from atoll.microbatch.accounts.entries import (
     STEP_TASKS,
     JobChart,
     Parcel,
-    Receipt,
     RowsRead,
     StepChart,
+    Waybill,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def delivery_faults(
     attempt: tuple[int, int, int, int],
     unit: int,
     tasks: Mapping[int, int],
-    receipts: Sequence[Receipt],
+    waybills: Sequence[Waybill],
     found: Sequence[Parcel],
     names: Mapping[int, str],
 ) -> Iterator[Fault]:
@@ -90,30 +90,30 @@ def delivery_faults(
         attempt: Epoch, id, version and job of the actor.
         unit: Its unit.
         tasks: For each part of the job how many tasks pack, 0 where only the engine knows.
-        receipts: What the packing tasks say.
+        waybills: What the packing tasks say.
         found: The blobs that came.
         names: The steps by tag.
     """
-    for receipt in receipts:
-        if receipt.attempt != attempt:
-            said = f"a receipt of task {receipt.task} is of attempt {receipt.attempt}"
+    for waybill in waybills:
+        if waybill.attempt != attempt:
+            said = f"a waybill of task {waybill.task} is of attempt {waybill.attempt}"
             yield Fault(f"{said}, not of {attempt}", 0, 1, unit=unit)
-        if receipt.unit != unit:
-            yield Fault(f"a receipt for unit {receipt.unit} came", 0, 1, unit=unit)
-    if any(each.alone for each in receipts):
+        if waybill.unit != unit:
+            yield Fault(f"a waybill for unit {waybill.unit} came", 0, 1, unit=unit)
+    if any(each.alone for each in waybills):
         tasks = {0: 1}
-    numbers = sorted(each.task for each in receipts if each.task < STEP_TASKS)
+    numbers = sorted(each.task for each in waybills if each.task < STEP_TASKS)
     for part, count in tasks.items():
         mine = [each % PART_TASKS for each in numbers if each // PART_TASKS == part]
         first = 0 if count or not mine else mine[0]
         last = first + count if count else mine[-1] + 1 if mine else 1
         if mine != list(range(first, last)):
-            said = f"receipts came of the packing tasks {mine} of part {part}"
+            said = f"waybills came of the packing tasks {mine} of part {part}"
             yield Fault(said, last - first, len(mine), unit=unit)
     strange = [each for each in numbers if each // PART_TASKS not in tasks]
     if strange:
-        yield Fault(f"receipts came of unknown packing tasks {strange}", 0, len(strange), unit=unit)
-    told = Counter(parcel for receipt in receipts for parcel in receipt.parcels)
+        yield Fault(f"waybills came of unknown packing tasks {strange}", 0, len(strange), unit=unit)
+    told = Counter(parcel for waybill in waybills for parcel in waybill.parcels)
     came = Counter(found)
     for parcel in sorted(told | came):
         if told[parcel] != came[parcel]:

@@ -45,6 +45,7 @@ def build_commit(state: State, outcome: Outcome, now_ms: int, pinned: int | None
         clocks=clocks_after(state.last.clocks, plan, outcome, state.vnode_counts),
         revision=plan.revision,
         rows=outcome.rows,
+        delivered=state.delivered,
     )
 
 

@@ -25,6 +25,10 @@ Ranges = dict[str, list[tuple[int, int]]]
 """For each depot, for each depot partition, the offsets ``[start, end)``."""
 
 
+Reach = dict[str, dict[int, int]]
+"""For some depots, for some depot partitions, the offset after the last row of interest."""
+
+
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What microbatch ``id`` reads, in every attempt that follows this revision of it."""
 
@@ -165,6 +169,8 @@ class Commit(msgspec.Struct, frozen=True):
     """The revision of the plan that the attempt followed: the one with these ranges."""
     rows: list[StepRows] = []
     """What became of the microbatch's rows, step by step; empty in commits of old versions."""
+    delivered: Reach = {}
+    """How far the topology had appended to depots before this microbatch."""
 
     @property
     def readable_from(self) -> int:
@@ -174,6 +180,17 @@ class Commit(msgspec.Struct, frozen=True):
     def ends(self) -> dict[str, list[int]]:
         """Where the next microbatch begins, by depot and depot partition."""
         return {depot: [end for _, end in ranges] for depot, ranges in self.ranges.items()}
+
+
+def further(known: Reach, more: Reach) -> Reach:
+    """The greater offset of both, by depot and depot partition."""
+    return {
+        depot: {
+            part: max(mine.get(part, 0), other.get(part, 0)) for part in sorted({*mine, *other})
+        }
+        for depot in sorted({*known, *more})
+        for mine, other in [(known.get(depot, {}), more.get(depot, {}))]
+    }
 
 
 GENESIS = Commit(0, 0, 0, 0, {}, 0, 0, [], {}, 1)

@@ -20,11 +20,13 @@ from atoll.errors import (
     WaitTimeoutError,
 )
 from atoll.microbatch import events as ev
-from atoll.microbatch.commits.objects import Commit
+from atoll.microbatch.commits.objects import Commit, Reach
 from atoll.microbatch.control.options import Options
 from atoll.microbatch.control.pausing import Paused
 from atoll.microbatch.control.status import Status
+from atoll.microbatch.coordinator import decide
 from atoll.microbatch.outcome import ActorFailure
+from atoll.microbatch.plans.fitting import Sizes
 from atoll.placement.placement import Placement
 
 
@@ -48,6 +50,7 @@ class Requests:
         self._changed = threading.Condition()
         self._requests: deque[ev.Event] = deque()
         self._appended = False
+        self._begun = False
         self._closing = False
         self._ended = False
 
@@ -260,6 +263,56 @@ class Requests:
         self._wait(done, timeout_seconds, "the records waited for")
         return self.published
 
+    def wait_passed(
+        self, ends: Mapping[str, Mapping[int, int]], timeout_seconds: float = 60.0
+    ) -> tuple[int, Reach]:
+        """As :meth:`wait_reached`; the commit's id, and how far it and all before it appended.
+
+        What the life before this one may owe is delivered then, too.
+
+        Raises:
+            As :meth:`wait_reached`.
+        """
+
+        def done(state: ev.State) -> bool:
+            delivered = self._begun and not self.recovering
+            if delivered and _reached(self.published.ends(), ends):
+                return True
+            self._refuse_stopped(state)
+            return False
+
+        self._wait(done, timeout_seconds, "the records waited for")
+        with self._changed:
+            return self.published.id, self.status.state.delivered
+
+    def wait_resting(self, now_ms: Callable[[], int], timeout_seconds: float = 60.0) -> None:
+        """Wait until nothing runs and nothing is due by itself: no timer, window or tick.
+
+        Args:
+            now_ms: What the clock shows.
+            timeout_seconds: How long to wait.
+
+        Raises:
+            As :meth:`wait_reached`.
+        """
+
+        def done(state: ev.State) -> bool:
+            self._refuse_stopped(state)
+            return self.rests(now_ms())
+
+        self._wait(done, timeout_seconds, "a rest")
+
+    def rests(self, now_ms: int) -> bool:
+        """Whether nothing runs, and without further records nothing would."""
+        state = self.status.state
+        if state.step != ev.Step.IDLE or self._requests or not self._begun:
+            return False
+        if state.condition != ev.Condition.RUNNING:
+            return True
+        ends = {name: list(at) for name, at in state.last.ends().items() if name not in state.ticks}
+        nothing: Sizes = {name: [[] for _ in at] for name, at in ends.items()}
+        return isinstance(decide(state, ev.Wake(ends, ends, now_ms, nothing))[1], ev.Wait)
+
     def wait_published(
         self, known: Commit, over: Callable[[], bool], timeout_seconds: float | None
     ) -> None:
@@ -337,7 +390,8 @@ class Requests:
                 if self._closing:
                     raise StoppedError(
                         f"topology {self.topology!r} was closed while waiting for {what}",
-                        hint="wait again once the module runs again: what was accepted is kept",
+                        hint="wait again once the module runs again: what was accepted is kept, "
+                        "and a receipt holds there, too",
                     )
                 if self._ended:
                     self._refuse_stopped(self.status.state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,8 @@ from atoll.microbatch.outcome import ActorFailure, Outcome
 from atoll.microbatch.plans.migrating import left
 
 _RATE_WINDOW_SECONDS = 10.0
+_ATTEMPTS_KEPT = 20
+"""So many failed attempts of one microbatch are told of, the last ones."""
 
 
 @dataclass
@@ -48,7 +50,9 @@ class Status:
     """How often a plan was cut smaller in this life."""
     task_timings_ms: dict[str, float] = field(default_factory=dict)
     history: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=256))
-    """One entry per microbatch committed lately: id, records, milliseconds."""
+    """One entry per microbatch committed lately, from the moment on at which readers see it."""
+    attempts: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_ATTEMPTS_KEPT))
+    """The last attempts that failed of the microbatch that runs, with their reasons."""
     _worker_of: dict[int, str] = field(default_factory=dict)
     _vnode_bytes: dict[tuple[str, int], int] = field(default_factory=dict)
     _worked_seconds: float = 0.0
@@ -56,12 +60,35 @@ class Status:
     _recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=1024))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def published(self, commit: Commit, durations_ms: dict[str, float]) -> None:
+        """Remember a commit that readers see from now on."""
+        with self._lock:
+            self.history.append(
+                {
+                    "id": commit.id,
+                    "version": commit.version,
+                    "records": commit.records,
+                    "ranges": {name: [list(each) for each in at] for name, at in _read(commit)},
+                    "failed_attempts": list(self.attempts),
+                    **durations_ms,
+                    "tidy": 0.0,
+                    "total": sum(durations_ms.values()),
+                }
+            )
+            self.attempts.clear()
+
     def committed(self, commit_id: int, records: int, durations_ms: dict[str, float]) -> None:
-        """Remember a commit."""
+        """Remember how long it took in the end."""
         with self._lock:
             self.durations_ms = durations_ms
             self._recent.append((time.monotonic(), records))
-            self.history.append({"id": commit_id, "records": records, **durations_ms})
+            if self.history and self.history[-1]["id"] == commit_id:
+                self.history[-1] = {**self.history[-1], **durations_ms}
+
+    def recent(self) -> list[dict[str, Any]]:
+        """The microbatches committed lately, oldest first."""
+        with self._lock:
+            return list(self.history)
 
     def attempted(self, outcome: Outcome) -> None:
         """Remember how an attempt that succeeded went."""
@@ -79,10 +106,18 @@ class Status:
                 self.actor_runs_total[where] += 1
                 self._worker_of[unit] = worker
 
-    def failed(self, code: str) -> None:
-        """Remember that an attempt failed."""
+    def failed(self, failure: ActorFailure, at_ms: int) -> None:
+        """Remember that an attempt failed, and why."""
+        version = self.state.version
         with self._lock:
-            self.failed_total[code] += 1
+            self.failed_total[failure.code] += 1
+            self.attempts.append({"version": version, "at_ms": at_ms, **_shown(failure)})
+
+    def _failed_attempts(self) -> list[dict[str, Any]]:
+        """Those of the microbatch that runs; when none failed yet, of the last one committed."""
+        with self._lock:
+            last = self.history[-1]["failed_attempts"] if self.history else []
+            return list(self.attempts) or list(last)
 
     def vnode_bytes(self) -> dict[tuple[str, int], int]:
         """By PState and vnode how much room its store takes, where only its worker can tell."""
@@ -142,7 +177,7 @@ class Status:
             "committed": published.id,
             "timeline": published.timeline,
             "readable_from": published.readable_from,
-            "version": state.version,
+            "version": published.version if state.plan is None else state.version,
             "epoch": state.epoch,
             "step": state.step.name.lower(),
             "processed": published.processed,
@@ -172,12 +207,20 @@ class Status:
             "migrations": left(published, state.migrations),
             "paused": None if state.paused is None else msgspec.structs.asdict(state.paused),
             "attempts_failed": state.failures,
+            "failed_attempts": self._failed_attempts(),
             "attempts_failed_total": dict(self.failed_total),
             "cut": _cut(state),
             "cuts_total": self.cuts_total,
             "error": None if failure is None else _shown(failure),
             "warnings": [_shown(each) for each in warnings],
         }
+
+
+def _read(commit: Commit) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    """What a microbatch read, by depot or tick: the depot partitions' offsets."""
+    for name, ranges in commit.ranges.items():
+        if any(start < end for start, end in ranges):
+            yield name, ranges
 
 
 def _shown(failure: ActorFailure) -> dict[str, Any]:

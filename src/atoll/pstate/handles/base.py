@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from atoll.codec.detached import detached
 from atoll.codec.keys.elements import encode_element, successor
 from atoll.errors import StateError
+from atoll.objects import as_row
 from atoll.path import Path
 from atoll.pstate.handles.driven import Driven
 from atoll.pstate.handles.live import ABSENT
@@ -117,6 +118,8 @@ class Handle(Driven):
 
     def _write(self, shape: Shape, place: bytes, value: Any) -> None:
         """Set what is below: a leaf, or an element-wise value as a whole."""
+        if not isinstance(shape.node, Scalar):  # what is read back is what later rows read
+            value = as_row(value)
         if shape.fixed:
             self._writes.unflushed[place] = shape.codec.encode(value)  # type: ignore[union-attr]
         elif shape.leaf:

@@ -85,23 +85,24 @@ class StateChange:
 
     def __init__(self, writes: Writes, node: Node, position: Position, prefix: bytes) -> None:
         self._writes = writes
-        self._places = _OwnPlaces(writes)
-        self._walker = StoredWalker(self._places)
+        self.places = _OwnPlaces(writes)
+        self.walker = StoredWalker(self.places)
         self._start = Place(node, position, prefix, writes.vnode)
 
     def read(self) -> Any:
         """Everything at the place, as a value in memory."""
-        return self._places.read(self._start)
+        return self.places.read(self._start)
 
     def select(self, fitted: Path) -> list[Any]:
         """Every value that a path leads to."""
-        return list(self._walker.results(self._start, fitted))
+        return list(self.walker.results(self._start, fitted))
 
     def transform(self, fitted: Path) -> None:
         """Change what a path that ends in a term leads to."""
-        self._follow(self._start, fitted.steps, ())
+        self.follow(self._start, fitted.steps, ())
 
-    def _follow(self, place: Place, steps: _Rest, collected: Collected) -> None:
+    def follow(self, place: Place, steps: _Rest, collected: Collected) -> None:
+        """Change what the steps lead to from a place, the last of them a term."""
         step, rest = steps[0], steps[1:]
         if place.node.leaf:
             self._leaf(place, steps, collected)
@@ -120,9 +121,9 @@ class StateChange:
             case Step("delete"):
                 self._write_leaf(place, VOID)
                 return
-            case Step("must") if self._places.leaf(place) is None:
+            case Step("must") if self.places.leaf(place) is None:
                 return
-        old = self._places.read(place)
+        old = self.places.read(place)
         new = changed(old, steps, collected)
         if new is not old:
             self._write_leaf(place, new)
@@ -138,20 +139,20 @@ class StateChange:
         step, rest = steps[0], steps[1:]
         match step.name:
             case "key" | "field":
-                self._follow(self._places.child(place, step.arguments[0]), rest, collected)
+                self.follow(self.places.child(place, step.arguments[0]), rest, collected)
             case "must":
-                child = self._places.child(place, step.arguments[0])
-                if self._places.exists(child):
-                    self._follow(child, rest, collected)
+                child = self.places.child(place, step.arguments[0])
+                if self.places.exists(child):
+                    self.follow(child, rest, collected)
             case "map_vals":
-                for _, child in list(self._places.children(place)):
-                    self._follow(child._replace(known=None), rest, collected)
+                for _, child in list(self.places.children(place)):
+                    self.follow(child._replace(known=None), rest, collected)
             case "set":
-                self._write(place, self._places.read(place), step.arguments[0])
+                self.write(place, self.places.read(place), step.arguments[0])
             case "delete":
                 self._writes.clear(place.prefix)
             case "sorted_range" | "sub_map" | "subset":
-                (part,) = self._walker.follow(place, step)
+                (part,) = self.walker.follow(place, step)
                 self._write_part(place, part, changed(part, rest, collected))
             case _:
                 old = self._part(place, step)
@@ -161,24 +162,24 @@ class StateChange:
         """The part of an element-wise collection that a step is about."""
         match step.name:
             case "first" | "last":
-                found = self._walker.follow(place, step)
+                found = self.walker.follow(place, step)
                 return frozenset(found) if isinstance(place.node, Set) else dict(found)
             case "map_key":
-                (found,) = self._walker.follow(place, Step("sub_map", step.arguments))
+                (found,) = self.walker.follow(place, Step("sub_map", step.arguments))
                 return found
             case "set_elem" | "void_set_elem":
-                return frozenset(self._walker.follow(place, step))
-        return self._places.read(place)
+                return frozenset(self.walker.follow(place, step))
+        return self.places.read(place)
 
     def _write_part(self, place: Place, part: Any, new: Any) -> None:
         """Write what became of a part; where that has other keys, what was there before goes."""
         if isinstance(place.node, Map) and isinstance(new, Mapping):
-            moved = ((key, self._places.child(place, key)) for key in new if key not in part)
-            met = {key: self._places.read(child) for key, child in moved if not child.node.leaf}
+            moved = ((key, self.places.child(place, key)) for key in new if key not in part)
+            met = {key: self.places.read(child) for key, child in moved if not child.node.leaf}
             part = {**part, **met}
-        self._write(place, part, new)
+        self.write(place, part, new)
 
-    def _write(self, place: Place, old: Any, new: Any) -> None:
+    def write(self, place: Place, old: Any, new: Any) -> None:
         """Write where a value differs from the old one; nothing else of the place is touched."""
         node = place.node
         if new is old:
@@ -202,17 +203,17 @@ class StateChange:
     def _write_set(self, place: Place, old: Any, new: Any) -> None:
         olds, news = set(old), set(new)
         for element in [*(e for e in old if e not in news), *(e for e in new if e not in olds)]:
-            key, _ = self._places.through(place, element)
+            key, _ = self.places.through(place, element)
             self._writes.unflushed[key] = b"" if element in news else None
 
     def _write_map(self, place: Place, old: Any, new: Any) -> None:
         for element in [e for e in old if e not in new]:
-            child = self._places.child(place, element)
-            self._write(child, old[element], VOID if child.node.leaf else None)
+            child = self.places.child(place, element)
+            self.write(child, old[element], VOID if child.node.leaf else None)
         for element, value in new.items():
-            child = self._places.child(place, element)
+            child = self.places.child(place, element)
             unset = value is None and child.node.leaf and isinstance(place.node, Struct)
-            self._write(child, old.get(element, VOID), VOID if unset else value)
+            self.write(child, old.get(element, VOID), VOID if unset else value)
 
 
 _SETS = (set, frozenset, list, tuple)
@@ -237,8 +238,8 @@ _Control = Callable[[StateChange, Place, Step, _Rest, Collected], None]
 
 def _subselect(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
     path = path_of_list(step)
-    found = [change._walker.read(s) for s, _ in change._walker.walk(place, path.steps)]  # noqa: SLF001
-    change._follow(place, (*path.steps, giving(changed(found, rest, c))), ())  # noqa: SLF001
+    found = [change.walker.read(s) for s, _ in change.walker.walk(place, path.steps)]
+    change.follow(place, (*path.steps, giving(changed(found, rest, c))), ())
 
 
 def _stop(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
@@ -247,42 +248,42 @@ def _stop(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collect
 
 def _several(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
     for path in step.arguments:
-        change._follow(place, (*path.steps, *rest), c)  # noqa: SLF001
+        change.follow(place, (*path.steps, *rest), c)
 
 
 def _branch(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
     condition, then, *otherwise = step.arguments
-    if change._walker.leads_anywhere(place, condition):  # noqa: SLF001
-        change._follow(place, (*then.steps, *rest), c)  # noqa: SLF001
+    if change.walker.leads_anywhere(place, condition):
+        change.follow(place, (*then.steps, *rest), c)
     elif otherwise:
-        change._follow(place, (*otherwise[0].steps, *rest), c)  # noqa: SLF001
+        change.follow(place, (*otherwise[0].steps, *rest), c)
 
 
 def _filter(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
-    if passes(change._places.read(place), step.arguments):  # noqa: SLF001
-        change._follow(place, rest, c)  # noqa: SLF001
+    if passes(change.places.read(place), step.arguments):
+        change.follow(place, rest, c)
 
 
 def _selected(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
     wanted = step.name == "filter_selected"
-    if change._walker.leads_anywhere(place, step.arguments[0]) is wanted:  # noqa: SLF001
-        change._follow(place, rest, c)  # noqa: SLF001
+    if change.walker.leads_anywhere(place, step.arguments[0]) is wanted:
+        change.follow(place, rest, c)
 
 
 def _collect(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
-    change._follow(place, rest, collect(change._walker, place, step, c))  # noqa: SLF001
+    change.follow(place, rest, collect(change.walker, place, step, c))
 
 
 def _is_collected(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
     if step.arguments[0](*c):
-        change._follow(place, rest, c)  # noqa: SLF001
+        change.follow(place, rest, c)
 
 
 def _null_to(change: StateChange, place: Place, step: Step, rest: _Rest, c: Collected) -> None:
-    if change._walker.is_none(place):  # noqa: SLF001
-        change._write(place, None, changed(default_of(step), rest, c))  # noqa: SLF001
+    if change.walker.is_none(place):
+        change.write(place, None, changed(default_of(step), rest, c))
     else:
-        change._follow(place, rest, c)  # noqa: SLF001
+        change.follow(place, rest, c)
 
 
 _CONTROLS: dict[str, _Control] = {

@@ -46,8 +46,9 @@ class Columns(NamedTuple):
 
 def read_columns(bodies: pa.Array) -> pa.RecordBatch | None:
     """The JSON objects as columns, or None when columns could not say exactly the same."""
-    text = "\n".join(bodies.to_pylist()).encode()
-    if b"null" in text:
+    whole = pa.ListArray.from_arrays(pa.array([0, len(bodies)], pa.int32()), bodies)
+    text = pc.binary_join(whole, "\n")[0].as_buffer()
+    if len(text) > _BLOCK_BYTES or b"null" in text.to_pybytes():
         return None
     try:
         table = pj.read_json(
@@ -57,8 +58,7 @@ def read_columns(bodies: pa.Array) -> pa.RecordBatch | None:
     except (pa.ArrowException, OSError):
         return None
     table = table.combine_chunks()
-    fits = table.num_rows == len(bodies) and table.num_columns and len(text) <= _BLOCK_BYTES
-    if not fits:
+    if table.num_rows != len(bodies) or not table.num_columns:
         return None
     if not all(_is_exact(column) for column in table.columns):
         return None

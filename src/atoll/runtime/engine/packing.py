@@ -15,22 +15,24 @@ __all__ = ["PACKED_DDL", "packer", "unpacked"]
 PACKED_DDL = "copy long, records binary"
 
 _PACKED = pa.schema([("copy", pa.int64()), ("records", pa.binary())])
-_ROWS_MAX = 32_768
-_BYTES_MAX = 8 << 20
+_ROWS_PER_COPY = 32_768
+_ROWS_MAX, _BYTES_MAX = 262_144, 32 << 20
+_ROUTING = ("copy", "vnode", "turn")
+"""What says which copy takes a record is known then."""
 
 
 def packer(
     copies: int,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A batch step from records to one row per copy that has any, some thousand records at a time.
+    """A batch step from records to one row per copy that has any, many thousand records at a time.
 
     A record for all copies is in a row of each, between the copy's own records before and after it.
     """
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for table in _gathered(batches):
+        for table in _gathered(batches, min(_ROWS_PER_COPY * copies, _ROWS_MAX)):
             owners = copies_of(table, copies)
-            parts = list(_parts(table, owners, copies))
+            parts = list(_parts(table.drop_columns(_ROUTING), owners, copies))
             columns = {"copy": [copy for copy, _ in parts], "records": [data for _, data in parts]}
             yield pa.RecordBatch.from_pydict(columns, schema=_PACKED)
 
@@ -38,7 +40,7 @@ def packer(
 
 
 def unpacked(data: bytes) -> pa.RecordBatch:
-    """The records of one row, as they were."""
+    """The records of one row, as they were, but for what said which copy takes them."""
     with pa.ipc.open_stream(data) as reader:
         table = reader.read_all().combine_chunks()
     batches = table.to_batches()
@@ -69,15 +71,15 @@ def _bytes(table: pa.Table) -> bytes:
     return data
 
 
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Small batches together, as far as a row may be large."""
+def _gathered(batches: Iterator[pa.RecordBatch], rows_max: int) -> Iterator[pa.Table]:
+    """Small batches together, as far as rows may be large."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        for start in range(0, batch.num_rows, _ROWS_MAX):
-            part = batch.slice(start, _ROWS_MAX)
+        for start in range(0, batch.num_rows, rows_max):
+            part = batch.slice(start, rows_max)
             bytes_more = part.nbytes
-            if held and (rows + part.num_rows > _ROWS_MAX or size + bytes_more > _BYTES_MAX):
+            if held and (rows + part.num_rows > rows_max or size + bytes_more > _BYTES_MAX):
                 yield pa.Table.from_batches(held)
                 held, rows, size = [], 0, 0
             held.append(part)

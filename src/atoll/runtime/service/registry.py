@@ -130,6 +130,8 @@ def follow(known: dict[str, Registered], number: int, change: Change) -> dict[st
         started=change.at if change.kind == "started" else before.started,
         last=change.kind,
     )
+    if change.kind == "deleted":  # its name is taken for ever; the rest nobody asks for again
+        after = msgspec.structs.replace(after, definition={})
     if change.kind == "scaled":
         after = msgspec.structs.replace(
             after,

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import anyio.to_thread
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from atoll.cluster.deploy.stopped import AppOrStopped
 from atoll.codec.records.codec import RecordCodec
 from atoll.codec.records.refusals import Checked
 from atoll.ddl import to_ddl
-from atoll.depot.depot import Appended, Depot, OnInvalid
-from atoll.errors import UsageError
+from atoll.depot.depot import Depot, OnInvalid
+from atoll.depot.receipt import Receipt
+from atoll.errors import AtollError, UsageError
 from atoll.server.body import BodyFile, drain
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, answer
 from atoll.server.guard import ARROW_STREAM, CSV, JSON, NDJSON, media_type
@@ -38,6 +40,13 @@ _BODY = {
 
 Partition = Annotated[str, Field(pattern=r"^[0-9]{1,6}$")]
 """A depot partition as the name of a JSON member."""
+
+
+Acknowledged = Literal["stored", "processed"]
+"""When an append is answered: once it is on disk, or once readers see what came of it."""
+
+WaitSeconds = Annotated[float, Query(gt=0, le=WAIT_SECONDS_MAX)]
+"""How long to wait until records are processed."""
 
 
 class Wait(BaseModel):
@@ -63,14 +72,20 @@ async def get_depot(context: ContextOf, module: Name, depot: Name) -> Response:
 
 
 @router.post("/{depot}/records", openapi_extra=_BODY)
-async def append_records(
+async def append_records(  # noqa: PLR0913 - each is a parameter of the request
     context: ContextOf,
     request: Request,
     module: Name,
     depot: Name,
     on_invalid: OnInvalid = "none",
+    ack: Acknowledged = "stored",
+    timeout_seconds: WaitSeconds = 60.0,
 ) -> Response:
     """Append records; answered when they are on disk.
+
+    With ``ack=processed`` it is answered when readers see all that comes of them, or with an error
+    whose context says under ``stored`` that they are on disk. The answer's ``token`` is for waiting
+    and reading elsewhere.
 
     A JSON body is one record or an array. NDJSON, CSV
     (with a header line) and Arrow streams may be of any size. With
@@ -96,7 +111,12 @@ async def append_records(
         )
     else:
         raise HTTPException(415, f"records cannot be read from {kind}")
-    return answer(_appended(appended, context.settings.refusals_max))
+    told = _appended(appended, context.settings.refusals_max)
+    if ack == "processed":
+        waiting = partial(_wait_for, context.app(module), appended, told, timeout_seconds)
+        committed = await anyio.to_thread.run_sync(waiting, limiter=context.wait_limiter)
+        return answer({**told, "committed": committed})
+    return answer(told)
 
 
 @router.post("/{depot}/wait")
@@ -117,8 +137,8 @@ async def _append_streamed(
     context: Context,
     request: Request,
     codec: RecordCodec,
-    append: Callable[[Iterable[Checked]], Appended],
-) -> Appended:
+    append: Callable[[Iterable[Checked]], Receipt],
+) -> Receipt:
     chunks = request.stream()
     body = BodyFile(
         chunks,
@@ -136,11 +156,24 @@ async def _append_streamed(
         raise
 
 
-def _appended(appended: Appended, refusals_max: int) -> dict[str, Any]:
+def _wait_for(
+    app: AppOrStopped, receipt: Receipt, told: dict[str, Any], timeout_seconds: float
+) -> dict[str, int]:
+    """Wait until it is processed; whoever waits in vain learns that it is stored all the same."""
+    try:
+        return dict(app.wait(receipt, timeout_seconds=timeout_seconds))
+    except AtollError as error:
+        error.hint = f"the records are stored, do not append them again; {error.hint or 'wait'}"
+        error.context = {**error.context, "stored": told}
+        raise
+
+
+def _appended(appended: Receipt, refusals_max: int) -> dict[str, Any]:
     return {
         "appended": appended.count,
         "offsets": {str(part): list(span) for part, span in appended.offsets.items()},
         "duplicate": appended.duplicate,
+        "token": appended.token,
         "refused": appended.refused_count,
         "refusals": [
             {"line": refusal.line, "reason": refusal.reason}

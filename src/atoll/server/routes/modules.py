@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
+import anyio.to_thread
 from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 import atoll
 from atoll.cluster.deploy.stopped import AppOrStopped
-from atoll.server.context import ContextOf, Name, answer
+from atoll.server.context import WAIT_SECONDS_MAX, ContextOf, Name, Token, answer
 
 router = APIRouter(prefix="/v1", tags=["modules"])
+
+
+class Awaiting(BaseModel):
+    """Which appends to wait for, by the tokens that they were answered with, and how long."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tokens: Annotated[list[Token], Field(min_length=1, max_length=64)]
+    timeout_seconds: float = Field(default=60.0, gt=0, le=WAIT_SECONDS_MAX)
 
 
 @router.get("/modules")
@@ -23,6 +35,16 @@ async def list_modules(context: ContextOf) -> Response:
 async def get_module(context: ContextOf, module: Name) -> Response:
     """One module with the names of its parts."""
     return answer(_parts(context.app(module)))
+
+
+@router.post("/modules/{module}/wait")
+async def wait(context: ContextOf, module: Name, wanted: Awaiting) -> Response:
+    """Answer when readers see all that comes of some appends: ``{"committed": {topology: id}}``."""
+    waiting = partial(
+        context.app(module).wait, *wanted.tokens, timeout_seconds=wanted.timeout_seconds
+    )
+    committed = await anyio.to_thread.run_sync(waiting, limiter=context.wait_limiter)
+    return answer({"committed": dict(committed)})
 
 
 @router.get("/status")

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from atoll import path as paths
 from atoll import schema
 from atoll.errors import PathError, UsageError
-from atoll.server.context import WAIT_SECONDS_MAX, ContextOf, Name, answer
+from atoll.server.context import WAIT_SECONDS_MAX, ContextOf, Name, Token, answer
 from atoll.views.readable import ReadablePState
 
 router = APIRouter(prefix="/v1/modules/{module}/pstates", tags=["pstates"])
@@ -24,6 +24,13 @@ AsOf = Annotated[int | None, Query(ge=0)]
 
 FreshSeconds = Annotated[float | None, Query(gt=0, le=WAIT_SECONDS_MAX)]
 """How long to wait for what was appended before; not at all when absent."""
+
+
+After = Annotated[Token | None, Query()]
+"""The token of an append that the state must show."""
+
+AfterSeconds = Annotated[float, Query(gt=0, le=WAIT_SECONDS_MAX)]
+"""How long to wait until it does."""
 
 
 class Selection(BaseModel):
@@ -56,26 +63,32 @@ async def get_pstate(context: ContextOf, module: Name, pstate: Name) -> Response
 
 
 @router.post("/{pstate}/select")
-async def select(
+async def select(  # noqa: PLR0913 - each is a parameter of the request
     context: ContextOf,
     module: Name,
     pstate: Name,
     wanted: Selection,
     as_of: AsOf = None,
     fresh_seconds: FreshSeconds = None,
+    after: After = None,
+    timeout_seconds: AfterSeconds = 60.0,
 ) -> Response:
     """Values at the last commit: ``{"values": [...]}``, or ``{"value": ...}`` with ``one``.
 
     With ``as_of`` they are those after an earlier microbatch. With ``fresh_seconds`` it waits, at
-    most so long, until all is processed that the depots of the PState's topology hold now.
+    most so long, until all is processed that the depots of the PState's topology hold now; with
+    ``after``, an append's token, until what came of that append is shown.
     """
     app = context.app(module)
     found = app.pstate(pstate)
+    if as_of is not None and (fresh_seconds is not None or after is not None):
+        raise UsageError(
+            "an earlier state is never fresh", hint="leave as_of out, or fresh_seconds and after"
+        )
+    if after is not None:
+        shown = partial(found.after, after, timeout_seconds=timeout_seconds)
+        await anyio.to_thread.run_sync(shown, limiter=context.wait_limiter)
     if fresh_seconds is not None:
-        if as_of is not None:
-            raise UsageError(
-                "an earlier state is never fresh", hint="leave as_of or fresh_seconds out"
-            )
         waiting = partial(app.wait_fresh, pstate, timeout_seconds=fresh_seconds)
         await anyio.to_thread.run_sync(waiting, limiter=context.wait_limiter)
     return answer(await context.in_thread(_select, found, wanted, as_of))

@@ -6,14 +6,17 @@ from functools import partial
 from typing import Annotated, Any
 
 import anyio.to_thread
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from atoll.server.context import ContextOf, Name, answer
+from atoll.server.context import ContextOf, Name, Token, answer
 
 router = APIRouter(prefix="/v1/modules/{module}/queries", tags=["queries"])
 
 _SECONDS_MAX = 300.0
+
+After = Annotated[Token | None, Query()]
+"""The token of an append that the answer must show."""
 
 
 class Question(BaseModel):
@@ -38,8 +41,17 @@ async def get_query(context: ContextOf, module: Name, query: Name) -> Response:
 
 
 @router.post("/{query}")
-async def ask(context: ContextOf, module: Name, query: Name, question: Question) -> Response:
-    """The answer: ``{"answer": ...}``, all its reads at one commit of each topology."""
+async def ask(
+    context: ContextOf, module: Name, query: Name, question: Question, after: After = None
+) -> Response:
+    """The answer: ``{"answer": ...}``, all its reads at one commit of each topology.
+
+    With ``after``, an append's token, those commits show what came of that append; that is waited
+    for as long as for the answer.
+    """
+    if after is not None:
+        waiting = partial(context.app(module).wait, after, timeout_seconds=question.timeout_seconds)
+        await anyio.to_thread.run_sync(waiting, limiter=context.wait_limiter)
     ask_query = partial(
         context.app(module).queries.ask,
         query,

@@ -6,11 +6,12 @@ import json
 from functools import partial
 from typing import Annotated, Any
 
+import anyio.to_thread
 from fastapi import APIRouter, Header, Query, Response
 
 from atoll import path as paths
 from atoll.errors import BusyError, PathError, UsageError
-from atoll.server.context import Context, ContextOf, Name
+from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, Token
 from atoll.server.event_stream import EVENT_STREAM, EventStream
 from atoll.views.subscription import Subscription
 from atoll.views.value_change import ValueChange
@@ -18,6 +19,7 @@ from atoll.views.value_change import ValueChange
 router = APIRouter(prefix="/v1/modules/{module}/pstates", tags=["pstates"])
 
 _PATH_CHARACTERS_MAX = 10_000
+_POSITION_CHARACTERS_MAX = 40
 _PAGE_ENTRIES_MAX = 100_000
 
 
@@ -31,13 +33,15 @@ async def subscribe(  # noqa: PLR0913 - each is a parameter of the request
     module: Name,
     pstate: Name,
     path: Annotated[str, Query(max_length=_PATH_CHARACTERS_MAX)] = "[]",
-    after: Annotated[str | None, Query(max_length=40)] = None,
+    after: Annotated[Token | None, Query()] = None,
     page_entries: Annotated[int, Query(ge=1, le=_PAGE_ENTRIES_MAX)] = 1000,
-    last_event_id: Annotated[str | None, Header()] = None,
+    last_event_id: Annotated[str | None, Header(max_length=_POSITION_CHARACTERS_MAX)] = None,
+    timeout_seconds: Annotated[float, Query(gt=0, le=WAIT_SECONDS_MAX)] = 60.0,
 ) -> Response:
     """The changes of the value that a path (as JSON) leads to; the value itself comes first.
 
-    With ``after``, or the header ``Last-Event-ID``, they go on from that position.
+    With ``after``, or the header ``Last-Event-ID``, they go on from that position. With the token
+    of an append as ``after`` they begin as soon as the value shows what came of it.
     """
     app = context.app(module)
     wanted = _path_of(path)
@@ -47,8 +51,10 @@ async def subscribe(  # noqa: PLR0913 - each is a parameter of the request
             hint="close some, or let one subscriber pass changes on to others",
         )
     position = last_event_id or after or None
-    subscription = await context.in_thread(
-        partial(app.subscribe, pstate, wanted, after=position, page_entries=page_entries)
+    opening = partial(app.subscribe, after=position, page_entries=page_entries)
+    subscription = await anyio.to_thread.run_sync(
+        partial(opening, pstate, wanted, timeout_seconds=timeout_seconds),
+        limiter=context.wait_limiter,
     )
     context.subscriptions.add(subscription)
     try:

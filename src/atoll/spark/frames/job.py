@@ -15,7 +15,7 @@ import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from atoll.engine.exchange.receipts import column_origins
+from atoll.engine.exchange.waybills import column_origins
 from atoll.engine.program import JobProgram, TaskChain
 from atoll.spark.analysis import spark_schema
 from atoll.spark.frames.pruning import columns_used, lasts

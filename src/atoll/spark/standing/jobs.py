@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from atoll.engine.exchange.receipts import attempt_of
+from atoll.engine.exchange.waybills import attempt_of
 from atoll.errors import AccountsError
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure, Manifest, first_failure

@@ -20,7 +20,7 @@ from atoll.engine.actor import run_actor
 from atoll.engine.attempt import described
 from atoll.engine.exchange.blobs import Blob, failure_in, unwrap, wrapped
 from atoll.engine.exchange.feeding import feed_splits, packed_alone, packers_of
-from atoll.engine.exchange.receipts import attempt_of
+from atoll.engine.exchange.waybills import attempt_of
 from atoll.engine.program import JobSpec, Program
 from atoll.engine.warming import warm_up
 from atoll.microbatch.outcome import Manifest
@@ -99,15 +99,26 @@ def answer(request: Request) -> Reply:
         spec: JobSpec = pickle.loads(request.spec)  # noqa: S301 - the driver proved itself
     except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
         return Reply(request.number, None, failure=described(error))
-    results = [_done(program, spec, request.work, part) for part in request.parts]
+    alone: dict[int, list[Blob]] = {}
+    if request.work == Work.DIRECT:
+        units = [part.number for part in request.parts]
+        try:
+            alone = packed_alone(program, spec, units)
+        except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
+            failure = described(error)
+            failed = [Result(unit, failure=failure) for unit in units]
+            return Reply(request.number, attempt_of(spec), failed)
+    results = [_done(program, spec, request.work, part, alone) for part in request.parts]
     return Reply(request.number, attempt_of(spec), results)
 
 
-def _done(program: Program, spec: JobSpec, work: Work, part: Part) -> Result:
+def _done(
+    program: Program, spec: JobSpec, work: Work, part: Part, alone: dict[int, list[Blob]]
+) -> Result:
     try:
         if work == Work.PACK:
             return Result(part.number, blobs=_packed(program, spec, part.number))
-        return Result(part.number, manifest=_acted(program, spec, work, part))
+        return Result(part.number, manifest=_acted(program, spec, part, alone))
     except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
         return Result(part.number, failure=described(error))
 
@@ -120,12 +131,10 @@ def _packed(program: Program, spec: JobSpec, index: int) -> list[tuple[int, byte
     ]
 
 
-def _acted(program: Program, spec: JobSpec, work: Work, part: Part) -> Manifest:
+def _acted(program: Program, spec: JobSpec, part: Part, alone: dict[int, list[Blob]]) -> Manifest:
     unit = part.number
-    blobs: list[Blob]
-    if work == Work.DIRECT:
-        blobs = packed_alone(program, spec, unit)
-    else:
+    blobs = alone.get(unit)
+    if blobs is None:
         blobs = [unwrap(pa.py_buffer(blob)) for blob in part.blobs]
         failure = failure_in(blobs)
         if failure is not None:

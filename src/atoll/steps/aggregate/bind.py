@@ -53,7 +53,7 @@ class BoundAggregate(StoringStep):
         from atoll.steps.folding.merging import delete_below, merged
 
         merge = delete_below if self.deletes == "all below" else merged
-        merge(self, rows, lambda vnode: work.session(self.pstate, vnode), work.refused)
+        merge(self, rows, lambda vnode: work.writer(self.pstate, vnode), work.refused)
 
 
 def bound_aggregate(step: Aggregate, binding: Binding) -> BoundAggregate | BoundLiveSessions:

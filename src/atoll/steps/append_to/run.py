@@ -8,7 +8,7 @@ is found here, because rows of a commit that stands must not be refused any more
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -39,7 +39,7 @@ class AppendPacker(WholePacker):
         self.step = step
         self.refusing = None if rejects is None else Refusing(step, rejects)
 
-    def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
+    def finish(self, only: Collection[int] | None = None) -> Iterator[tuple[int, pa.Buffer]]:
         """The rows as the depot will hold them, as one blob.
 
         Raises:

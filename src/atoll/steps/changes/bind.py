@@ -58,7 +58,7 @@ class BoundChanges(BoundStep):
         from atoll.steps.changes.run import changes
 
         converter = functools.partial(work.converter, self.pstate)
-        work.emit(self.tag, changes(self, work.sessions(self.pstate), converter))
+        work.emit(self.tag, changes(self, work.writers(self.pstate), converter))
 
 
 def changes_schema(step: Changes) -> pa.Schema:

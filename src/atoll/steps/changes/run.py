@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def changes(
     step: BoundChanges,
-    sessions: dict[int, VnodeWriter],
+    writers: dict[int, VnodeWriter],
     converter: Callable[[int], Converter | None],
 ) -> pa.Table:
     """One row per entry whose value differs from before the microbatch, by vnode and key.
@@ -30,9 +30,9 @@ def changes(
     keys: list[bytes] = []
     olds: list[bytes | None] = []
     news: list[bytes | None] = []
-    for vnode, session in sessions.items():
+    for vnode, writer in writers.items():
         convert = converter(vnode)
-        for key, stored, new in session.changed():
+        for key, stored, new in writer.changed():
             old = stored if stored is None or convert is None else convert(key, stored)
             if old == new:
                 continue

@@ -43,7 +43,7 @@ class BoundFirstSeen(StoringStep):
         """Merge the rows."""
         from atoll.steps.distinct_count.run import first_seen
 
-        found = first_seen(self, rows, lambda vnode: work.session(self.pstate, vnode), work.refused)
+        found = first_seen(self, rows, lambda vnode: work.writer(self.pstate, vnode), work.refused)
         work.emit(self.tag, found)
 
 

@@ -13,18 +13,18 @@ from atoll.steps.folding.merging import merged
 
 if TYPE_CHECKING:
     from atoll.steps.distinct_count.bind import BoundFirstSeen
-    from atoll.steps.folding.merging import SessionOf
+    from atoll.steps.folding.merging import WriterOf
     from atoll.topology.usercode import Rejects
 
 
 def first_seen(
     step: BoundFirstSeen,
     tables: list[pa.Table],
-    session_of: SessionOf,
+    writer_of: WriterOf,
     rejects: Rejects | None = None,
 ) -> pa.Table:
     """The keys of entries with new flags, and the flags, a column each: true, or null."""
-    folded = merged(step, tables, session_of, rejects)
+    folded = merged(step, tables, writer_of, rejects)
     if not folded.keys:
         return step.emitted.empty_table()
     assert step.codec is not None

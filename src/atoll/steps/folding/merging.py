@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from atoll.steps.folding.step import StoringStep
     from atoll.topology.usercode import Rejects
 
-SessionOf = Callable[[int], "VnodeWriter"]
+WriterOf = Callable[[int], "VnodeWriter"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Merged:
 def fold(
     step: StoringStep,
     tables: list[pa.Table],
-    session_of: SessionOf,
+    writer_of: WriterOf,
     rejects: Rejects | None = None,
 ) -> dict[int, list[bytes]]:
     """Merge the rows of ``tables`` (in row order) into the step's PState.
@@ -53,73 +53,73 @@ def fold(
     Args:
         step: The step.
         tables: Its rows.
-        session_of: The open session of a vnode.
+        writer_of: The open writer of a vnode.
         rejects: Where a careful attempt sends the rows that no total can take; None in others.
 
     Returns:
         The keys of the entries that were written, by vnode.
     """
-    done = merged(step, tables, session_of, rejects)
+    done = merged(step, tables, writer_of, rejects)
     return {vnode: done.keys[start:stop] for vnode, start, stop in done.slices}
 
 
 def merged(
     step: StoringStep,
     tables: list[pa.Table],
-    session_of: SessionOf,
+    writer_of: WriterOf,
     rejects: Rejects | None = None,
 ) -> Merged:
     """As :func:`fold`, and what it wrote over."""
-    table = _taken(step, tables, session_of, rejects)
+    table = _taken(step, tables, writer_of, rejects)
     if not table.num_rows:
         return Merged([], [], [], [])
-    done = _computed(step, table, session_of)
+    done = _computed(step, table, writer_of)
     for vnode, start, stop in done.slices:
         rows = slice(start, stop)
-        session_of(vnode).put_many(done.keys[rows], done.values[rows], done.olds[rows])
+        writer_of(vnode).put_many(done.keys[rows], done.values[rows], done.olds[rows])
     return done
 
 
 def delete_below(
     step: StoringStep,
     tables: list[pa.Table],
-    session_of: SessionOf,
+    writer_of: WriterOf,
     rejects: Rejects | None = None,
 ) -> None:
     """Delete what lies under the key of each row."""
-    table = _taken(step, tables, session_of, rejects)
+    table = _taken(step, tables, writer_of, rejects)
     entries = _entries(step, table)
     for vnode, start, stop in entries.slices if table.num_rows else ():
-        session = session_of(vnode)
+        writer = writer_of(vnode)
         keys: list[bytes] = []
         olds: list[bytes | None] = []
         for collection in entries.keys[start:stop]:
-            for key, value in session.scan(collection, successor(collection)):
+            for key, value in writer.scan(collection, successor(collection)):
                 keys.append(key)
                 olds.append(value)
         if keys:
-            session.put_many(keys, [None] * len(keys), olds)
+            writer.put_many(keys, [None] * len(keys), olds)
 
 
 def _taken(
     step: StoringStep,
     tables: list[pa.Table],
-    session_of: SessionOf,
+    writer_of: WriterOf,
     rejects: Rejects | None,
 ) -> pa.Table:
     """The rows, but for those that a careful attempt finds no total to take."""
     table = pa.concat_tables(tables).combine_chunks()
     if rejects is None:
         return table
-    return takeable(step, table, lambda part: _computed(step, part, session_of), rejects)
+    return takeable(step, table, lambda part: _computed(step, part, writer_of), rejects)
 
 
-def _computed(step: StoringStep, table: pa.Table, session_of: SessionOf) -> Merged:
+def _computed(step: StoringStep, table: pa.Table, writer_of: WriterOf) -> Merged:
     """What the rows make of the entries; nothing is written."""
     entries = _entries(step, table)
     olds: list[bytes | None] = []
     for vnode, start, stop in entries.slices:
-        olds.extend(session_of(vnode).get_many(entries.keys[start:stop]))
+        olds.extend(writer_of(vnode).get_many(entries.keys[start:stop]))
     return Merged(entries.keys, olds, step.values(olds, entries.states), entries.slices)
 
 

@@ -118,8 +118,8 @@ class BoundJoin(BoundSide):
         from atoll.steps.incremental_join.run import join
 
         others = work.tables(self.right.tag)
-        session_of = functools.partial(work.session, self.pstate)
-        work.emit(self.tag, join(self, rows, others, work.id, session_of))
+        writer_of = functools.partial(work.writer, self.pstate)
+        work.emit(self.tag, join(self, rows, others, work.id, writer_of))
 
     def out(self, left: pa.Table, right: pa.Table) -> pa.Table:
         """Rows of both sides that lie side by side, as they come out."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.steps.incremental_join.bound import BoundSide
 
-SessionOf = Callable[[int], "VnodeWriter"]
+WriterOf = Callable[[int], "VnodeWriter"]
 
 _INT = Scalar("int")
 _TAIL_BYTES = 18
@@ -124,7 +124,7 @@ def side_key(step: BoundSide) -> bytes:
 
 
 def waiting(
-    step: BoundSide, other: Rows, wanted: NDArray[np.bool_], session_of: SessionOf
+    step: BoundSide, other: Rows, wanted: NDArray[np.bool_], writer_of: WriterOf
 ) -> Waiting:
     """The rows of a side that are kept under the wanted keys of the other side, as they came."""
     end = side_key(step)
@@ -132,7 +132,7 @@ def waiting(
     for vnode, part in other.slices():
         numbers = (np.flatnonzero(wanted[part]) + part.start).tolist()
         prefixes = [other.keys[number] + end for number in numbers]
-        pairs = session_of(vnode).under(prefixes, _TAIL_BYTES) if prefixes else ()
+        pairs = writer_of(vnode).under(prefixes, _TAIL_BYTES) if prefixes else ()
         for number, entries in zip(numbers, pairs, strict=True):
             if entries:
                 found.keys.setdefault(vnode, []).extend(key for key, _ in entries)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from atoll.steps.incremental_join.bound import BoundJoin
-    from atoll.steps.incremental_join.rows import Rows, SessionOf
+    from atoll.steps.incremental_join.rows import Rows, WriterOf
 
 _Entry = tuple[bytes, bytes | None, bytes | None]
 """Key, new value and old value."""
@@ -32,7 +32,7 @@ def join(
     left: Sequence[pa.Table],
     right: Sequence[pa.Table],
     microbatch: int,
-    session_of: SessionOf,
+    writer_of: WriterOf,
 ) -> pa.Table:
     """Join the rows of a microbatch with each other and with those kept.
 
@@ -41,7 +41,7 @@ def join(
         left: The left side's new rows.
         right: The right side's new rows.
         microbatch: Its id: rows that are kept are told apart by it.
-        session_of: The open session of a vnode.
+        writer_of: The open writer of a vnode.
 
     Returns:
         The pairs: those with a kept row of the left side in the order of their keys, the others
@@ -51,16 +51,16 @@ def join(
     writes: dict[int, list[_Entry]] = defaultdict(list)
     match step.unique:
         case "right":
-            parts = _with_unique(one, other, microbatch, session_of, writes)
+            parts = _with_unique(one, other, microbatch, writer_of, writes)
         case "left":
-            swapped = _with_unique(other, one, microbatch, session_of, writes)
+            swapped = _with_unique(other, one, microbatch, writer_of, writes)
             parts = [(mine, theirs) for theirs, mine in swapped]
         case _:
-            parts = _with_all(one, other, microbatch, session_of, writes)
+            parts = _with_all(one, other, microbatch, writer_of, writes)
     for vnode, entries in writes.items():
         entries.sort(key=lambda entry: entry[0])
         keys, values, olds = zip(*entries, strict=True)
-        session_of(vnode).put_many(keys, values, olds)
+        writer_of(vnode).put_many(keys, values, olds)
     made = [step.out(*part) for part in parts if part[0].num_rows]
     return pa.concat_tables(made) if made else step.emitted.empty_table()
 
@@ -69,12 +69,12 @@ def _with_unique(
     many: Rows,
     unique: Rows,
     microbatch: int,
-    session_of: SessionOf,
+    writer_of: WriterOf,
     writes: dict[int, list[_Entry]],
 ) -> list[tuple[pa.Table, pa.Table]]:
     """Pairs of rows with the one row of their key: of rows that waited, then of new ones."""
     end = side_key(unique.step)
-    known = _values(unique, end, session_of)
+    known = _values(unique, end, writer_of)
     fresh = np.array([value is None for value in known], np.bool_)
     chosen = np.flatnonzero(fresh)
     rows = unique.table.take(pa.array(unique.order[unique.firsts[chosen]]))
@@ -84,7 +84,7 @@ def _with_unique(
         key = unique.keys[number]
         came[key] = value
         writes[int(unique.vnodes[number])].append((key + end, value, None))
-    waited = waiting(many.step, unique, fresh, session_of)
+    waited = waiting(many.step, unique, fresh, writer_of)
     place = np.cumsum(fresh) - 1
     partners = place[np.array(waited.owners, np.int64)]
     old = (many.step.decode(waited.values), _taken(rows, partners))
@@ -93,7 +93,7 @@ def _with_unique(
         olds = waited.values[at : at + len(keys)]
         writes[vnode] += [(key, None, value) for key, value in zip(keys, olds, strict=True)]
         at += len(keys)
-    return [old, _new(many, unique, came, microbatch, session_of, writes)]
+    return [old, _new(many, unique, came, microbatch, writer_of, writes)]
 
 
 def _new(  # what it joins, and where it keeps the rest
@@ -101,11 +101,11 @@ def _new(  # what it joins, and where it keeps the rest
     unique: Rows,
     came: dict[bytes, bytes],
     microbatch: int,
-    session_of: SessionOf,
+    writer_of: WriterOf,
     writes: dict[int, list[_Entry]],
 ) -> tuple[pa.Table, pa.Table]:
     """New rows beside the one row of their key; those without one are kept."""
-    found = _values(many, side_key(unique.step), session_of)
+    found = _values(many, side_key(unique.step), writer_of)
     if came:
         found = [
             came.get(key) if value is None else value
@@ -125,12 +125,12 @@ def _with_all(
     left: Rows,
     right: Rows,
     microbatch: int,
-    session_of: SessionOf,
+    writer_of: WriterOf,
     writes: dict[int, list[_Entry]],
 ) -> list[tuple[pa.Table, pa.Table]]:
     """Pairs of kept rows of the left side with new ones, then of new ones with all."""
-    lefts = waiting(left.step, right, np.ones(len(right.keys), np.bool_), session_of)
-    rights = waiting(right.step, left, np.ones(len(left.keys), np.bool_), session_of)
+    lefts = waiting(left.step, right, np.ones(len(right.keys), np.bool_), writer_of)
+    rights = waiting(right.step, left, np.ones(len(left.keys), np.bool_), writer_of)
     ours, theirs = _pairs(np.array(lefts.owners, np.int64), right.group)
     old = (_taken(left.step.decode(lefts.values), ours), _taken(right.table, theirs))
     number = {key: each for each, key in enumerate(left.keys)}
@@ -157,11 +157,11 @@ def _pairs(
     return np.repeat(np.arange(len(left)), counts), order[np.repeat(begins, counts) + within]
 
 
-def _values(rows: Rows, end: bytes, session_of: SessionOf) -> list[bytes | None]:
+def _values(rows: Rows, end: bytes, writer_of: WriterOf) -> list[bytes | None]:
     """What is kept of the unique side under each distinct key."""
     found: list[bytes | None] = []
     for vnode, part in rows.slices():
-        found += session_of(vnode).get_many([key + end for key in rows.keys[part]])
+        found += writer_of(vnode).get_many([key + end for key in rows.keys[part]])
     return found
 
 

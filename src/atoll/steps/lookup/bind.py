@@ -81,7 +81,7 @@ class BoundLookup(KeyedStep):
         if self.elsewhere:
             work.emit(self.tag, look_up(self, rows, work.view(self.pstate).vnode))
         else:
-            found = look_up(self, rows, lambda vnode: work.session(self.pstate, vnode))
+            found = look_up(self, rows, lambda vnode: work.writer(self.pstate, vnode))
             work.emit(self.tag, found)
 
 

@@ -23,7 +23,7 @@ class Entries(Protocol):
 
 
 def look_up(
-    step: BoundLookup, tables: list[pa.Table], session_of: Callable[[int], Entries]
+    step: BoundLookup, tables: list[pa.Table], writer_of: Callable[[int], Entries]
 ) -> pa.Table:
     """The rows in their order, with the column that the step adds."""
     table = pa.concat_tables(tables).combine_chunks()
@@ -38,7 +38,7 @@ def look_up(
     found: list[bytes | None] = []
     bounds = np.flatnonzero(np.diff(sorted_vnodes, prepend=-1)).tolist()
     for start, stop in zip(bounds, [*bounds[1:], len(order)], strict=True):
-        found.extend(session_of(int(sorted_vnodes[start])).get_many(sorted_keys[start:stop]))
+        found.extend(writer_of(int(sorted_vnodes[start])).get_many(sorted_keys[start:stop]))
     if step.initial is not None:
         found = [step.initial if value is None else value for value in found]
     values = step.codec.finish_columns(step.codec.decode_columns(found))

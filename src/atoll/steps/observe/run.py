@@ -6,7 +6,7 @@ meet on one actor, whose manifest tells them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,13 +59,13 @@ class ObservePacker:
         for part, highest in self._highest(batch, millis, valid):
             self._tell(part, highest - self.step.delay_ms)
 
-    def finish(self, only: int | None = None) -> Iterator[tuple[int, pa.Buffer]]:
+    def finish(self, only: Collection[int] | None = None) -> Iterator[tuple[int, pa.Buffer]]:
         """The numbers, as a blob."""
         told_of = self.step.column is not None or bool(self.numbers.get(_ANY))
         self.counts.all_for(self.unit, len(self.numbers) if told_of else 0)
         if self.step.column is None and not self.numbers.get(_ANY):
             return
-        if not self.numbers or only not in (None, self.unit):
+        if not self.numbers or (only is not None and self.unit not in only):
             return
         told = {"part": list(self.numbers), "number": list(self.numbers.values())}
         sink = pa.BufferOutputStream()

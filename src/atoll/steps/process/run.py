@@ -12,7 +12,7 @@ row wrote before it raised is taken back, and what it yielded is dropped.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import lmdb
@@ -22,6 +22,7 @@ import pyarrow as pa
 from atoll.ddl import columns_in_words
 from atoll.engine.exchange.keyed import VNODE, key_arrays, with_vnodes
 from atoll.errors import UserCodeError
+from atoll.objects import as_row, is_object
 from atoll.pstate.handles import handle_for
 from atoll.python_values import python_values
 from atoll.steps.process.timers import Firing, Timers
@@ -58,12 +59,12 @@ def process(
     for vnode in sorted({*run.positions, *due}):
         handed: set[int] = set()
         handles: list[Any] = [
-            handle_for(work.pstates[name], work.session(name, vnode), vnode, handed)
+            handle_for(work.pstates[name], work.writer(name, vnode), vnode, handed)
             for name in step.states
         ]
         if firing is not None and step.timers is not None:
-            session = work.session(step.timers, vnode)
-            timers = Timers(work.pstates[step.timers], session, vnode, firing.now_ms)
+            writer = work.writer(step.timers, vnode)
+            timers = Timers(work.pstates[step.timers], writer, vnode, firing.now_ms)
             handles.append(timers)
             if vnode in due:
                 run.timers(timers, handles)
@@ -90,6 +91,10 @@ def to_every_vnode(rows: pa.Table, vnode_count: int) -> pa.Table:
     return with_vnodes(copies, pa.array(vnodes))
 
 
+def _is_row(given: Any) -> bool:
+    return isinstance(given, dict | Row) or is_object(given)
+
+
 def _returned(step: BoundProcess) -> UserCodeError:
     return UserCodeError(
         f"the function of {step.title} returned a row, and rows are yielded",
@@ -101,7 +106,7 @@ def _returned(step: BoundProcess) -> UserCodeError:
 
 
 def _not_declared(step: BoundProcess, row: Any) -> UserCodeError:
-    values = row.asdict() if isinstance(row, Row) else row
+    values = row.asdict() if isinstance(row, Row) else as_row(row)
     emits = 'emits="id string, amount long"'
     if isinstance(values, dict):
         with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -254,14 +259,21 @@ class _Run:
     def _collect(self, out: Any, calling: _Calling) -> None:
         if out is None:
             return
-        if isinstance(out, dict | Row):
+        if _is_row(out):
             raise _returned(self.step)
         if self.step.emitted is not None:
-            self.emitted.extend((calling.order, calling.place, taken(each)) for each in out)
+            found = self._yielded(out)
+            self.emitted.extend((calling.order, calling.place, taken(each)) for each in found)
         elif hasattr(out, "__next__") or isinstance(out, list | tuple):
-            for each in out:  # a generator runs to its end also where it yields nothing
-                if isinstance(each, dict | Row):
+            for each in self._yielded(out):  # a generator runs to its end though it yields nothing
+                if _is_row(each):
                     raise _not_declared(self.step, each)
+
+    def _yielded(self, out: Any) -> Iterator[Any]:
+        """What a function gave, row by row; a generator must not return one as well."""
+        returned = yield from out
+        if _is_row(returned):
+            raise _returned(self.step)
 
     def _find_misfit(self) -> None:
         """Raise for the first row of which something yielded does not fit, with the row."""

@@ -49,10 +49,10 @@ class Timers(Driven):
     """The timers of the key whose row, or whose timer, a function was called with."""
 
     def __init__(
-        self, spec: PStateSpec, session: EntryWriter, vnode: int, now_ms: int | None
+        self, spec: PStateSpec, writer: EntryWriter, vnode: int, now_ms: int | None
     ) -> None:
         """Made for one vnode; the key is set before each call."""
-        super().__init__(Writes(spec, session, vnode))
+        super().__init__(Writes(spec, writer, vnode))
         self.now_ms = now_ms
         """What the clock shows, in milliseconds: in processing time that of the plan, in event
         time the watermark, None while there is none."""

@@ -7,15 +7,17 @@ of a row gets the row's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from atoll.errors import UserCodeError
+from atoll.objects import is_object
 from atoll.steps.rows.numbered import NUMBER
 from atoll.topology.rows import (
+    Row,
     batch_from_rows,
     row_at,
     rows_of,
@@ -26,7 +28,6 @@ from atoll.topology.rows import (
 from atoll.topology.usercode import Step, blame, is_rejectable
 
 if TYPE_CHECKING:
-    from atoll.topology.rows import Row
     from atoll.topology.usercode import Rejects
 
 
@@ -59,6 +60,8 @@ def call_rows(
         except Exception as error:
             read = row_at(plain, at)
             blamed = blame(step, read, _at(origins, at), error)
+            if isinstance(error, UserCodeError):
+                blamed.context.pop("line", None)  # no line of the user's was running
             if rejects is None or not is_rejectable(error):
                 if blamed is error:
                     raise
@@ -72,6 +75,43 @@ def call_rows(
         out, ends = _fitting(step, plain, origins, (out, ends), rejects)
         made = batch_from_rows(out, step.emitted, step.title, step.place)
     return with_origins(made, _repeated(origins, ends))
+
+
+def all_of(step: Step, given: Any) -> Iterator[Any]:
+    """The rows that a function of ``flat_map`` gave for one row.
+
+    Raises:
+        UserCodeError: When it gave one row where it should give several.
+    """
+    if given is None:
+        raise _misgiven(step, "None", "return a list of rows, [] for none, or yield them")
+    returned = given if isinstance(given, Mapping | Row) or is_object(given) else None
+    if returned is None:
+        returned = yield from given
+    if isinstance(returned, Mapping | Row) or is_object(returned):
+        raise _misgiven(step, "a row", "yield it in place of return, or return a list of rows")
+
+
+def one_of(step: Step, given: Any) -> tuple[Any]:
+    """The row that a function of ``map`` gave for one row.
+
+    Raises:
+        UserCodeError: When it is none.
+    """
+    if isinstance(given, Generator):
+        raise _misgiven(step, "a generator", "return one row, or use flat_map to yield several")
+    if given is None:
+        raise _misgiven(step, "None", "return a row, or use flat_map to give none")
+    return (given,)
+
+
+def _misgiven(step: Step, what: str, hint: str) -> UserCodeError:
+    return UserCodeError(
+        f"the function of {step.title} returned {what}",
+        hint=hint,
+        operator=step.title,
+        declared=step.place,
+    )
 
 
 def _fitting(

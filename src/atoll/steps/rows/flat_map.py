@@ -43,7 +43,10 @@ class FlatMap(BatchOperator):
         rejects: Rejects | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Row by row, batch by batch."""
-        from atoll.steps.rows.calls import call_rows
+        from atoll.steps.rows.calls import all_of, call_rows
+
+        def several(row: Row) -> Iterator[Any]:
+            return all_of(self, self.function(row))
 
         for batch in batches:
-            yield call_rows(self, batch, self.function, rejects)
+            yield call_rows(self, batch, several, rejects)

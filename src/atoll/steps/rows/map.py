@@ -41,7 +41,7 @@ class Map(BatchOperator):
         rejects: Rejects | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Row by row, batch by batch."""
-        from atoll.steps.rows.calls import call_rows
+        from atoll.steps.rows.calls import call_rows, one_of
 
         for batch in batches:
-            yield call_rows(self, batch, lambda row: (self.function(row),), rejects)
+            yield call_rows(self, batch, lambda row: one_of(self, self.function(row)), rejects)

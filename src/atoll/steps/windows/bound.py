@@ -90,7 +90,7 @@ class BoundWindows(TimedStep):
         from atoll.steps.windows.run import run
 
         due = work.due(self.pstate)
-        out, agenda = run(self, rows, work.times, due, work.session, work.refused)
+        out, agenda = run(self, rows, work.times, due, work.writer, work.refused)
         work.agenda[self.pstate] = agenda
         work.emit(self.tag, out)
 
@@ -108,4 +108,4 @@ class BoundLiveSessions(TimedStep):
         """Merge the rows."""
         from atoll.steps.windows.merging import merge
 
-        merge(self, rows, work.session)
+        merge(self, rows, work.writer)

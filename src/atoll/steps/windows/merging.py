@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.steps.windows.bound import TimedStep
 
-SessionOf = Callable[[str, int], "VnodeWriter"]
+WriterOf = Callable[[str, int], "VnodeWriter"]
 
 
 @dataclass
@@ -54,7 +54,7 @@ class _Writes:
     """To the number of the merged session; None deletes."""
 
 
-def merge(step: TimedStep, tables: list[pa.Table], session_of: SessionOf) -> dict[int, list[bytes]]:
+def merge(step: TimedStep, tables: list[pa.Table], writer_of: WriterOf) -> dict[int, list[bytes]]:
     """Merge rows (in their order) into the sessions of their keys.
 
     Returns:
@@ -66,7 +66,7 @@ def merge(step: TimedStep, tables: list[pa.Table], session_of: SessionOf) -> dic
     made: list[_Session] = []
     writes: dict[int, _Writes] = defaultdict(_Writes)
     for (vnode, keys), fresh in sorted(rows.items()):
-        stored = _stored(session_of(step.sessions, vnode), keys)
+        stored = _stored(writer_of(step.sessions, vnode), keys)
         for session in _merged([*stored, *fresh]):
             if session.rows:
                 _note(writes[vnode], keys, session, len(made))
@@ -76,11 +76,11 @@ def merge(step: TimedStep, tables: list[pa.Table], session_of: SessionOf) -> dic
     for vnode, each in sorted(writes.items()):
         index = sorted(each.index.items())
         if step.pstate != step.sessions:
-            session_of(step.pstate, vnode).put_many(
+            writer_of(step.pstate, vnode).put_many(
                 [key for key, _ in index], [value for _, value in index]
             )
         states = sorted(each.states.items())
-        session_of(step.sessions, vnode).put_many(
+        writer_of(step.sessions, vnode).put_many(
             [key for key, _ in states], [None if n is None else values[n] for _, n in states]
         )
         written[vnode] = [key for key, value in index if value is not None]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from atoll.topology.times import Times
     from atoll.topology.usercode import Rejects
 
-SessionOf = Callable[[str, int], "VnodeWriter"]
+WriterOf = Callable[[str, int], "VnodeWriter"]
 
 
 def run(
@@ -37,7 +37,7 @@ def run(
     tables: list[pa.Table],
     times: Times,
     due: Iterable[int],
-    session_of: SessionOf,
+    writer_of: WriterOf,
     rejects: Rejects | None = None,
 ) -> tuple[pa.Table, dict[int, int]]:
     """Fold the rows into their windows, then close those that are due.
@@ -47,7 +47,7 @@ def run(
         tables: Its rows.
         times: What time it is.
         due: The vnodes in which windows close or are removed.
-        session_of: The open session of a PState's vnode.
+        writer_of: The open writer of a PState's vnode.
         rejects: Where a careful attempt sends the rows that no total can take; None in others.
 
     Returns:
@@ -55,16 +55,16 @@ def run(
     """
     written: dict[int, list[bytes]] = {}
     if tables and step.sessions is None:
-        written = fold(step, tables, lambda each: session_of(step.pstate, each), rejects)
+        written = fold(step, tables, lambda each: writer_of(step.pstate, each), rejects)
     elif tables:
-        written = merge(step, tables, session_of)
+        written = merge(step, tables, writer_of)
     closing = _Closing(step, times)
     keys: list[bytes] = []
     values: list[bytes | None] = []
     agenda: dict[int, int] = {}
     for vnode in sorted({*written, *due}):
-        index = session_of(step.pstate, vnode)
-        states = index if step.sessions is None else session_of(step.sessions, vnode)
+        index = writer_of(step.pstate, vnode)
+        states = index if step.sessions is None else writer_of(step.sessions, vnode)
         closed = closing.closed(index, written.get(vnode, ()))
         keys += closed
         values += states.get_many([closing.state_key(key) for key in closed])

@@ -9,13 +9,13 @@ import lmdb
 import pytest
 
 from atoll.engine.program import JobSpec
-from atoll.engine.sessions import Sessions
+from atoll.engine.stores import OpenStores
 from atoll.errors import StorageError
 from atoll.pstate.store.history import Rebuild
 
 
 class _Program:
-    """As much of a program as sessions ask for."""
+    """As much of a program as open stores ask for."""
 
     module = "m"
 
@@ -55,16 +55,16 @@ def test_a_store_that_cannot_be_dropped_leaves_no_other_one_open(tmp_path, monke
         raise StorageError("the disk refused")
 
     def fail():
-        with Sessions(_Program(tmp_path), spec, _Fresh(), "one") as sessions:
-            sessions.open_all({"p": {0, 1, 2}})
-            monkeypatch.setattr(sessions.stores.environments, "discard", refuse)
+        with OpenStores(_Program(tmp_path), spec, _Fresh(), "one") as opened:
+            opened.open_all({"p": {0, 1, 2}})
+            monkeypatch.setattr(opened.stores.environments, "discard", refuse)
             raise lmdb.CorruptedError("what stands at a page is no page")
 
     with pytest.raises(StorageError):
         fail()
     assert len(refused) == 3
     monkeypatch.undo()
-    with Sessions(_Program(tmp_path), spec, _Fresh(), "two") as sessions:
-        sessions.stores.patience.seconds = 0.0
-        sessions.open_all({"p": {0, 1, 2}})
-        assert sessions.opened == {"current": 3}
+    with OpenStores(_Program(tmp_path), spec, _Fresh(), "two") as opened:
+        opened.stores.patience.seconds = 0.0
+        opened.open_all({"p": {0, 1, 2}})
+        assert opened.opened == {"current": 3}

@@ -1,6 +1,6 @@
-"""What goes from a packing task to the actors: blobs, and for each actor a receipt for them.
+"""What goes from a packing task to the actors: blobs, and for each actor a waybill for them.
 
-A receipt names every blob by size and checksum and says how many rows they hold. So an actor
+A waybill names every blob by size and checksum and says how many rows they hold. So an actor
 knows what has to come, and refuses to run on anything else: on fewer blobs or more, on those of
 another attempt, another unit or another task, on none at all. One actor is also told all that the
 task counted.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,9 +24,9 @@ from atoll.microbatch.accounts.entries import (
     REJECTS,
     STEP_TASKS,
     Parcel,
-    Receipt,
     RowsRead,
     TaskAccounts,
+    Waybill,
 )
 from atoll.microbatch.accounts.faults import delivery_faults, refuse
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from atoll.engine.program import JobProgram, JobSpec, Program, TaskChain
     from atoll.engine.step import Packer
 
-RECEIPTS = -3
-"""The tag of a blob that is a receipt."""
+WAYBILLS = -3
+"""The tag of a blob that is a waybill."""
 
 
 class Packers(dict[int, "Packer | RejectPacker"]):
@@ -76,11 +76,11 @@ class Packers(dict[int, "Packer | RejectPacker"]):
         number = self._numbers[chain.origin, chain.numbers]
         return self._chains.setdefault(number, ChainCounts(len(chain.steps)))
 
-    def parcels(self, only: int | None = None) -> Iterator[tuple[int, int, pa.Buffer]]:
-        """Unit, tag and rows of every blob, then the receipts.
+    def parcels(self, only: Collection[int] | None = None) -> Iterator[tuple[int, int, pa.Buffer]]:
+        """Unit, tag and rows of every blob, then the waybills.
 
         Args:
-            only: The unit of an actor that packs for itself; else they are for all units.
+            only: The units whose actors pack for themselves; else they are for all units.
         """
         parcels: dict[int, list[Parcel]] = defaultdict(list)
         with locating(self.program, self.spec):
@@ -88,19 +88,21 @@ class Packers(dict[int, "Packer | RejectPacker"]):
                 for unit, rows in packer.finish(only):
                     parcels[unit].append(_parcel(self.sequence, tag, rows))
                     yield unit, tag, rows
-        units = self.program.units if only is None else (only,)
+        alone = only is not None
+        units = self.program.units if only is None else tuple(only)
         teller = units[self.sequence % len(units)]
+        told = self._told()
         for unit in units:
-            receipt = Receipt(
+            waybill = Waybill(
                 attempt_of(self.spec),
                 self.sequence,
-                only is not None,
+                alone,
                 unit,
                 parcels[unit],
                 {tag: p.counts.packed[unit] for tag, p in self.items() if p.counts.packed[unit]},
-                self._told() if unit == teller else None,
+                told if alone or unit == teller else None,
             )
-            yield unit, RECEIPTS, pa.py_buffer(msgspec.msgpack.encode(receipt))
+            yield unit, WAYBILLS, pa.py_buffer(msgspec.msgpack.encode(waybill))
 
     def _told(self) -> TaskAccounts:
         chains = [counts.entry(number) for number, counts in sorted(self._chains.items())]
@@ -130,17 +132,17 @@ def column_origins(job: JobProgram) -> list[int]:
     return sorted({chain.origin for chain in job.chains if not chain.reads})
 
 
-def receipt_of_rejects(
+def waybill_of_rejects(
     spec: JobSpec, unit: int, task: int, blobs: Iterable[pa.Buffer], rows: int
 ) -> pa.Buffer:
-    """The receipt of a task that reports rejected rows alone, for the only actor that gets any."""
+    """The waybill of a task that reports rejected rows alone, for the only actor that gets any."""
     parcels = [_parcel(task, REJECTS, blob) for blob in blobs]
     counts = PackCounts(taken=rows)
     counts.all_for(unit, rows)
     told = TaskAccounts(task, packed=[counts.entry(REJECTS)])
     by_tag = {REJECTS: rows}
-    receipt = Receipt(attempt_of(spec), task, False, unit, parcels, by_tag, told)  # noqa: FBT003
-    return pa.py_buffer(msgspec.msgpack.encode(receipt))
+    waybill = Waybill(attempt_of(spec), task, False, unit, parcels, by_tag, told)  # noqa: FBT003
+    return pa.py_buffer(msgspec.msgpack.encode(waybill))
 
 
 @dataclass(frozen=True)
@@ -162,23 +164,23 @@ class Delivery:
     rows: Counter[int]
 
 
-_RECEIPT = msgspec.msgpack.Decoder(Receipt)
+_WAYBILL = msgspec.msgpack.Decoder(Waybill)
 
 
 def delivered(program: Program, spec: JobSpec, unit: int, blobs: Iterable[Blob]) -> Delivery:
-    """Hold what came for an actor against the receipts.
+    """Hold what came for an actor against the waybills.
 
     Raises:
         AccountsError: When something is missing, or came that is not for it.
         StorageError: When the file of a parked blob is gone.
     """
-    receipts: list[Receipt] = []
+    waybills: list[Waybill] = []
     found: list[Parcel] = []
     rows: list[Blob] = []
     for tag, sequence, payload in blobs:
         data = fetch(payload) if isinstance(payload, str) else payload
-        if tag == RECEIPTS:
-            receipts.append(_RECEIPT.decode(data))
+        if tag == WAYBILLS:
+            waybills.append(_WAYBILL.decode(data))
         else:
             found.append(_parcel(sequence, tag, data))
             rows.append((tag, sequence, data))
@@ -186,15 +188,15 @@ def delivered(program: Program, spec: JobSpec, unit: int, blobs: Iterable[Blob])
     names = {each.tag: each.label for each in job.steps}
     tasks = packing_tasks(job, spec)
     attempt = attempt_of(spec)
-    refuse(spec.job, delivery_faults(attempt, unit, tasks, receipts, found, names))
+    refuse(spec.job, delivery_faults(attempt, unit, tasks, waybills, found, names))
     expected: Counter[int] = Counter()
-    for receipt in receipts:
-        expected.update(receipt.rows)
+    for waybill in waybills:
+        expected.update(waybill.rows)
     return Delivery(
         rows,
-        any(each.alone for each in receipts),
-        [each.task for each in receipts if each.task < STEP_TASKS],
-        [each.told for each in receipts if each.told is not None],
+        any(each.alone for each in waybills),
+        [each.task for each in waybills if each.task < STEP_TASKS],
+        [each.told for each in waybills if each.told is not None],
         expected,
     )
 

@@ -29,8 +29,8 @@ def state_folder(local: Path, module: str) -> Path:
     return local / "state" / module
 
 
-class Sessions:
-    """A context manager: leaves no session open, aborts what was not committed."""
+class OpenStores:
+    """A context manager: leaves no writer open, aborts what was not committed."""
 
     def __init__(self, program: Program, spec: JobSpec, history: CommitHistory, token: str) -> None:
         """Nothing is opened yet."""
@@ -50,15 +50,15 @@ class Sessions:
         for pstate in sorted(needed):
             for vnode in sorted(needed[pstate]):
                 priors = self.spec.priors.get(pstate, ())
-                session = self.stores.open(pstate, vnode, self.attempt, self.history, priors)
+                writer = self.stores.open(pstate, vnode, self.attempt, self.history, priors)
                 if (known := self.sized.get(pstate)) is not None:
-                    session.sized = known
-                kind = session.opening.kind
+                    writer.sized = known
+                kind = writer.opening.kind
                 self.opened[kind] = self.opened.get(kind, 0) + 1
-                self.logs_applied += session.opening.logs
-                self._open[pstate, vnode] = session
-        for (pstate, vnode), session in self._open.items():
-            self._migrate(pstate, vnode, session)
+                self.logs_applied += writer.opening.logs
+                self._open[pstate, vnode] = writer
+        for (pstate, vnode), writer in self._open.items():
+            self._migrate(pstate, vnode, writer)
 
     def converter(self, pstate: str, vnode: int) -> Converter | None:
         """What makes values before the microbatch those of the present schema; None: they are."""
@@ -66,25 +66,25 @@ class Sessions:
         generation = self.history.generation(pstate, vnode) if spec.migrations else 0
         return Converter(spec, generation) if generation < spec.generation else None
 
-    def _migrate(self, pstate: str, vnode: int, session: VnodeWriter) -> None:
+    def _migrate(self, pstate: str, vnode: int, writer: VnodeWriter) -> None:
         """Rewrite a vnode whose values are of an older schema, once per attempt."""
         if vnode in self.spec.migrated_vnodes.get(pstate, ()):
             return
         convert = self.converter(pstate, vnode)
         if convert is not None:
-            rewrite(session, convert)
+            rewrite(writer, convert)
             self.migrated.setdefault(pstate, []).append(vnode)
 
     def get(self, pstate: str, vnode: int) -> VnodeWriter:
-        """The open session of a vnode."""
+        """The open writer of a vnode."""
         return self._open[pstate, vnode]
 
     def of(self, pstate: str) -> dict[int, VnodeWriter]:
-        """The open sessions of a PState, by vnode in order."""
+        """The open writers of a PState, by vnode in order."""
         return {vnode: each for (name, vnode), each in self._open.items() if name == pstate}
 
     def pstates(self) -> list[str]:
-        """The PStates with open sessions."""
+        """The PStates with open writers."""
         return sorted({name for name, _ in self._open})
 
     def vnode_bytes(self) -> dict[str, dict[int, int]]:
@@ -105,15 +105,15 @@ class Sessions:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Abort every session that was not committed; drop the stores when one proved damaged.
+        """Abort every writer that was not committed; drop the stores when one proved damaged.
 
         Raises:
             StorageError: Instead of LMDB's own error.
         """
         raised: Exception | None = None
-        for session in reversed(self._open.values()):
+        for writer in reversed(self._open.values()):
             try:
-                session.close(error)
+                writer.close(error)
             except Exception as failure:  # noqa: BLE001 - the others are closed before it is raised
                 raised = raised or failure
         if raised is not None:

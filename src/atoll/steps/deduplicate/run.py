@@ -1,0 +1,205 @@
+"""Lets rows pass of which no other with the same key did within a time; forgets the others' keys.
+
+A row passes when the times of all rows of its key that passed are that far from its own, before
+or after it. What has passed at ``p`` matters while a row may still come within that time of it:
+rows before ``now`` do not come any more, so that ``p`` is forgotten when ``now`` is as far away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from atoll.codec.keys.columns import encode_columns
+from atoll.codec.keys.elements import SIGN_BIT, encode_element
+from atoll.codec.scalars import INT64_MIN
+from atoll.engine.exchange.keyed import VNODE, encoded_keys, key_arrays
+from atoll.schema import Scalar
+from atoll.steps.windows.event_time import event_millis
+from atoll.topology.rows import ORIGIN
+from atoll.topology.times import NEVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from atoll.engine.step import Work
+    from atoll.steps.deduplicate.bind import BoundDeduplicate
+
+_INT = Scalar("int")
+_TIME_BYTES = 9
+_GRAIN_MS = 1_000
+_GRAINS = 8
+"""Forgetting may be late by that part of the time, so that it is worth a microbatch."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows by vnode and key, those of a key in the order in which they came.
+
+    Attributes:
+        order: Their positions.
+        keys: The distinct keys.
+        starts: Where in the order the rows of each begin; one more at the end.
+        vnodes: The vnode of each distinct key.
+    """
+
+    order: NDArray[np.int64]
+    keys: list[bytes]
+    starts: NDArray[np.int64]
+    vnodes: NDArray[np.int64]
+
+    def slices(self) -> Iterator[tuple[int, range]]:
+        """Each vnode, and which of the distinct keys are its own."""
+        bounds = np.flatnonzero(np.diff(self.vnodes, prepend=-1)).tolist()
+        for start, stop in zip(bounds, [*bounds[1:], len(self.keys)], strict=True):
+            yield int(self.vnodes[start]), range(start, stop)
+
+
+@dataclass
+class _Change:
+    """What is written to one vnode: keys that passed, with their times, and those forgotten."""
+
+    passed: list[tuple[bytes, int]] = field(default_factory=list)
+    gone: list[bytes] = field(default_factory=list)
+    """Entries of the PState of times."""
+    next_ms: int = NEVER
+    """The first time that is left."""
+
+
+def passing(
+    step: BoundDeduplicate, tables: list[pa.Table], work: Work
+) -> tuple[pa.Table, dict[int, int]]:
+    """The rows that pass, in their order; for each vnode when there is something to forget."""
+    now = work.times.of(step.clock)
+    changes: dict[int, _Change] = {}
+    due = work.due(step.times) if step.times is not None else set()
+    rows = pa.concat_tables(tables).combine_chunks() if tables else None
+    passes: list[int] = []
+    if rows is not None:
+        by_key = _by_key(step, rows)
+        millis = _millis(step, rows, now)
+        for vnode, numbers in by_key.slices():
+            changes[vnode] = _Change()
+            passes += _passing(step, by_key, numbers, millis, work, changes[vnode])
+    for vnode in sorted({*changes, *due}):
+        change = changes.setdefault(vnode, _Change())
+        if step.times is not None:
+            _forget(step, vnode, now, work, change)
+        _write(step, vnode, work, change)
+    agenda = {} if step.times is None else {v: _due_ms(step, each) for v, each in changes.items()}
+    return _emitted(step, rows, sorted(passes)), agenda
+
+
+def _by_key(step: BoundDeduplicate, rows: pa.Table) -> _Rows:
+    vnodes = rows.column(VNODE).to_numpy().astype(np.int64)
+    encoded = encoded_keys(step, key_arrays(step.elements, rows), rows.num_rows)
+    order = encoded.sort_order()
+    order = order[np.argsort(vnodes[order], kind="stable")]
+    ordered = encoded.take(order)
+    starts = ordered.group_starts()
+    keys = ordered.take(starts).to_bytes()
+    return _Rows(order, keys, np.append(starts, len(order)), vnodes[order[starts]])
+
+
+def _millis(step: BoundDeduplicate, rows: pa.Table, now: int | None) -> NDArray[np.int64]:
+    """The time of each row."""
+    if step.column is None:
+        return np.full(rows.num_rows, now or 0, np.int64)
+    millis, _ = event_millis(rows.column(step.column))
+    return millis
+
+
+def _passing(
+    step: BoundDeduplicate,
+    rows: _Rows,
+    numbers: range,
+    millis: NDArray[np.int64],
+    work: Work,
+    change: _Change,
+) -> list[int]:
+    """The rows of one vnode that pass; the change is told of them."""
+    writer = work.writer(step.passed, int(rows.vnodes[numbers.start]))
+    keys = rows.keys[numbers.start : numbers.stop]
+    positions: list[int] = []
+    if step.within_ms is None:
+        known = writer.get_many(keys)
+        for number, key, seen in zip(numbers, keys, known, strict=True):
+            if seen is None:
+                positions.append(int(rows.order[rows.starts[number]]))
+                change.passed.append((key, 0))
+        return positions
+    stored = writer.under(keys, _TIME_BYTES)
+    for number, key, entries in zip(numbers, keys, stored, strict=True):
+        times = [_time(entry[-_TIME_BYTES:]) for entry, _ in entries]
+        for place in rows.order[rows.starts[number] : rows.starts[number + 1]].tolist():
+            at = int(millis[place])
+            if all(abs(at - time) >= step.within_ms for time in times):
+                times.append(at)
+                positions.append(place)
+                change.passed.append((key, at))
+    return positions
+
+
+def _forget(
+    step: BoundDeduplicate, vnode: int, now: int | None, work: Work, change: _Change
+) -> None:
+    """Find what no row can come near to any more, and the first time that is left."""
+    assert step.within_ms is not None
+    writer = work.writer(str(step.times), vnode)
+    bound = None
+    if now is not None:
+        bound = encode_element(max(now - step.within_ms + 1, INT64_MIN), _INT)
+        change.gone = [key for key, _ in writer.scan(None, bound)]
+    left = next((_time(key) for key, _ in writer.scan(bound)), NEVER)
+    change.next_ms = min([left, *(at for _, at in change.passed)])
+
+
+def _write(step: BoundDeduplicate, vnode: int, work: Work, change: _Change) -> None:
+    """Write both PStates of a vnode, each at once."""
+    if step.times is None:
+        _put(work, step.passed, vnode, {key: b"" for key, _ in change.passed})
+        return
+    times = encode_columns([pa.array([at for _, at in change.passed], pa.int64())], [_INT])
+    ends = times.to_bytes() if change.passed else []
+    passed: dict[bytes, bytes | None] = {_turned(key): None for key in change.gone}
+    index: dict[bytes, bytes | None] = dict.fromkeys(change.gone)
+    for (key, _), end in zip(change.passed, ends, strict=True):
+        passed[key + end] = b""
+        index[end + key] = b""
+    _put(work, step.passed, vnode, passed)
+    _put(work, step.times, vnode, index)
+
+
+def _put(work: Work, pstate: str, vnode: int, entries: dict[bytes, bytes | None]) -> None:
+    keys = sorted(entries)
+    work.writer(pstate, vnode).put_many(keys, [entries[key] for key in keys])
+
+
+def _due_ms(step: BoundDeduplicate, change: _Change) -> int:
+    """When there is something to forget that is worth it."""
+    assert step.within_ms is not None
+    if change.next_ms == NEVER:
+        return NEVER
+    grain = max(_GRAIN_MS, step.within_ms // _GRAINS)
+    return -(-(change.next_ms + step.within_ms) // grain) * grain
+
+
+def _turned(key: bytes) -> bytes:
+    """A time and what is behind it, the other way round."""
+    return key[_TIME_BYTES:] + key[:_TIME_BYTES]
+
+
+def _time(key: bytes) -> int:
+    """The time that a key begins with."""
+    return int.from_bytes(key[1:_TIME_BYTES]) - SIGN_BIT
+
+
+def _emitted(step: BoundDeduplicate, rows: pa.Table | None, passes: list[int]) -> pa.Table:
+    if rows is None:
+        return step.emitted.empty_table()
+    tracked = [ORIGIN] if ORIGIN in rows.column_names else []
+    return rows.select([*step.emitted.names, *tracked]).take(pa.array(passes, pa.int64()))
