@@ -461,7 +461,7 @@ class TestOfTheRoot:
     def test_a_service_that_was_not_told_of_it_says_so(self, still):
         """With what to do."""
         client, _ = still
-        assert "cluster=cluster.whole" in problem(client.get("/v1/cluster"), 400)["hint"]
+        assert "atoll run" in problem(client.get("/v1/cluster"), 400)["hint"]
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 301, "60", None, True])

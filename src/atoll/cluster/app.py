@@ -212,8 +212,8 @@ class App(ModuleWaits):
     def dataframe(self, name: str, *, field: str | None = None) -> DataFrame:
         """A whole PState as a Spark DataFrame: columns ``key``, ``key_2``, ... and ``value``.
 
-        It shows the last commit at the time that Spark plans the read. The vnodes are divided
-        into as many Spark partitions as the topology has actors.
+        It shows the last commit at the time that Spark plans the read. Each Spark partition reads
+        the vnodes that one parallel unit owns then.
 
         Args:
             name: The PState.
@@ -226,7 +226,6 @@ class App(ModuleWaits):
                 "module": self.name,
                 "pstate": name,
                 "field": field or "",
-                "groups": str(self._groups(name)),
             }
         )
 
@@ -424,11 +423,6 @@ class App(ModuleWaits):
             self.cluster.close()
             self._load_watch.close()
             self._warnings.close()
-
-    def _groups(self, pstate: str) -> int:
-        """Into how many parts a scan of a PState is divided: as many as actors write it."""
-        owners = [f.units for f in self.cluster.info().fragments if pstate in f.pstates]
-        return len(owners[0]) if owners else 1
 
     def _vnode_bytes(self, info: ClusterInfo) -> dict[int, list[int]]:
         told: dict[tuple[str, int], int] = {}

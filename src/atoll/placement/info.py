@@ -65,6 +65,7 @@ class Fragment(msgspec.Struct, frozen=True):
         pstates: The PStates that it reads or writes.
         owners: For ``hash`` and ``singleton`` the owner of vnode 0, 1, 2 and so on; for ``source``
             its units, lowest first.
+        upstream: The ids of the fragments whose rows come to it: the edges of the topology.
     """
 
     id: int
@@ -74,6 +75,7 @@ class Fragment(msgspec.Struct, frozen=True):
     root: int
     pstates: tuple[str, ...]
     owners: tuple[int, ...]
+    upstream: tuple[int, ...] = ()
 
     @property
     def units(self) -> tuple[int, ...]:

@@ -232,6 +232,7 @@ def _renumbered(fragment: Fragment, ahead: int, units: Mapping[int, int]) -> Fra
         id=fragment.id + ahead,
         root=fragment.root + ahead,
         owners=tuple(sorted(owners)) if fragment.kind == "source" else owners,
+        upstream=tuple(each + ahead for each in fragment.upstream),
     )
 
 

@@ -113,7 +113,7 @@ class Context:
         if self.cluster is None:
             raise UsageError(
                 "this service knows nothing of the cluster of its root",
-                hint="start it with atoll run, or with create_app(..., cluster=cluster.whole)",
+                hint="start it with atoll run, which serves the cluster of its root",
             )
         return self.cluster
 

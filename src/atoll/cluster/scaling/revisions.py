@@ -24,6 +24,7 @@ from atoll.placement.registry import Registry, taken_over
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError
+from atoll.views.placed import CLUSTER
 
 _KEPT = 100
 """So many of the last ones are kept, to look at."""
@@ -61,7 +62,7 @@ class Revisions:
 
     def __init__(self, store: LocalStore) -> None:
         """Nothing is read yet."""
-        self.objects = NumberedObjects(store, "meta/cluster")
+        self.objects = NumberedObjects(store, CLUSTER)
         self._begin = NumberedObjects(store, "meta/cluster-begin")
         self.store = store
         self._lock = threading.RLock()

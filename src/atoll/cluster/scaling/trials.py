@@ -55,7 +55,7 @@ class Answer(msgspec.Struct, frozen=True):
     """What a module's process says: nothing when its topologies have committed there.
 
     Attributes:
-        topology: Which one stays where it was; None when all have moved.
+        topology: Which one stays where it was; None when all have moved, "" when none was tried.
         message: Why.
         hint: What to do.
     """
@@ -120,7 +120,7 @@ class Trials:
                     answer = msgspec.msgpack.decode(data, type=Answer)
                     waiting.remove(module)
                     if answer.topology is not None:
-                        name = full_name(module, answer.topology)
+                        name = full_name(module, answer.topology) if answer.topology else module
                         refused[name] = RescheduleError(answer.message, hint=answer.hint)
             if waiting and not refused:
                 if time.monotonic() > until:
