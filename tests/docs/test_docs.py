@@ -181,6 +181,21 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors(found), f"{target}: no such heading"
 
 
+def test_files_that_pages_name_are_there():
+    """Files of the package and of its tests, however much of their path is said."""
+    there = {
+        file.relative_to(ROOT).as_posix()
+        for part in ("src", "tests", "bench", "examples", "scripts")
+        for file in (ROOT / part).rglob("*.py")
+    }
+    named = {
+        (name_of(page), path)
+        for page in PAGES
+        for path in re.findall(r"`([\w/]+\.py)`", prose(page))
+    }
+    assert not {each for each in named if not any(f"/{it}".endswith(f"/{each[1]}") for it in there)}
+
+
 def test_every_page_is_reached_from_the_readme():
     """README links every page."""
     linked = {

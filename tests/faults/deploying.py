@@ -21,7 +21,7 @@ from atoll import Map, agg, start
 from atoll.cluster import app as app_module
 from atoll.cluster import cluster as cluster_module
 from atoll.cluster.app import App
-from atoll.cluster.deploy import lives, standing, versions
+from atoll.cluster.deploy import last_run, lives, versions
 from atoll.cluster.engines import InlineEngine
 from atoll.cluster.local import LocalCluster
 from atoll.cluster.scaling.load_watch import LoadWatch
@@ -225,10 +225,10 @@ _WATCHED: dict[Any, tuple[str, ...]] = {
     ),
     lives: (
         *("claim_epoch", "save_deployment", "delete_removed", "drop_stale_pins", "placed"),
-        *("let_stand", "depot_spec", "with_depot_migrations", "known_ids", "latest_deployment"),
+        *("reinstate", "depot_spec", "with_depot_migrations", "known_ids", "latest_deployment"),
         *("refuse_other_processes", "described_partitioner"),
     ),
-    standing: ("save_deployment", "latest_deployment"),
+    last_run: ("save_deployment", "latest_deployment"),
     versions: (
         *("resolve_mirrors", "bind_topologies", "migrated", "bind_queries", "plan_changes"),
         *("depot_migrations", "try_migrations", "try_depot_migrations", "check_key_partitioners"),

@@ -295,8 +295,8 @@ def _cut_written(known: Any, place: Any, name: str, table: Any) -> Any:
     return known(place, name, table.slice(1))
 
 
-def _fewer_called(known: Any, terminal: Any, tables: Any, *arguments: Any) -> Any:
-    return known(terminal, [part.slice(1) for part in tables], *arguments)
+def _fewer_called(known: Any, step: Any, tables: Any, *arguments: Any) -> Any:
+    return known(step, [part.slice(1) for part in tables], *arguments)
 
 
 def _silent_filter(known: Any, batches: Any, *arguments: Any, **options: Any) -> Any:

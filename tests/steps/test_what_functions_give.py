@@ -99,3 +99,43 @@ def test_timers_need_on_timer():
             lambda row, state, timers: None, key="v", states=[mb.pstate("t", Map(int, int))]
         )
     assert "on_timer=" in raised.value.hint
+
+
+def test_columns_may_stand_beside_those_of_the_row():
+    """A star in emits=: all columns of the row, those of the same name replaced, others behind."""
+    module = atoll.Module("beside")
+    depot = module.depot("depot", "k string, v long", is_global=True)
+    out = module.depot("out", "k string, v double, ok boolean, n long", is_global=True)
+    same = module.depot("same", "k string, v long", is_global=True)
+    mb = module.microbatch("mb", vnode_count=1)
+    state = mb.pstate("state", dict[str, int])
+
+    def spoil(row):
+        row.k = "changed"
+        yield {"v": row.v / 2}
+        yield {"v": None, "k": "b"}
+
+    def count(row, state):
+        state[row.k] = state.get(row.k, 0) + 1
+        yield {"n": state[row.k]}
+
+    rows = mb.source(depot, start_from=start.beginning())
+    rows = rows.flat_map(spoil, emits="*, v double")
+    rows = rows.map(lambda row: {"ok": row.v is not None}, emits="*, ok boolean")
+    rows.process(count, key="upper(k)", states=[state], emits="*,n long").append_to(out)
+    mb.source(depot, start_from=start.beginning()).map(lambda row: {}, emits="*").append_to(same)
+    with TopologyTestDriver(module, engine="inline") as driver:
+        driver.app.wait(driver.depot(depot).append([{"k": "a", "v": 3}]))
+        assert atoll.rows(driver.depot(out).read(0, 0, 2)) == [
+            {"k": "a", "v": 1.5, "ok": True, "n": 1},
+            {"k": "b", "v": None, "ok": False, "n": 1},
+        ]
+        assert atoll.rows(driver.depot(same).read(0, 0, 1)) == [{"k": "a", "v": 3}]
+
+
+def test_a_star_stands_only_where_rows_are_added_to():
+    """Batches are given whole, and questions add already."""
+    mb = atoll.Module("star").microbatch("mb")
+    rows = mb.source(mb.module.depot("depot", "v long"))
+    with pytest.raises(DeclarationError, match="cannot stand in emits="):
+        rows.map_batches(lambda batches: batches, emits="*, n long")

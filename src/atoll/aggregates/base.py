@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from atoll.schema import Node
 
 __all__ = ["Aggregator", "Packing", "PlainForms", "StateField", "expression", "in_words"]
-__all__ += ["to_declare"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,11 +233,11 @@ class Cluster(ABC):
 
     def _prepare(self, module: Module, remove: Collection[str]) -> Version:
         """Everything that can refuse a version, before anything stops."""
-        standing = self._deploying.stood(module.name)
+        last = self._deploying.last_run(module.name)
         registry = self._revisions.of(module.name)
-        if standing is not None:
-            before: Deployment | None = standing.deployment
-            registry = with_view(registry, module.name, standing.info)
+        if last is not None:
+            before: Deployment | None = last.deployment
+            registry = with_view(registry, module.name, last.info)
         else:
             before = latest_deployment(LocalStore(self.root), module.name)
         return checked_version(

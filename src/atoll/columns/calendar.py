@@ -12,9 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["DAY_MICROS", "MONTHS", "calendar", "clock", "day_of", "days_of", "first_day"]
-__all__ += ["first_days", "micros_of", "months_later", "to_dates", "year_texts"]
-
 DAY_MICROS = 86_400_000_000
 MONTHS = {"MONTH": 1, "MON": 1, "MM": 1, "QUARTER": 3, "YEAR": 12, "YYYY": 12, "YY": 12}
 """How many months belong together, by the name of what they are."""

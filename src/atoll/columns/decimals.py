@@ -17,9 +17,6 @@ import pyarrow.compute as pc
 from atoll.columns.tree import RowError
 from atoll.columns.types import DECIMAL_DIGITS_MAX, NotCertifiedError, bounded_decimal, words
 
-__all__ = ["OUT_OF_RANGE", "WIDE_DIGITS_MAX", "divided", "exactly", "remainder", "rescaled"]
-__all__ += ["result_type", "to_double"]
-
 OUT_OF_RANGE = "NUMERIC_VALUE_OUT_OF_RANGE"
 WIDE_DIGITS_MAX = 76
 _QUOTIENT_SCALE = 39

@@ -11,8 +11,6 @@ import pyarrow as pa
 from atoll.columns.tree import Literal, Node
 from atoll.columns.types import NotCertifiedError
 
-__all__ = ["FORMS", "Form", "Reading", "arguments", "certified", "fixed", "table"]
-
 
 class Reading(Protocol):
     """What a family may ask of who reads the expression."""

@@ -11,8 +11,6 @@ from pathlib import Path
 from atoll.columns import reading
 from atoll.columns.forms import table
 
-__all__ = ["renewed"]
-
 _BEGIN = "<!-- What follows is made from the code: "
 _END = "<!-- What precedes is made from the code. -->"
 

@@ -16,8 +16,6 @@ from atoll.columns.decimals import OUT_OF_RANGE
 from atoll.columns.tree import RowError
 from atoll.columns.types import DATE, DECIMAL_DIGITS_MAX, DOUBLE, INTEGERS, words
 
-__all__ = ["parsed"]
-
 _INVALID = "CAST_INVALID_INPUT"
 _TRIMMED = "".join(map(chr, [*range(0x21), 0x7F]))
 """What Spark leaves out around a value: spaces and control characters of ASCII."""

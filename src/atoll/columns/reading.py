@@ -44,8 +44,6 @@ from atoll.columns.tree import (
 )
 from atoll.columns.types import DECIMAL_DIGITS_MAX, DOUBLE, NotCertifiedError
 
-__all__ = ["FAMILIES", "computed"]
-
 FAMILIES = (
     *(arithmetic, bits, rounding, comparing, logic, strings, cutting, patterns, casing, hashes),
     *(times, dates, nested),

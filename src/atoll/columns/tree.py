@@ -16,26 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = [
-    "MAY_FAIL",
-    "SURE",
-    "Call",
-    "Case",
-    "Coalesce",
-    "Column",
-    "Folded",
-    "Junction",
-    "Literal",
-    "Node",
-    "RowError",
-    "Rows",
-    "alike",
-    "any_fails",
-    "columns_of",
-    "is_constant",
-]
-
-
 SURE, MAY_FAIL = False, True
 """Whether a node fails of some values, by name."""
 

@@ -9,26 +9,6 @@ import pyarrow as pa
 from atoll.columns.tree import Node
 from atoll.ddl import type_in_words
 
-__all__ = [
-    "DATE",
-    "DECIMAL_DIGITS_MAX",
-    "DOUBLE",
-    "FLOAT",
-    "INSTANT",
-    "INTEGERS",
-    "TIMES",
-    "NotCertifiedError",
-    "as_decimal",
-    "bounded_decimal",
-    "common_type",
-    "decimal_type",
-    "is_decimal",
-    "is_floating",
-    "is_integer",
-    "is_number",
-    "words",
-]
-
 INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 DOUBLE = pa.float64()
 FLOAT = pa.float32()

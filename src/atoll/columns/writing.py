@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from atoll.columns.calendar import calendar, clock, day_of, days_of, micros_of, year_texts
 from atoll.columns.types import DATE, TIMES, is_decimal
 
-__all__ = ["written"]
-
 
 def written(values: pa.Array) -> pa.Array:
     """Each value's text: of whole numbers, decimals, booleans, dates and moments."""

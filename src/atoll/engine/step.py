@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from atoll.errors import AtollError
-from atoll.microbatch.accounts.entries import TerminalChart
+from atoll.microbatch.accounts.entries import EndChart, Packs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -172,7 +172,7 @@ class BoundStep(ABC):
     place: str
 
     phase: ClassVar[Phase] = Phase.RUN
-    packs: ClassVar[str] = "each"
+    packs: ClassVar[Packs] = "each"
     """Whether actors get the rows, or what they were ``folded`` to, or what is ``told`` of them."""
     gives: ClassVar[Makes] = "any"
     """How many rows come out for each that went in."""
@@ -227,9 +227,9 @@ class BoundStep(ABC):
         """The vnodes to open for it, by PState; ``vnodes`` are those of the rows that came."""
         return {}
 
-    def chart(self, pstates: Mapping[str, PStateSpec]) -> TerminalChart:
+    def chart(self, pstates: Mapping[str, PStateSpec]) -> EndChart:
         """What it is known to do with rows, for who audits an attempt."""
-        return TerminalChart(self.tag, self.label, self.packs, gives=self.gives)  # type: ignore[arg-type]
+        return EndChart(self.tag, self.label, self.packs, gives=self.gives)
 
     def run(self, work: Work, rows: list[pa.Table]) -> None:
         """Do what the step does.

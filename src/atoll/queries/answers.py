@@ -7,7 +7,7 @@ the module is deployed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -17,8 +17,26 @@ from atoll.queries.bare import known_columns, shown
 from atoll.steps.append_to.fitting import widens
 
 if TYPE_CHECKING:
-    from atoll.queries.ask import Ask
     from atoll.queries.declare import QueryGraph, Returned
+
+
+@runtime_checkable
+class Asks(Protocol):
+    """A step that asks a query, as whoever binds it sees it."""
+
+    query: str
+    arguments: tuple[tuple[str, str], ...]
+    """For each parameter of the query the column that gives it."""
+    added: pa.Schema
+    """The columns that the answer fills."""
+
+    @property
+    def title(self) -> str:
+        """The step's word."""
+
+    @property
+    def place(self) -> str:
+        """Where it was declared."""
 
 
 def answered_columns(graph: QueryGraph, returned: Returned, rows: pa.Schema) -> pa.Schema:
@@ -40,7 +58,7 @@ def answered_columns(graph: QueryGraph, returned: Returned, rows: pa.Schema) -> 
     return pa.schema([known.field(returned.column)])
 
 
-def check_answer(step: Ask, returned: Returned, answer: pa.Schema) -> None:
+def check_answer(step: Asks, returned: Returned, answer: pa.Schema) -> None:
     """Hold that the columns of a step's ``emits=`` can be filled from the answer.
 
     One that returns a column fills the one column of ``emits=``, whatever it is called; one that
@@ -58,7 +76,7 @@ def check_answer(step: Ask, returned: Returned, answer: pa.Schema) -> None:
             raise _misfit(step, returned, answer)
 
 
-def _misfit(step: Ask, returned: Returned, answer: pa.Schema) -> DeclarationError:
+def _misfit(step: Asks, returned: Returned, answer: pa.Schema) -> DeclarationError:
     where = "each row of its answer" if returned.rows == "all" else "its answer"
     given = columns_in_words(answer) or "no columns"
     return DeclarationError(
@@ -69,7 +87,7 @@ def _misfit(step: Ask, returned: Returned, answer: pa.Schema) -> DeclarationErro
     )
 
 
-def _hint(step: Ask, returned: Returned, answer: pa.Schema) -> str:
+def _hint(step: Asks, returned: Returned, answer: pa.Schema) -> str:
     if not len(answer):
         return f"return columns from the query, at {returned.place}, or leave the step out"
     fits = answer

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from atoll.topology.flow import Flow, after
 from atoll.topology.operator import StateOperator
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -64,3 +65,11 @@ class Ask(StateOperator):
         from atoll.queries.bind import bound_ask
 
         return (bound_ask(self, binding),)
+
+
+def ask(
+    stream: Flow, query: str, arguments: Mapping[str, str], added: pa.Schema, place: str
+) -> Flow:
+    """Add an :class:`~atoll.queries.ask.Ask`."""
+    step = Ask((stream.operator,), place, query, tuple(arguments.items()), added)
+    return after(stream.graph, step)

@@ -12,13 +12,12 @@ from atoll.ddl import type_in_words
 from atoll.engine.binding.columns import distinct_columns
 from atoll.errors import DeclarationError
 from atoll.queries import tables
-from atoll.queries.answers import answered_columns, check_answer
-from atoll.queries.ask import Ask
+from atoll.queries.answers import Asks, answered_columns, check_answer
 from atoll.queries.bare import is_bare, known_columns, shown
 from atoll.queries.bound import BoundAsk
 from atoll.queries.parameters import Arguments
 from atoll.queries.reads import asking, folding, looking_up, selecting
-from atoll.queries.run import BoundQuery, BoundStep, Reading, Run
+from atoll.queries.run import BoundQuery, QueryStep, Reading, Run
 from atoll.queries.select_from import SelectFrom
 from atoll.steps.columns.computing import computing, united
 from atoll.steps.columns.distinct import Distinct
@@ -61,21 +60,23 @@ def bind_queries(
     return bound
 
 
-def asked_schema(step: Ask, rows: pa.Schema) -> pa.Schema:
+def asked_schema(step: StateOperator, rows: pa.Schema) -> pa.Schema:
     """The columns before, then those of the answer.
 
     Raises:
         DeclarationError: When two have one name.
     """
+    assert isinstance(step, Asks)
     return distinct_columns(_with(rows, step.added), step)
 
 
-def bound_ask(step: Ask, binding: Binding) -> BoundAsk:
+def bound_ask(step: StateOperator, binding: Binding) -> BoundAsk:
     """A step of a topology that asks a query.
 
     Raises:
         DeclarationError: When there is no such query, or it gets other columns than it takes.
     """
+    assert isinstance(step, Asks)
     rows = binding.rows(step)
     check_asked(step, rows, binding.queries)
     asked = asked_by([step], binding.queries)
@@ -124,7 +125,7 @@ class _Binding:
                 check_columns(known_columns(schema).names)
             _check_names(schema, operator)
             if operator in needed:
-                steps.append(BoundStep(operator, schema, run))
+                steps.append(QueryStep(operator, schema, run))
         answer = answered_columns(graph, returned, self.schemas[returned.operator])
         arguments = graph.operators[0]
         assert isinstance(arguments, Arguments)
@@ -159,14 +160,14 @@ class _Binding:
             case SelectFrom(pstate=pstate):
                 emitted = _with(rows, operator.added)
                 return emitted, selecting(operator, self.specs[pstate.name], emitted)
-            case Ask():
+            case Asks():
                 check_asked(operator, rows, self.graphs)
                 emitted = _with(rows, operator.added)
                 return emitted, asking(operator, emitted)
         raise AssertionError(operator)
 
 
-def check_asked(step: Ask, rows: pa.Schema, queries: Mapping[str, QueryGraph]) -> None:
+def check_asked(step: Asks, rows: pa.Schema, queries: Mapping[str, QueryGraph]) -> None:
     """Hold that the query exists, and gets what it takes."""
     asked = queries.get(step.query)
     if asked is None:
@@ -200,7 +201,7 @@ def check_asked(step: Ask, rows: pa.Schema, queries: Mapping[str, QueryGraph]) -
 def _check_answers(steps: Iterable[Operator], queries: Mapping[str, BoundQuery]) -> None:
     """Hold that each step that asks declares columns which the answer fills."""
     for step in steps:
-        if isinstance(step, Ask):
+        if isinstance(step, Asks):
             asked = queries[step.query]
             check_answer(step, asked.returned, asked.answers)
 

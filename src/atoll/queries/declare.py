@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from atoll.errors import DeclarationError
-from atoll.queries.ask import Ask
 from atoll.queries.select_from import SelectFrom
 from atoll.schema import List, Map, Node, Set, Struct
 from atoll.topology.declared import PStateDeclaration
@@ -183,14 +182,6 @@ def select_from(
         )
     stream.graph.check_own(pstate, "select_from", place)
     return after(stream.graph, SelectFrom((stream.operator,), place, pstate, function, added))
-
-
-def ask(
-    stream: Flow, query: str, arguments: Mapping[str, str], added: pa.Schema, place: str
-) -> Flow:
-    """Add an :class:`~atoll.queries.ask.Ask`."""
-    step = Ask((stream.operator,), place, query, tuple(arguments.items()), added)
-    return after(stream.graph, step)
 
 
 def returns(stream: Flow, column: str | None, rows: Many, place: str) -> None:

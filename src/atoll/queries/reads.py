@@ -22,7 +22,7 @@ from atoll.topology.usercode import Step, calling
 if TYPE_CHECKING:
     from atoll.pstate.spec import PStateSpec
     from atoll.pstate.view import MigratedVnode, VnodeView
-    from atoll.queries.ask import Ask
+    from atoll.queries.answers import Asks
     from atoll.queries.bound import BoundAsk
     from atoll.queries.run import Reading, Run
     from atoll.queries.select_from import SelectFrom
@@ -100,7 +100,7 @@ def selecting(step: SelectFrom, spec: PStateSpec, emitted: pa.Schema) -> Run:
     return _beside(values_of, step, step.added, emitted)
 
 
-def asking(step: Ask, emitted: pa.Schema) -> Run:
+def asking(step: Asks, emitted: pa.Schema) -> Run:
     """The answer's rows beside each row; nulls beside it when a single row is missing."""
     question = Question(step.query, step.arguments, step.added.names)
     return _beside(question.answers, step, step.added, emitted)

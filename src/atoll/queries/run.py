@@ -104,7 +104,7 @@ Run = Callable[[list[pa.Table], Reading], pa.Table]
 
 
 @dataclass(frozen=True)
-class BoundStep:
+class QueryStep:
     """A step that knows its columns, and how it is done."""
 
     operator: Operator
@@ -119,7 +119,7 @@ class BoundQuery:
     name: str
     parameters: Mapping[str, Node]
     arguments: pa.Schema
-    steps: tuple[BoundStep, ...]
+    steps: tuple[QueryStep, ...]
     """Those that the answer needs, each after its inputs."""
     returned: Returned
     answers: pa.Schema

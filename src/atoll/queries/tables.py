@@ -18,8 +18,6 @@ from atoll.steps.columns.join import Join
 from atoll.topology.operator import Operator
 from atoll.topology.usercode import NO_COLUMN
 
-__all__ = ["distinct", "join", "joined_schema", "taken"]
-
 
 def distinct(rows: pa.Table) -> pa.Table:
     """Each combination of values once, where it comes first."""

@@ -22,15 +22,6 @@ from numpy.typing import NDArray
 
 from atoll.runtime.actors.interface import BatchResult, Event
 
-__all__ = [
-    "chosen",
-    "column_of",
-    "from_batch",
-    "numbers_in",
-    "to_batch",
-    "with_column",
-]
-
 _WRITTEN = {b"null": b"written"}
 _INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
 _SIMPLE = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}

@@ -14,8 +14,6 @@ import msgspec
 
 from atoll.runtime.limits import check_size, parse_json
 
-__all__ = ["FieldName", "compact", "event_of", "number_of", "text_of"]
-
 FieldName = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 """The name of a field of events, in params."""
 

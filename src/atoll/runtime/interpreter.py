@@ -33,8 +33,6 @@ from atoll.runtime.definition.structs import (
     Update,
 )
 
-__all__ = ["Interpreter"]
-
 
 class _Instance:
     """One instance of an actor: its state, and the list of ``collect-local``."""

@@ -14,8 +14,6 @@ from typing import Any
 
 from atoll.runtime.problems import Problem, pointer
 
-__all__ = ["DEPTH_MAX", "check_size", "parse_json"]
-
 DEPTH_MAX = 32
 VALUES_MAX = 200_000
 KEYS_MAX = 10_000

@@ -15,8 +15,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-__all__ = ["NUMBER_MAX", "Moments", "Sum"]
-
 NUMBER_MAX = 1e140
 """Squares of deviations of larger numbers could leave the range of floats."""
 

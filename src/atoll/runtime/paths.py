@@ -12,8 +12,6 @@ import re
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["Path", "find", "parse_path"]
-
 TEXT_MAX = 1_000
 ELEMENTS_MAX = 32
 _NAME = r"[^\s.\[\]'\"*{}$]+"

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-__all__ = ["Problem", "pointer", "under"]
-
 
 class Problem(msgspec.Struct, frozen=True):
     """One thing that is wrong.

@@ -14,8 +14,6 @@ from atoll.runtime.by_identity import ByIdentity
 from atoll.runtime.paths import find, parse_path
 from atoll.runtime.problems import Problem, pointer
 
-__all__ = ["check_template", "expression_in", "fill"]
-
 Fill = Callable[[dict[str, Any]], Any]
 
 

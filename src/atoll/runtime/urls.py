@@ -21,17 +21,6 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-__all__ = [
-    "REDIRECTS_MAX",
-    "Redirect",
-    "Refused",
-    "Target",
-    "UrlRules",
-    "redirected",
-    "target_of",
-    "url_misfit",
-]
-
 URL_MAX = 2_048
 REDIRECTS_MAX = 3
 _PORTS = {"http": 80, "https": 443}

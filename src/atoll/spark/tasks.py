@@ -201,7 +201,7 @@ def _beside(step: int) -> int:
 
 @dataclass(frozen=True)
 class PackTask(_Task):
-    """Runs the chains of one origin over its rows and packs what reaches their terminals.
+    """Runs the chains of one origin over its rows and packs what reaches their ends.
 
     ``part`` is 0 where the rows are read from splits; else they come from a column step, and it
     keeps the tasks' numbers apart: Spark may run those of several steps as one.

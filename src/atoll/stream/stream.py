@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
-from atoll.queries import declare as queries
 from atoll.steps.aggregate.build import aggregate
 from atoll.steps.append_to.declare import append_to
 from atoll.steps.columns import joins
@@ -29,6 +28,7 @@ from atoll.steps.rows.map import Map
 from atoll.steps.rows.map_batches import MapBatches
 from atoll.steps.windows import build as windows
 from atoll.stream import control
+from atoll.stream.asking import Asking
 from atoll.stream.exchanging import Exchanging
 from atoll.stream.missing import missing
 from atoll.stream.typed import giving, named_texts, of_condition, of_rows, seeing_objects
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     Duration = str | dt.timedelta
 
 
-class Stream(Exchanging["Stream[R]"], Generic[R]):
+class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Generic[R]):
     """Rows of one microbatch on their way through a topology."""
 
     __slots__ = ()
@@ -113,7 +113,7 @@ class Stream(Exchanging["Stream[R]"], Generic[R]):
         """One row out (a dict, a row, an object) for each row in; ``emits`` says its columns."""
         place = declared_at(1)
         calling = of_rows(self, function, "map", place)
-        step = Map((self.operator,), place, calling, emitted_columns(emits, place))
+        step = Map((self.operator,), place, calling, _beside(emits, place))
         return stream_of(giving(self._then(step), emits))
 
     def flat_map(
@@ -122,7 +122,7 @@ class Stream(Exchanging["Stream[R]"], Generic[R]):
         """Any number of rows out for each row in; ``emits`` says their columns."""
         place = declared_at(1)
         calling = of_rows(self, function, "flat_map", place)
-        step = FlatMap((self.operator,), place, calling, emitted_columns(emits, place))
+        step = FlatMap((self.operator,), place, calling, _beside(emits, place))
         return stream_of(giving(self._then(step), emits))
 
     def map_batches(
@@ -295,7 +295,7 @@ class Stream(Exchanging["Stream[R]"], Generic[R]):
             name: What to call the timers, where those of two steps would not be told apart.
         """
         place = declared_at(1)
-        emitted = None if emits is None else emitted_columns(emits, place)
+        emitted = None if emits is None else _beside(emits, place)
         timing = None if on_timer is None else (on_timer, timers, name)
         seeing = seeing_objects(self, function)
         made = process(self, seeing, key, states, emitted, place, timing)
@@ -319,37 +319,6 @@ class Stream(Exchanging["Stream[R]"], Generic[R]):
         """
         place = declared_at(1)
         return stream_of(update(self, state, of_rows(self, change, "update", place), key, place))
-
-    # Queries ----------------------------------------------------------------------------------
-
-    def select_from(
-        self, pstate: PStateDeclaration, function: Callable[[R], Path], *, emits: Columns
-    ) -> Stream:
-        """One row per value that a path leads to: the row's columns, then those of ``emits``.
-
-        ``function`` gives the path for a row. In queries only.
-        """
-        place = declared_at(1)
-        return stream_of(
-            queries.select_from(self, pstate, function, emitted_columns(emits, place), place)
-        )
-
-    def query(self, query: str, *, emits: Columns, **arguments: str) -> Stream:
-        """Ask a query of the module for each row, and put the answer's columns beside it.
-
-        ``arguments`` names for each parameter the column that gives it. In a topology the query
-        reads that topology's own PStates as of the commit before the microbatch, and those of
-        others as of the commit that the plan names.
-        """
-        place = declared_at(1)
-        return stream_of(queries.ask(self, query, arguments, emitted_columns(emits, place), place))
-
-    def returns(self, column: str | None = None, *, rows: Literal["one", "all"] = "one") -> None:
-        """End a query: its caller gets the row (as a dict), or the value of one column of it.
-
-        None when there is no row. With ``rows="all"`` a list of all of them. In queries only.
-        """
-        queries.returns(self, column, rows, declared_at(1))
 
     # Ends -------------------------------------------------------------------------------------
 
@@ -503,6 +472,9 @@ class Stream(Exchanging["Stream[R]"], Generic[R]):
         windows.count_late(late, column, name)
         return sessions
 
+    def _at(self, flow: Flow) -> Stream:
+        return stream_of(flow)
+
     def _then(self, operator: Operator) -> Stream:
         return stream_of(after(self.graph, operator))
 
@@ -510,3 +482,7 @@ class Stream(Exchanging["Stream[R]"], Generic[R]):
 def stream_of(flow: Flow) -> Stream:
     """The stream at a point of a graph."""
     return Stream(flow.graph, flow.operator)
+
+
+def _beside(emits: object, place: str) -> pa.Schema:
+    return emitted_columns(emits, place, beside=True)

@@ -13,17 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.literals import Literal, expression
 from atoll.objects import builder
-from atoll.steps.columns.union import Union
-from atoll.steps.columns.where import Where
-from atoll.steps.exchanges.hash_by import HashBy
-from atoll.steps.exchanges.place_by import PlaceBy
-from atoll.steps.exchanges.shuffle import Shuffle
-from atoll.steps.exchanges.to_all import ToAll
-from atoll.steps.exchanges.to_global import ToGlobal
-from atoll.steps.materialize.declare import Materialize
-from atoll.steps.rows.branched import Chosen
-from atoll.steps.rows.keep import Keep
-from atoll.steps.rows.numbered import Numbered
 from atoll.topology.sources import Source
 from atoll.topology.usercode import check_function, placed
 
@@ -32,27 +21,12 @@ if TYPE_CHECKING:
     from atoll.topology.graph import Graph
     from atoll.topology.operator import Operator
 
-_KEEPING = (
-    Union,
-    Where,
-    HashBy,
-    PlaceBy,
-    Shuffle,
-    ToAll,
-    ToGlobal,
-    Materialize,
-    Chosen,
-    Keep,
-    Numbered,
-)
-"""The steps behind which rows are what they were before."""
-
 
 def row_class(graph: Graph, operator: Operator) -> type | None:
     """The class of the rows behind an operator; None when they are of none."""
     if isinstance(operator, Source):
         return operator.depot.row_class
-    if isinstance(operator, _KEEPING):
+    if operator.keeps_rows:
         found = {row_class(graph, each) for each in operator.inputs}
         return found.pop() if len(found) == 1 else None
     return graph.row_classes.get(operator)

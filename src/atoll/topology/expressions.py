@@ -41,6 +41,11 @@ def is_computed(column: str) -> bool:
     return _COMPUTED.match(column) is not None
 
 
+def shown_as(name: str, text: str) -> str:
+    """An expression of ``with_columns`` as its user knows it."""
+    return text if is_computed(name) else f"{name} = {text}"
+
+
 def quoted(name: str) -> str:
     """A column's name as Spark SQL reads it literally."""
     return "`" + name.replace("`", "``") + "`"

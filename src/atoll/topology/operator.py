@@ -55,6 +55,9 @@ class Operator(ABC):
     instead: ClassVar[str] = "write to state in a topology"
     """What a query does in place of a step that it may not have."""
 
+    keeps_rows: ClassVar[bool] = False
+    """Whether rows behind it are objects of the class that they were before."""
+
     drawn: ClassVar[bool] = True
     """Whether drawings show it: a user wrote it as a step of its own."""
 
@@ -131,6 +134,11 @@ class ColumnOperator(Operator):
     def texts(self) -> tuple[str, ...]:
         """The expressions of users in it."""
         return ()
+
+    @property
+    def computed(self) -> tuple[tuple[str, str], ...]:
+        """What it computes of each row: how its user knows it, and the expression."""
+        return tuple((text, text) for text in self.texts)
 
     def carrying(self, column: str, names: Sequence[str]) -> ColumnOperator | None:
         """The step as it passes on a column that users do not know of.

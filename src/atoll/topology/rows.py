@@ -22,6 +22,9 @@ from atoll.topology.usercode import HIDDEN_COLUMN, NO_COLUMN
 _MISFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError)
 """What Arrow raises for a value that a column cannot hold."""
 
+ADDED = {b"atoll.beside": b"the input's columns"}
+"""Marks the columns of ``emits="*, ..."``, which stand beside those of the rows before."""
+
 ORIGIN = HIDDEN_COLUMN
 """The hidden column that says which record of the microbatch a row came from."""
 
@@ -111,6 +114,30 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
         for name, value in zip(names, values, strict=True):
             setattr(row, name, value)
         yield row
+
+
+def put_beside(row: dict[str, Any] | None, made: Any) -> Any:
+    """What a function made of a row, with the row's other columns where these are given."""
+    return made if row is None or not isinstance(made, Mapping) else {**row, **made}
+
+
+def adds(emitted: pa.Schema) -> bool:
+    """Whether a step's rows have the columns of the rows before, too."""
+    return bool(emitted.metadata == ADDED)
+
+
+def given_columns(emitted: pa.Schema, rows: pa.Schema) -> pa.Schema:
+    """The columns of a step's rows: those it declares, in the place of those or behind them.
+
+    Args:
+        emitted: What the step declares.
+        rows: The columns of the rows before, as its function sees them.
+    """
+    if not adds(emitted):
+        return emitted
+    named = {field.name: field for field in emitted}
+    kept = [named.pop(field.name, field) for field in rows if field.name != NO_COLUMN]
+    return pa.schema([*kept, *named.values()])
 
 
 def row_at(rows: pa.RecordBatch | pa.Table, at: int) -> Row:

@@ -205,15 +205,28 @@ def declared_at(depth: int) -> str:
     return f"{frame.f_code.co_filename.rsplit('/', 1)[-1]}:{frame.f_lineno}"
 
 
-def emitted_columns(given: Any, place: str) -> pa.Schema:
+def emitted_columns(given: Any, place: str, *, beside: bool = False) -> pa.Schema:
     """The columns that a step declares in ``emits=``: DDL, a class with fields, an Arrow schema.
+
+    Args:
+        given: What the user wrote.
+        place: Where the step was declared.
+        beside: Whether ``"*, ok boolean"`` may say that they stand beside the input's.
 
     Raises:
         DeclarationError: When it is no schema, or names a column that Atoll keeps.
     """
     from atoll.codec.spellings import columns_of
+    from atoll.topology.rows import ADDED
 
     with placed(place):
-        schema = columns_of(given)
+        added = isinstance(given, str) and given.lstrip().startswith("*")
+        if added and not beside:
+            raise DeclarationError(
+                "* cannot stand in emits= here",
+                hint="name all columns: only map, flat_map and process add to those of a row",
+            )
+        text = given.lstrip()[1:].lstrip().removeprefix(",") if added else given
+        schema = columns_of(text) if not added or text.strip() else columns_of("_ long").remove(0)
         check_columns(schema.names)
-        return schema
+        return schema.with_metadata(ADDED) if added else schema

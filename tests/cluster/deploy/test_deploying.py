@@ -264,7 +264,7 @@ def test_a_module_that_another_process_has_taken_over_is_not_started_again(clust
     assert cluster.stopped[NAME].failure.context["fenced_by"] == "process 7 on another-host"
     assert NAME not in cluster.apps
     app = cluster.deploy(shop())  # now it is known, and meant
-    assert app.epoch.number > stopped.standing.epoch + 1
+    assert app.epoch.number > stopped.last.epoch + 1
     append(app, 2)
 
 

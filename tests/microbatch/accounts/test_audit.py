@@ -14,6 +14,7 @@ from atoll.microbatch.accounts.entries import (
     ActorAccounts,
     ChainChart,
     ChainRows,
+    EndChart,
     JobChart,
     PackedRows,
     Parcel,
@@ -21,7 +22,6 @@ from atoll.microbatch.accounts.entries import (
     StepChart,
     StepRows,
     TaskAccounts,
-    TerminalChart,
     Waybill,
 )
 from atoll.microbatch.accounts.faults import delivery_faults, read_faults
@@ -34,7 +34,7 @@ CHART = JobChart(
     0,
     {SOURCE: "d"},
     (ChainChart(SOURCE, "source", True, (StepChart(STEP, "where", "at most one"),), (SUM,)),),
-    (TerminalChart(SUM, "aggregate", "folded"),),
+    (EndChart(SUM, "aggregate", "folded"),),
 )
 RANGES = {"d": [(0, 6), (4, 8)]}
 

@@ -248,3 +248,22 @@ def test_what_json_cannot_say_fails_the_actor_that_gave_it_and_nothing_else(monk
     assert stored[1]["a"]["failure"] == stored[1]["s"]["failure"] == 1
     assert "cannot be kept" in stored[0]["s"][FAILURE][""]
     assert "" not in stored[0]["s"][0]
+
+
+def test_a_group_that_is_taken_over_again_stays_as_it_is():
+    """What came since would be lost."""
+    sums = {"name": "s", "type": "stats", "params": {"field": "x"}, "group": {"by": "k"}}
+    actors = [{"name": "a", "type": "httpbroadcast"}, sums]
+    links = [{"from": "a", "to": "s"}]
+    definition = read_definition({"name": "r", "actors": actors, "links": links})
+    program, stored = program_of("r", definition, 1), empty()
+    state = {"count": 5, "mean": 1.0, "squares": 0.0, "least": 1.0, "most": 1.0}
+    kept = msgspec.json.encode(Kept(state)).decode()
+    take = ("take", "s", {"instance": 0, "groups": {"red": kept}})
+    event = ("trigger", "a", {"k": "red", "x": 1})
+    made = [record(*each, turn=at, at=at) for at, each in enumerate((take, event, take))]
+    for cut in (made[:1], made[1:]):
+        run = CopyRun(program, 1, Memory(*stored))
+        run.take(pa.RecordBatch.from_pylist(cut, schema=SCHEMA))
+        list(run.leave())
+    assert states_of(program, stored)["s"][0]["red"]["count"] == 6

@@ -16,7 +16,7 @@ import pytest
 from waiting import until
 
 from atoll.cluster.local import LocalCluster
-from atoll.errors import AtollError, ConflictError
+from atoll.errors import AtollError, BusyError, ConflictError, StorageError
 from atoll.runtime.definition.read import read_definition
 from atoll.runtime.engine.compile import INTAKE
 from atoll.runtime.engine.keyed import owner_of
@@ -207,6 +207,47 @@ def test_events_that_come_meanwhile_wait_and_find_their_state(runtimes):
         sender.join(60)
     assert errors == []
     assert counts(runtimes.running(runtimes.find("r")[0])) == sent
+
+
+def test_nobody_comes_in_before_the_state_is_on_its_way(runtimes, monkeypatch):
+    """With the new copies there and their state not yet: an event would begin a second one."""
+    refused, told = [], lives.told
+
+    def looked_at(running):
+        if running.registered.last == "scaled":
+            with pytest.raises(BusyError) as busy:
+                running.send("in", [{"k": "k1", "v": 1}])
+            refused.append(busy.value)
+        return told(running)
+
+    monkeypatch.setattr(lives, "told", looked_at)
+    runtime = runtimes.start(runtimes.create(keyed()))
+    for copies in (2, 2, 1):
+        runtimes.scale(runtime, copies, "move")
+    assert len(refused) == 3
+    runtimes.running(runtime).send("in", [{"k": "k1", "v": 1}])
+
+
+def test_a_move_that_failed_is_made_before_anything_else_is_changed(runtimes, monkeypatch):
+    """Else events would find no state, and nobody would know."""
+    made = events(80)
+    runtime = runtimes.start(runtimes.create(keyed()))
+    runtimes.running(runtime).send("in", made)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lives, "told", _fails)
+        with pytest.raises(StorageError):
+            runtimes.scale(runtime, 4, "move")
+        with pytest.raises(StorageError):
+            runtimes.stop(runtime)
+    with pytest.raises(BusyError):
+        runtimes.running(runtime).send("in", made)
+    runtime = runtimes.start(runtimes.stop(runtime))
+    runtimes.running(runtime).send("in", made)
+    assert counts(runtimes.running(runtime)) == Counter(each["k"] for each in made + made)
+
+
+def _fails(*_):
+    raise StorageError("the disk is full", hint="make room")
 
 
 class Ended(BaseException):

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from atoll.cluster.app import App
 from atoll.cluster.deploy.failures import not_started, nothing_runs
+from atoll.cluster.deploy.last_run import LastRun
 from atoll.cluster.deploy.lives import Lives
-from atoll.cluster.deploy.standing import Standing
 from atoll.cluster.deploy.stopped import StoppedModule
 from atoll.cluster.deploy.versions import Version
 from atoll.cluster.scaling.over_modules import RootCluster
@@ -57,16 +57,16 @@ class Deploying:
         self.listeners: list[Callable[[App | StoppedModule], None]] = []
         self.reviver = Reviver(self._revive)
         self._lives = lives
-        self._standing: dict[str, Standing] = {}
+        self._last_runs: dict[str, LastRun] = {}
 
-    def stood(self, name: str) -> Standing | None:
+    def last_run(self, name: str) -> LastRun | None:
         """What stands of a module that runs here, or should; None when neither."""
         if name in self.stopped:
             stopped = self.stopped[name]
             known = stopped.fenced is None
-            return replace(stopped.standing, info=stopped.cluster.info()) if known else None
+            return replace(stopped.last, info=stopped.cluster.info()) if known else None
         if name in self.apps and self.apps[name].fenced is None:
-            return replace(self._standing[name], info=self.apps[name].cluster.info())
+            return replace(self._last_runs[name], info=self.apps[name].cluster.info())
         return None
 
     def replace(self, version: Version) -> App:
@@ -78,19 +78,19 @@ class Deploying:
             AtollError: Why a first version could not be started.
         """
         name = version.module.name
-        running, standing = self.apps.get(name), self.stood(name)
-        if running is not None and standing is not None:
+        running, last = self.apps.get(name), self.last_run(name)
+        if running is not None and last is not None:
             running.epoch.check()
             running.prepare_update(version.bound)
         try:
             if running is not None:
                 running.close()
-                standing = self.stood(name)  # workers may have come until then
-            app = self._start(version, standing)
+                last = self.last_run(name)  # workers may have come until then
+            app = self._start(version, last)
         except BaseException as error:
-            if standing is None:
+            if last is None:
                 raise
-            told = self._bring_back(standing, error)
+            told = self._bring_back(last, error)
             if told is error:
                 raise
             raise told from error
@@ -102,7 +102,7 @@ class Deploying:
         with self.lock:
             app = self.apps.pop(name, None)
             self.stopped.pop(name, None)
-            self._standing.pop(name, None)
+            self._last_runs.pop(name, None)
             if app is not None:
                 app.close()
 
@@ -147,29 +147,29 @@ class Deploying:
 
     # Inside ---------------------------------------------------------------------------------------
 
-    def _start(self, version: Version, standing: Standing | None) -> App:
+    def _start(self, version: Version, last: LastRun | None) -> App:
         """Switch and start."""
-        app, stands = self._lives().begin(version, standing)
-        self._standing[app.name] = stands
+        app, stands = self._lives().begin(version, last)
+        self._last_runs[app.name] = stands
         self.apps[app.name] = app
         self.stopped.pop(app.name, None)
         return app
 
-    def _bring_back(self, standing: Standing, error: BaseException) -> BaseException:
+    def _bring_back(self, last: LastRun, error: BaseException) -> BaseException:
         """Start the version before again; what to raise, which says how that went."""
-        name = standing.version.module.name
+        name = last.version.module.name
         if name in self.apps:
             _quietly_killed(self.apps[name])
         if isinstance(error, FencedError):  # it runs elsewhere, and shall go on there
-            self._stop(standing, error)
+            self._stop(last, error)
             return error
         try:
-            app = self._start(standing.version, standing)
+            app = self._start(last.version, last)
         except FencedError as fenced:
-            self._stop(standing, fenced)
+            self._stop(last, fenced)
             return fenced
         except BaseException as second:
-            self._stop(standing, nothing_runs(name, second))
+            self._stop(last, nothing_runs(name, second))
             if not isinstance(second, Exception):
                 raise
             told = nothing_runs(name, second, error)
@@ -178,12 +178,12 @@ class Deploying:
             self._tell(app)
         return told if isinstance(error, Exception) else error
 
-    def _stop(self, standing: Standing, failure: AtollError) -> None:
+    def _stop(self, last: LastRun, failure: AtollError) -> None:
         """Let it be said that a module does not run, and start it as soon as that can be."""
-        name = standing.version.module.name
+        name = last.version.module.name
         known = self.stopped.get(name)
-        cluster = known.cluster if known else self.at_rest(name, standing.info, standing.epoch)
-        stopped = StoppedModule(name, standing, cluster, failure)
+        cluster = known.cluster if known else self.at_rest(name, last.info, last.epoch)
+        stopped = StoppedModule(name, last, cluster, failure)
         self.stopped[name] = stopped
         self.apps.pop(name, None)
         _log.error("the module does not run", module=name, error=str(failure))
@@ -195,13 +195,13 @@ class Deploying:
         """Start each again that does not run; whether one is left that may run later."""
         with self.lock:
             for name, stopped in list(self.stopped.items()):
-                standing = self.stood(name)
-                if self.reviver.closed or standing is None:
+                last = self.last_run(name)
+                if self.reviver.closed or last is None:
                     continue
                 try:
-                    app = self._start(standing.version, standing)
+                    app = self._start(last.version, last)
                 except FencedError as error:
-                    self._stop(standing, error)
+                    self._stop(last, error)
                 except Exception as error:  # noqa: BLE001 - the next try may succeed
                     stopped.failure = nothing_runs(name, error)
                 else:
@@ -224,7 +224,7 @@ class Deploying:
     def _forget(self) -> None:
         self.apps.clear()
         self.stopped.clear()
-        self._standing.clear()
+        self._last_runs.clear()
 
     def _tell(self, module: App | StoppedModule) -> None:
         for listener in self.listeners:

@@ -3,7 +3,7 @@
 *Switch*: the next epoch is claimed, depots are opened, fragments placed, topologies prepared where
 their last commits ended. *Start*: the root says what is deployed, then everything runs at once.
 A phase that fails leaves nothing open and nothing running; what the root said before stands again
-as far as the disk allows, and :func:`atoll.cluster.deploy.standing.let_stand` does the rest later.
+as far as the disk allows, and :func:`atoll.cluster.deploy.last_run.reinstate` does the rest later.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from atoll.cluster.app import App
+from atoll.cluster.deploy.last_run import LastRun, reinstate
 from atoll.cluster.deploy.removing import delete_removed
-from atoll.cluster.deploy.standing import Standing, let_stand
 from atoll.cluster.deploy.versions import Version, placed
 from atoll.cluster.depots import depot_spec, described_partitioner
 from atoll.cluster.hidden.adoption import deployed_hidden
@@ -79,12 +79,12 @@ class Lives:
     present: Callable[[], Sequence[WorkerReport]]
     revisions: Revisions
 
-    def begin(self, version: Version, standing: Standing | None) -> tuple[App, Standing]:
+    def begin(self, version: Version, last: LastRun | None) -> tuple[App, LastRun]:
         """Let a version take the module over and run it.
 
         Args:
             version: The version, checked.
-            standing: What the root has to say before; None when that is what it says.
+            last: What the root has to say before; None when that is what it says.
 
         Returns:
             The module as it runs, and what stands from now on.
@@ -94,13 +94,13 @@ class Lives:
             AtollError: When it cannot be; nothing of it runs then.
         """
         store, name = LocalStore(self.folders.root), version.module.name
-        if standing is not None:
-            refuse_other_processes(store, name, standing.epoch)
+        if last is not None:
+            refuse_other_processes(store, name, last.epoch)
         with ExitStack() as undo:
             epoch = claim_epoch(store, name)
             undo.callback(note_rest, store, name, epoch)
             store.sweep(name)
-            before = self._stood(store, name, standing, epoch, undo)
+            before = self._stood(store, name, last, epoch, undo)
             depots = self._open_depots(version, epoch, undo)
             info = self._place(version, epoch)
             readable: dict[str, Depot | MirrorDepot] = {**depots, **version.mirrors.depots}
@@ -116,7 +116,7 @@ class Lives:
             app.start()
             undo.pop_all()
         self._clear(store, version, deployment, epoch)
-        return app, Standing(version, deployment, info, epoch.number)
+        return app, LastRun(version, deployment, info, epoch.number)
 
     # Inside ---------------------------------------------------------------------------------------
 
@@ -124,14 +124,14 @@ class Lives:
         self,
         store: LocalStore,
         name: str,
-        standing: Standing | None,
+        last: LastRun | None,
         epoch: Epoch,
         undo: ExitStack,
     ) -> Deployment | None:
         """What stands before this life; it is what stands again when the life does not begin."""
-        if standing is not None:
-            before: Deployment | None = standing.deployment
-            self._let_stand(name, before, standing.info, epoch)
+        if last is not None:
+            before: Deployment | None = last.deployment
+            self._reinstate(name, before, last.info, epoch)
         else:
             before = latest_deployment(store, name)
         registry = self.revisions.take_over(
@@ -141,14 +141,14 @@ class Lives:
 
         def stand_again() -> None:
             try:
-                self._let_stand(name, before, info, epoch)
+                self._reinstate(name, before, info, epoch)
             except Exception as error:  # noqa: BLE001 - what went wrong before is what is told
                 _log.warning("what was deployed before is not restored", error=str(error))
 
         undo.callback(stand_again)
         return before
 
-    def _let_stand(
+    def _reinstate(
         self,
         name: str,
         deployment: Deployment | None,
@@ -156,7 +156,7 @@ class Lives:
         epoch: Epoch,
     ) -> None:
         now_ms = self.drive.now_ms()
-        let_stand(self.revisions, name, deployment, info, epoch=epoch, now_ms=now_ms)
+        reinstate(self.revisions, name, deployment, info, epoch=epoch, now_ms=now_ms)
 
     def _open_depots(self, version: Version, epoch: Epoch, undo: ExitStack) -> dict[str, Depot]:
         depots = {}

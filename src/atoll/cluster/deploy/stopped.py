@@ -13,7 +13,7 @@ from atoll.errors import AtollError, FencedError, StoppedError
 
 if TYPE_CHECKING:
     from atoll.cluster.app import App
-    from atoll.cluster.deploy.standing import Standing
+    from atoll.cluster.deploy.last_run import LastRun
     from atoll.cluster.scaling.resting import RestingCluster
 
 
@@ -26,16 +26,16 @@ class StoppedModule:
 
     Args:
         name: The module.
-        standing: The version that is to run again.
+        last: The version that is to run again.
         cluster: Its workers and placement, which can be changed meanwhile.
         failure: Why it does not run.
     """
 
     def __init__(
-        self, name: str, standing: Standing, cluster: RestingCluster, failure: AtollError
+        self, name: str, last: LastRun, cluster: RestingCluster, failure: AtollError
     ) -> None:
         self.name = name
-        self.standing = standing
+        self.last = last
         self.cluster = cluster
         self.failure = failure
 
@@ -51,20 +51,20 @@ class StoppedModule:
 
     def depots(self) -> list[str]:
         """The names of the depots."""
-        return sorted(self.standing.deployment.depots)
+        return sorted(self.last.deployment.depots)
 
     def pstates(self) -> list[str]:
         """The names of the PStates, but for private ones."""
         return sorted(
             name
-            for each in self.standing.version.bound
+            for each in self.last.version.bound
             for name, spec in each.program.pstates.items()
             if not spec.private
         )
 
     def topologies(self) -> list[str]:
         """The names of the topologies."""
-        return sorted(self.standing.deployment.topologies)
+        return sorted(self.last.deployment.topologies)
 
     def status(self) -> dict[str, Any]:
         """That it does not run, and why."""

@@ -25,8 +25,6 @@ from atoll.columns.types import (
     words,
 )
 
-__all__ = ["checked"]
-
 _FAMILY = "Arithmetic"
 _NUMBERS = "byte, short, int, long, float, double"
 _ALL = f"{_NUMBERS}, decimal; decimals with up to 76 digits on the way"

@@ -12,8 +12,6 @@ from atoll.columns.forms import Reading, certified
 from atoll.columns.tree import Call, Node
 from atoll.columns.types import INTEGERS, NotCertifiedError, common_type, words
 
-__all__: list[str] = []
-
 _FAMILY = "Bits"
 _INTEGERS = "byte, short, int, long"
 _SHIFTED = "int, long (byte and short as int); by a number of type byte, short or int"

@@ -15,8 +15,6 @@ from atoll.columns.forms import Reading, certified
 from atoll.columns.tree import Call, Node
 from atoll.columns.types import NotCertifiedError, words
 
-__all__: list[str] = []
-
 _LOWER = {
     0x1C89: 0x1C8A,
     0xA7CB: 0x0264,

@@ -37,8 +37,6 @@ from atoll.columns.types import (
 )
 from atoll.columns.writing import written
 
-__all__ = ["cast", "widened", "written_type"]
-
 _FAMILY = "Casts"
 _WRITTEN = {
     "BOOLEAN": pa.bool_(),

@@ -12,8 +12,6 @@ from atoll.columns.forms import Reading, arguments, certified
 from atoll.columns.tree import SURE, Call, Case, Junction, Literal, Node, Rows
 from atoll.columns.types import NotCertifiedError, common_type, is_floating
 
-__all__ = ["compared", "equal", "less", "less_equal"]
-
 _FAMILY = "Comparison"
 _TYPES = (
     "boolean, byte, short, int, long, float, double, decimal, string, date, timestamp, "

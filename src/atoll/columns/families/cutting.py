@@ -13,8 +13,6 @@ from atoll.columns.forms import Reading, certified, fixed
 from atoll.columns.tree import SURE, Call, Node, Rows
 from atoll.columns.types import NotCertifiedError
 
-__all__: list[str] = []
-
 _FAMILY = "Text"
 _COUNT_MAX = 1_000_000
 

@@ -25,8 +25,6 @@ from atoll.columns.forms import Reading, arguments, certified
 from atoll.columns.tree import MAY_FAIL, Call, Literal, Node, RowError, any_fails
 from atoll.columns.types import DATE, INTEGERS, TIMES, NotCertifiedError, words
 
-__all__ = ["SHIFTED", "shifted"]
-
 _FAMILY = "Dates and times"
 SHIFTED = (
     _FAMILY,

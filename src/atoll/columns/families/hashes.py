@@ -22,8 +22,6 @@ from atoll.columns.forms import Reading, arguments, certified, fixed
 from atoll.columns.tree import Call, Node, Rows, any_fails
 from atoll.columns.types import DATE, DOUBLE, FLOAT, INTEGERS, TIMES, NotCertifiedError, words
 
-__all__: list[str] = []
-
 _FAMILY = "Hashes"
 _SEED = 42
 _LONG = 0xFFFF_FFFF_FFFF_FFFF

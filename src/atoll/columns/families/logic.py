@@ -21,8 +21,6 @@ from atoll.columns.tree import (
 )
 from atoll.columns.types import NotCertifiedError, common_type, words
 
-__all__: list[str] = []
-
 _CHOICE = "Choice"
 _ONE_TYPE = "branches that Spark brings to one certified type; a branch not chosen cannot fail"
 

@@ -12,8 +12,6 @@ from atoll.columns.forms import Reading, arguments, certified
 from atoll.columns.tree import MAY_FAIL, SURE, Call, Literal, Node, RowError
 from atoll.columns.types import DATE, INTEGERS, NotCertifiedError, common_type, is_integer, words
 
-__all__ = ["field_of"]
-
 _FAMILY = "Structs and arrays"
 
 

@@ -18,8 +18,6 @@ from atoll.columns.forms import Reading, certified, fixed
 from atoll.columns.tree import Call, Node
 from atoll.columns.types import NotCertifiedError
 
-__all__ = ["Pattern", "pattern_of"]
-
 _FAMILY = "Text"
 _LENGTH_MAX = 200
 _TIMES_MAX = 100

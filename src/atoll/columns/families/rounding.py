@@ -29,8 +29,6 @@ from atoll.columns.types import (
     words,
 )
 
-__all__: list[str] = []
-
 _FAMILY = "Numbers"
 _OVERFLOW = "ARITHMETIC_OVERFLOW"
 _DIGITS_MAX = 38

@@ -12,8 +12,6 @@ from atoll.columns.forms import Reading, arguments, certified, fixed
 from atoll.columns.tree import SURE, Call, Literal, Node, any_fails
 from atoll.columns.types import NotCertifiedError, words
 
-__all__ = ["text_of"]
-
 _FAMILY = "Text"
 
 

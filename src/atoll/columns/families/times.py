@@ -26,8 +26,6 @@ from atoll.columns.forms import Reading, arguments, certified
 from atoll.columns.tree import MAY_FAIL, Call, Node, RowError
 from atoll.columns.types import DATE, INSTANT, INTEGERS, TIMES, NotCertifiedError, words
 
-__all__: list[str] = []
-
 _FAMILY = "Dates and times"
 _MOMENTS = "timestamp, timestamp_ntz"
 _DAYS = f"date, {_MOMENTS}"

@@ -10,8 +10,6 @@ from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError
 from atoll.schema import Scalar
 
-__all__ = ["check_key_type"]
-
 
 def check_key_type(column_type: pa.DataType, key: Scalar, column: str, place: str) -> None:
     """Hold that a column of this type can be a key of this kind.

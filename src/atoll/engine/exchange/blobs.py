@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program
 
 Blob = tuple[int, int, pa.Buffer | str]
-"""A terminal's tag, the sequence number of the task that packed it, the rows or their file."""
+"""A state step's tag, the sequence number of the task that packed it, the rows or their file."""
 
 
 _FAILED = -1

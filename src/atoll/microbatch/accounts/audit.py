@@ -15,12 +15,12 @@ from atoll.microbatch.accounts.entries import (
     STEP_TASKS,
     ActorAccounts,
     ChainChart,
+    EndChart,
     JobChart,
     PackedRows,
     StepChart,
     StepRows,
     TaskAccounts,
-    TerminalChart,
 )
 from atoll.microbatch.accounts.faults import (
     Fault,
@@ -153,14 +153,14 @@ def _actor_faults(
         staged[file.operator] += file.file.rows
     came = actor.received.get(REJECTS, 0)
     yield from _differ(_CAME, packed[REJECTS], came, "rejected rows", manifest.unit)
-    for terminal in chart.terminals:
-        tag, step = terminal.tag, (terminal.name, manifest.unit)
+    for end in chart.ends:
+        tag, step = end.tag, (end.name, manifest.unit)
         received, executed = actor.received.get(tag, 0), actor.executed.get(tag, 0)
         given = actor.emitted.get(tag, 0)
         yield from _differ(_CAME, packed[tag], received, *step)
-        if terminal.packs != "told":
+        if end.packs != "told":
             yield from _differ("of the rows that came the step took", received, executed, *step)
-        if terminal.gives == "one" or (terminal.gives == "at most one" and given > executed):
+        if end.gives == "one" or (end.gives == "at most one" and given > executed):
             yield from _differ("of the rows that it took it gave", executed, given, *step)
         yield from _differ("of the rows that it gave there were staged", given, staged[tag], *step)
     for pstate in sorted({*actor.changed, *manifest.logs}):
@@ -198,13 +198,13 @@ def _end_faults(
             written["" if rows.kind == "rejected" else rows.depot] += rows.file.rows
     rejected = taken[REJECTS] + sum(sum(each.aside.values()) for each in actors)
     yield from _differ("of the rejected rows there were written", rejected, written[""])
-    for depot in sorted({each.depot for each in chart.terminals if each.depot is not None}):
-        expected = sum(made[each.tag] for each in chart.terminals if each.depot == depot)
+    for depot in sorted({each.depot for each in chart.ends if each.depot is not None}):
+        expected = sum(made[each.tag] for each in chart.ends if each.depot == depot)
         yield from _differ(f"for depot {depot} there were written", expected, written[depot])
-    for terminal in chart.terminals:
-        if terminal.counts is not None:
-            counted = sum(each.dropped.get(terminal.counts, 0) for each in job.manifests)
-            yield from _differ("rows were counted", taken[terminal.tag], counted, terminal.name)
+    for end in chart.ends:
+        if end.counts is not None:
+            counted = sum(each.dropped.get(end.counts, 0) for each in job.manifests)
+            yield from _differ("rows were counted", taken[end.tag], counted, end.name)
 
 
 # One task -----------------------------------------------------------------------------------------
@@ -218,26 +218,26 @@ def _task_faults(chart: JobChart, told: TaskAccounts) -> Iterator[Fault]:
         chain = chart.chains[counted.chain]
         yield from chain_faults(chain.name, chain.steps, counted.rows, counted.aside)
         rejected += sum(counted.aside[chain.repeated :])
-        for tag in chain.terminals:
+        for tag in chain.ends:
             reaching[tag] += counted.rows[-1]
     by_tag = {each.tag: each for each in told.packed}
-    for terminal in chart.terminals:
-        packed = by_tag.get(terminal.tag, _nothing(terminal.tag))
+    for end in chart.ends:
+        packed = by_tag.get(end.tag, _nothing(end.tag))
         rejected += packed.aside
         what = f"of the rows that reached it task {told.task} took"
-        yield from _differ(what, reaching[terminal.tag], packed.taken, terminal.name)
-        yield from _packing_faults(terminal, packed, told.task)
+        yield from _differ(what, reaching[end.tag], packed.taken, end.name)
+        yield from _packing_faults(end, packed, told.task)
     if told.task < STEP_TASKS:
         reported = by_tag.get(REJECTS, _nothing(REJECTS)).taken
         yield from _differ(f"of its rejected rows task {told.task} reported", rejected, reported)
 
 
-def _packing_faults(terminal: TerminalChart, packed: PackedRows, task: int) -> Iterator[Fault]:
+def _packing_faults(end: EndChart, packed: PackedRows, task: int) -> Iterator[Fault]:
     """Whether a packer left out no row silently, whatever it combined."""
     kept = packed.taken - packed.left_out - packed.aside
-    match terminal.packs:
+    match end.packs:
         case "each":
-            wrong = packed.made != kept * terminal.copies
+            wrong = packed.made != kept * end.copies
         case "folded":
             wrong = packed.made > kept or (packed.made == 0) != (kept == 0)
         case "told":
@@ -245,9 +245,9 @@ def _packing_faults(terminal: TerminalChart, packed: PackedRows, task: int) -> I
     if wrong or kept < 0:
         gone = f"{packed.left_out} without a key and {packed.aside} rejected"
         what = f"of {packed.taken} rows, {gone}, task {task} packed"
-        yield Fault(what, kept * terminal.copies, packed.made, terminal.name)
+        yield Fault(what, kept * end.copies, packed.made, end.name)
     total = sum(packed.packed.values())
-    yield from _differ(f"for all units task {task} packed", packed.made, total, terminal.name)
+    yield from _differ(f"for all units task {task} packed", packed.made, total, end.name)
 
 
 def _nothing(tag: int) -> PackedRows:
@@ -264,14 +264,14 @@ def rows_by_step(charts: Sequence[JobChart], jobs: Sequence[JobOutcome]) -> list
         actors = [each.accounts for each in job.manifests if each.accounts is not None]
         told = _told(actors)
         found += _chain_rows(chart, told)
-        for terminal in chart.terminals:
-            mine = [each for task in told for each in task.packed if each.tag == terminal.tag]
+        for end in chart.ends:
+            mine = [each for task in told for each in task.packed if each.tag == end.tag]
             aside = sum(each.aside for each in mine)
-            aside += sum(each.aside.get(terminal.tag, 0) for each in actors)
+            aside += sum(each.aside.get(end.tag, 0) for each in actors)
             counts = [sum(each.taken for each in mine), sum(each.left_out for each in mine)]
-            out = sum(each.emitted.get(terminal.tag, 0) for each in actors)
+            out = sum(each.emitted.get(end.tag, 0) for each in actors)
             if counts[0] or out:
-                found.append(StepRows(terminal.name, counts[0], out, counts[1], aside))
+                found.append(StepRows(end.name, counts[0], out, counts[1], aside))
     return found
 
 

@@ -5,7 +5,7 @@ what left one step and what reached the next, what was packed for an actor and w
 the blobs there, what a step took and what it left. The tasks count and decide nothing; whether
 it adds up is decided from these entries alone (:mod:`atoll.microbatch.accounts.audit`).
 
-Steps are known by their numbers in the topology, a terminal's tag being one of them.
+Steps are known by their numbers in the topology, a state step's tag being one of them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ChainRows(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PackedRows(msgspec.Struct, frozen=True, array_like=True):
-    """What a packer made of the rows for one terminal."""
+    """What a packer made of the rows for one state step."""
 
     tag: int
     taken: int
@@ -160,18 +160,21 @@ class ChainChart:
     reads: bool
     """Whether its rows are read by the packing tasks; else they come from column steps."""
     steps: tuple[StepChart, ...]
-    terminals: tuple[int, ...]
+    ends: tuple[int, ...]
     repeated: int = 0
     """How many of its first steps have their rejected rows reported elsewhere."""
 
 
+Packs = Literal["each", "folded", "told"]
+
+
 @dataclass(frozen=True)
-class TerminalChart:
-    """A terminal of a job."""
+class EndChart:
+    """A state step of a job: where the rows of its chains come to."""
 
     tag: int
     name: str
-    packs: Literal["each", "folded", "told"]
+    packs: Packs
     """Whether it gets the rows, or what they were combined to, or only what is to tell of them."""
     copies: int = 1
     """To how many vnodes each row goes."""
@@ -191,7 +194,7 @@ class JobChart:
     origins: dict[int, str | None]
     """What it reads: the depot or tick; None for an earlier step's staged rows."""
     chains: tuple[ChainChart, ...]
-    terminals: tuple[TerminalChart, ...]
+    ends: tuple[EndChart, ...]
 
     @property
     def counted(self) -> set[int]:

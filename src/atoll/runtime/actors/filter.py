@@ -23,8 +23,6 @@ from atoll.runtime.actors.interface import (
 from atoll.runtime.batches import chosen, column_of
 from atoll.runtime.events import FieldName
 
-__all__ = ["Filter"]
-
 
 class FilterRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One rule of a filter.

@@ -11,8 +11,6 @@ from atoll.runtime.actors.interface import ActorType, Event, Given, Result, Stat
 from atoll.runtime.events import FieldName, text_of
 from atoll.runtime.problems import Problem
 
-__all__ = ["Fsm"]
-
 
 class FsmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Params of an fsm.

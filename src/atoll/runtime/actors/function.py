@@ -13,8 +13,6 @@ from atoll.runtime.formulas.evaluate import Unfit, evaluate
 from atoll.runtime.formulas.parse import Malformed, parse_formula
 from atoll.runtime.problems import Problem
 
-__all__ = ["Function"]
-
 
 class FunctionParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Params of a function.

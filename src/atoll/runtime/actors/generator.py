@@ -13,8 +13,6 @@ import msgspec
 
 from atoll.runtime.actors.interface import ActorType, Event, Given, Result, State
 
-__all__ = ["Generator", "make"]
-
 _AT_ONCE_MAX = 1_000
 _NUMBER = r"\s*([+-]?\d{1,20}(?:\.\d{1,20})?)\s*"
 _NORMAL = re.compile(rf"N\({_NUMBER},{_NUMBER}\)\Z")

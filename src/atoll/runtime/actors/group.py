@@ -16,9 +16,6 @@ import msgspec
 from atoll.runtime.actors.interface import ActorType, Effect, Event, Given, Result, State
 from atoll.runtime.events import text_of
 
-__all__ = ["Grouped"]
-
-
 _AS_INNER = (
     *("name", "params", "stateful", "effect", "fields", "modes", "mergeable", "aliases"),
     *("emits", "runs"),

@@ -19,8 +19,6 @@ from atoll.runtime.actors.interface import (
 )
 from atoll.runtime.batches import chosen
 
-__all__ = ["HttpBroadcast"]
-
 
 class HttpBroadcastParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An httpbroadcast has no params."""

@@ -14,8 +14,6 @@ from atoll.runtime.events import FieldName, compact
 from atoll.runtime.problems import Problem, pointer
 from atoll.runtime.urls import url_misfit
 
-__all__ = ["HttpClient"]
-
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\t]{0,8192}\Z")
 _OURS = {

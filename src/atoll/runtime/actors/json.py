@@ -24,8 +24,6 @@ from atoll.runtime.paths import Path, parse_path
 from atoll.runtime.problems import Problem
 from atoll.runtime.templates import check_template, expression_in, fill
 
-__all__ = ["Json"]
-
 _WRITTEN = {b"null": b"written"}
 
 

@@ -14,8 +14,6 @@ import msgspec
 from atoll.runtime.actors.interface import ActorType
 from atoll.runtime.problems import Problem, pointer
 
-__all__ = ["KafkaClient"]
-
 P = TypeVar("P", bound=msgspec.Struct)
 
 _NO_BROKER = (

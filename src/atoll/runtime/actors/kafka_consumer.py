@@ -10,8 +10,6 @@ from atoll.runtime.actors.interface import Event, Given, Result, State
 from atoll.runtime.actors.kafka import KafkaClient
 from atoll.runtime.events import event_of
 
-__all__ = ["KafkaConsumer", "events_of"]
-
 
 class KafkaConsumerParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Params of a kafka-consumer.

@@ -10,8 +10,6 @@ from atoll.runtime.actors.interface import Event, Given, Result, State
 from atoll.runtime.actors.kafka import KafkaClient
 from atoll.runtime.events import compact
 
-__all__ = ["KafkaProducer", "message_of"]
-
 
 class KafkaProducerParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Params of a kafka-producer.

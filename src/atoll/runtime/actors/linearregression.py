@@ -22,8 +22,6 @@ from atoll.runtime.actors.interface import (
 from atoll.runtime.batches import chosen, column_of, numbers_in, with_column
 from atoll.runtime.events import FieldName, number_of
 
-__all__ = ["LinearRegression"]
-
 _TOO_LARGE = "the score is no finite number"
 
 

@@ -9,8 +9,6 @@ import msgspec
 from atoll.runtime.actors.interface import ActorType, Effect, Event, Given, Result, State
 from atoll.runtime.events import compact
 
-__all__ = ["Log"]
-
 
 class LogParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Params of a log.

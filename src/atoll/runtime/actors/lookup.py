@@ -27,8 +27,6 @@ from atoll.runtime.events import FieldName, text_of
 from atoll.runtime.problems import Problem
 from atoll.runtime.templates import check_template, fill
 
-__all__ = ["Lookup"]
-
 
 class LookupParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Params of a lookup.

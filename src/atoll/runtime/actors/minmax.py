@@ -22,8 +22,6 @@ from atoll.runtime.batches import chosen, column_of, numbers_in, with_column
 from atoll.runtime.events import FieldName, number_of
 from atoll.runtime.problems import Problem
 
-__all__ = ["MinMax"]
-
 
 class MinMaxParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Params of a minmax.

@@ -36,8 +36,6 @@ from atoll.runtime.actors.threshold import Threshold
 from atoll.runtime.actors.window import Window
 from atoll.runtime.actors.zscore import ZScore
 
-__all__ = ["BUILT_IN", "ENTRY_POINTS", "actor_types"]
-
 ENTRY_POINTS = "atoll.runtime_actors"
 
 BUILT_IN: tuple[type[ActorType[Any]], ...] = (

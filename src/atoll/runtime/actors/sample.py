@@ -19,8 +19,6 @@ from atoll.runtime.actors.interface import (
 from atoll.runtime.batches import chosen
 from atoll.runtime.chance import uniform, uniforms
 
-__all__ = ["Sample", "passes"]
-
 
 class SampleParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Params of a sample.

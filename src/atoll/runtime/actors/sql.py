@@ -12,8 +12,6 @@ from atoll.runtime.actors.interface import ActorType, Effect, Event, Given, Resu
 from atoll.runtime.problems import Problem, pointer
 from atoll.runtime.templates import check_template, expression_in, fill
 
-__all__ = ["Sql", "parameters_in", "rewritten"]
-
 _SKIPPED = r"'(?:[^']|'')*(?:'|\Z)|\"(?:[^\"]|\"\")*(?:\"|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|::"
 """What holds no parameter; one that is never closed goes to the end, so each is passed once."""
 

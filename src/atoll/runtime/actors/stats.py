@@ -12,8 +12,6 @@ from atoll.runtime.actors.interface import ActorType, Event, Given, Result, Stat
 from atoll.runtime.events import FieldName, number_of
 from atoll.runtime.moments import NUMBER_MAX, Moments
 
-__all__ = ["Stats"]
-
 
 class StatsParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Params of a stats.

@@ -15,8 +15,6 @@ from atoll.runtime.events import FieldName, number_of
 from atoll.runtime.moments import NUMBER_MAX, Sum
 from atoll.runtime.problems import Problem
 
-__all__ = ["Tabulate"]
-
 CELLS_MAX = 10_000
 _PLAIN = {str, int, float, bool}
 _DECIMALS = 4

@@ -21,8 +21,6 @@ from atoll.runtime.actors.interface import (
 from atoll.runtime.batches import chosen, column_of, numbers_in
 from atoll.runtime.events import FieldName, number_of
 
-__all__ = ["Threshold"]
-
 
 class ThresholdParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Params of a threshold.

@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 from atoll.runtime.actors.interface import ActorType, Event, Given, Result, State
 
-__all__ = ["Resetting"]
-
 
 class Resetting(ActorType[Any]):
     """A type with a timeout. The state is ``{"due": ms or None, "resets": n, "state": ...}``.

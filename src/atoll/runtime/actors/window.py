@@ -10,8 +10,6 @@ import msgspec
 from atoll.runtime.actors.interface import ActorType, Event, Given, Result, State
 from atoll.runtime.problems import Problem
 
-__all__ = ["Window"]
-
 EVENTS_MAX = 10_000
 _MS_MAX = 7 * 86_400_000
 

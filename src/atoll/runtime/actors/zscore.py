@@ -9,8 +9,6 @@ import msgspec
 from atoll.runtime.actors.interface import ActorType, Event, Given, Result, State
 from atoll.runtime.events import FieldName, number_of
 
-__all__ = ["ZScore"]
-
 _COUNT_LEAST = 20
 """Of fewer numbers, or as many, neither mean nor deviation says much."""
 

@@ -17,8 +17,6 @@ from atoll.runtime.definition.states import read_state
 from atoll.runtime.definition.structs import Actor, Collect, EventLog, StateModes, Timeout
 from atoll.runtime.problems import Problem, under
 
-__all__ = ["COPIES_MAX", "FIELDS", "Entry", "read_actor"]
-
 COPIES_MAX = 256
 _TIMEOUT_MS_MAX = 366 * 86_400_000
 FIELDS = ("name", "type", "params", "group", "collect", "copies", "log", "state", "timeout")

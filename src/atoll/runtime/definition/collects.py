@@ -17,8 +17,6 @@ from atoll.runtime.definition.reading import shown, unknown_fields
 from atoll.runtime.definition.structs import Collect
 from atoll.runtime.problems import Problem, pointer, under
 
-__all__ = ["read_collect", "sibling_misfits"]
-
 ENTRIES_MAX = 100
 _NAME = re.compile(r"[A-Za-z0-9_]{1,256}\Z")
 _FIELDS = ("alias", "from", "field", "data")

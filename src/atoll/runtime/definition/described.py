@@ -9,8 +9,6 @@ import inspect
 import re
 from typing import Any
 
-__all__ = ["fields_of", "summary_of", "text_of_docstring"]
-
 _ENTRY = re.compile(r"^    (\w+): (.*)$")
 
 

@@ -16,8 +16,6 @@ from atoll.runtime.definition.reading import read, shown
 from atoll.runtime.definition.structs import Distribution
 from atoll.runtime.problems import Problem
 
-__all__ = ["DistributionGiven", "read_distribution"]
-
 MODES = ("duplicate", "round-robin")
 _OF_CORAL = {
     "local",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["KINDS"]
-
 KINDS: dict[str, str] = {
     "not-json": "What was sent is no JSON, or has a name twice in one object.",
     "too-large": "Something is too large, too deep, not finite, or no text that can be written.",

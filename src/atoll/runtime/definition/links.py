@@ -15,8 +15,6 @@ from atoll.runtime.definition.reading import shown, unknown_fields
 from atoll.runtime.definition.structs import Link
 from atoll.runtime.problems import Problem, pointer, under
 
-__all__ = ["circle_in", "order_of", "orphans", "read_links"]
-
 LINKS_MAX = 2_000
 _FIELDS = ("from", "to")
 _SHAPE = 'write {"from": NAME, "to": NAME}'

@@ -21,8 +21,6 @@ from atoll.runtime.definition.structs import Actor, Definition, Link
 from atoll.runtime.limits import check_size, parse_json
 from atoll.runtime.problems import Problem, pointer, under
 
-__all__ = ["check_definition", "parse_definition", "read_definition", "unrunnable"]
-
 ACTORS_MAX = 256
 INSTANCES_MAX = 4_096
 PROBLEMS_MAX = 1_000

@@ -17,8 +17,6 @@ from msgspec import inspect
 
 from atoll.runtime.problems import Problem, pointer
 
-__all__ = ["in_words", "misfits", "read", "shown", "unknown_fields"]
-
 T = TypeVar("T")
 _SHOWN_MAX = 60
 

@@ -19,8 +19,6 @@ from atoll.runtime.definition.described import fields_of, summary_of
 from atoll.runtime.definition.distribution import MODES, DistributionGiven
 from atoll.runtime.definition.states import ModeGiven
 
-__all__ = ["definition_schema"]
-
 Schema = dict[str, Any]
 _NAME = {"type": "string", "minLength": 1, "maxLength": 63}
 _OWNER = r"^[^/\u0000-\u001f\u007f]+$"

@@ -18,8 +18,6 @@ from atoll.runtime.definition.reading import read, shown
 from atoll.runtime.definition.structs import Duration, EventCount, Sliding, StateModes, Update
 from atoll.runtime.problems import Problem, pointer, under
 
-__all__ = ["combination_misfit", "read_state"]
-
 _MODES: tuple[Mode, ...] = ("calc-local", "collect-local", "spark-batch", "log-batch")
 _COUNT_MAX = 1_000_000_000
 _DURATION_MS_MAX = 366 * 86_400_000

@@ -12,21 +12,6 @@ import msgspec
 
 from atoll.runtime.actors.interface import ActorType
 
-__all__ = [
-    "Actor",
-    "Collect",
-    "Definition",
-    "Distribution",
-    "Duration",
-    "EventCount",
-    "EventLog",
-    "Link",
-    "Sliding",
-    "StateModes",
-    "Timeout",
-    "Update",
-]
-
 
 class EventCount(msgspec.Struct, frozen=True, tag="event-count"):
     """The state is computed anew whenever this many more events have come."""

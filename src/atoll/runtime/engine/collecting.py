@@ -11,8 +11,6 @@ from atoll.runtime.actors.interface import Event, State
 from atoll.runtime.definition.structs import Duration, EventCount, Update
 from atoll.runtime.engine.memory import Kept
 
-__all__ = ["by_time", "first_due", "hold", "pass_time"]
-
 Snapshot = Callable[[Iterable[Event]], State]
 
 

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from atoll.runtime.actors.interface import Event
 from atoll.runtime.batches import from_batch
 
-__all__ = ["ROWS_LEAST", "Columns", "read_columns"]
-
 ROWS_LEAST = 256
 """For fewer events columns are not worth their price."""
 

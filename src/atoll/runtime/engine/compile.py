@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from atoll.module import Microbatch
     from atoll.stream.stream import Stream
 
-__all__ = ["CALCULATOR", "EFFECTS", "EVENTS_LOG", "INTAKE", "TOPOLOGY", "module_of"]
 
 TOPOLOGY, INTAKE, EVENTS_LOG, EFFECTS = "run", "intake", "events", "effects"
 

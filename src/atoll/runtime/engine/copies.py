@@ -28,8 +28,6 @@ from atoll.runtime.engine.packing import unpacked
 from atoll.runtime.engine.passing import Arrivals, Origin, Passing, Wave
 from atoll.runtime.engine.program import RuntimeProgram, program_of
 
-__all__ = ["CopyRun", "copy_functions", "loaded_program"]
-
 Leaves = Iterator[dict[str, Any]]
 
 

@@ -13,8 +13,6 @@ from atoll.runtime.engine.memory import Kept, Memory, current, group_key, group_
 from atoll.runtime.engine.program import ActorProgram, kind_of_instance
 from atoll.runtime.events import text_of
 
-__all__ = ["Instances", "state_in_offer"]
-
 _TICKS_MAX = 10
 """So many ticks of one instance in a row; the rest in the next microbatch."""
 

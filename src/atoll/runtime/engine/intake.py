@@ -21,20 +21,6 @@ from atoll.placement.vnodes import VNODE_COUNT_DEFAULT, vnode_of
 from atoll.runtime.events import text_of
 from atoll.schema import Scalar
 
-__all__ = [
-    "COPIES_MAX",
-    "EVENTS",
-    "FOR_ALL",
-    "FOR_ONE",
-    "INTAKE_DDL",
-    "copies_of",
-    "copy_of",
-    "copy_of_vnode",
-    "key_vnode",
-    "record",
-    "vnode_of_copy",
-]
-
 INTAKE_DDL = (
     "kind string NOT NULL, actor string NOT NULL, copy int, vnode int, turn long NOT NULL, "
     "at long NOT NULL, id string NOT NULL, body string NOT NULL"

@@ -15,8 +15,6 @@ from atoll.runtime.engine.intake import copy_of_vnode, key_vnode
 from atoll.runtime.engine.memory import group_value
 from atoll.runtime.engine.program import RuntimeProgram
 
-__all__ = ["Places", "doubled", "owner_of", "strays", "unmovable"]
-
 Places = Mapping[int, Mapping[str, Mapping[int, Mapping[str, str]]]]
 """What is kept: by copy, actor, instance and group."""
 

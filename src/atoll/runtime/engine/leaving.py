@@ -10,8 +10,6 @@ import msgspec
 from atoll.runtime.actors.interface import Effect, Event
 from atoll.runtime.engine.memory import UNWRITABLE
 
-__all__ = ["LEAVING_DDL", "Leaving"]
-
 LEAVING_DDL = (
     "kind string, actor string, copy long, instance long, number long, at long, key string, "
     "body string"

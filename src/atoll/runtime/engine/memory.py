@@ -22,22 +22,6 @@ import msgspec
 
 from atoll.runtime.actors.interface import Event, State
 
-__all__ = [
-    "ANSWER_MS",
-    "FAILURE",
-    "LIFE",
-    "OFFER",
-    "UNWRITABLE",
-    "Failure",
-    "Kept",
-    "Life",
-    "Memory",
-    "Offer",
-    "current",
-    "group_key",
-    "group_value",
-]
-
 OFFER, FAILURE, LIFE = -1, -2, -3
 """In place of an instance: the last snapshot offered, the last failure, and (of actor ``""``)
 whether the runtime was started."""

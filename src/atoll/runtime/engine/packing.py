@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from atoll.runtime.engine.intake import copies_of
 
-__all__ = ["PACKED_DDL", "packer", "unpacked"]
-
 PACKED_DDL = "copy long, records binary"
 
 _PACKED = pa.schema([("copy", pa.int64()), ("records", pa.binary())])

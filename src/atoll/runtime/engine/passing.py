@@ -22,8 +22,6 @@ from atoll.runtime.engine.leaving import Leaving
 from atoll.runtime.engine.memory import Failure, Memory
 from atoll.runtime.engine.program import ActorProgram, RuntimeProgram
 
-__all__ = ["Origin", "Passing", "Wave"]
-
 
 class Origin(NamedTuple):
     """Where an event of a wave came from.

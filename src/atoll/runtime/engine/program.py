@@ -10,14 +10,6 @@ from atoll.runtime.actors.interface import ActorType
 from atoll.runtime.definition.structs import Actor, Definition, Update
 from atoll.runtime.engine.collecting import by_time
 
-__all__ = [
-    "ActorProgram",
-    "RuntimeProgram",
-    "batch_update",
-    "kind_of_instance",
-    "program_of",
-]
-
 
 @dataclass(frozen=True)
 class ActorProgram:

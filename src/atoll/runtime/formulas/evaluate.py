@@ -23,8 +23,6 @@ from atoll.runtime.formulas.parse import (
 )
 from atoll.runtime.paths import find
 
-__all__ = ["Unfit", "evaluate"]
-
 TEXT_MAX = 65_536
 _INT_BITS_MAX = 63
 

@@ -26,8 +26,6 @@ import msgspec
 
 from atoll.runtime.paths import Path, parse_path
 
-__all__ = ["Chain", "Constant", "Field", "Formula", "Malformed", "Node", "Prefix", "parse_formula"]
-
 TEXT_MAX = 4_096
 TOKENS_MAX = 1_000
 DEPTH_MAX = 32

@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 
-__all__ = ["Beside"]
-
 
 class Beside(ABC):
     """A thread that goes on until it is closed.

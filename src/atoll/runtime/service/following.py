@@ -24,7 +24,6 @@ from atoll.views.connect import Connected, connect
 if TYPE_CHECKING:
     from atoll.cluster.app import App
 
-__all__ = ["FollowedRuntimes", "announce", "owner_url"]
 
 OWNERS = "meta/runtime-owners"
 

@@ -7,8 +7,6 @@ from types import TracebackType
 
 from atoll.errors import BusyError
 
-__all__ = ["Gate"]
-
 
 class Gate:
     """Who brings events is inside for as long as that takes; nobody comes in while it is closed.

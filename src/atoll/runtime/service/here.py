@@ -9,8 +9,6 @@ from atoll.runtime.service.effects.worker import EffectWorker
 from atoll.runtime.service.running import RunningRuntime
 from atoll.runtime.snapshots.worker import SnapshotWorker
 
-__all__ = ["Here"]
-
 
 @dataclass
 class Here:

@@ -10,8 +10,6 @@ from atoll.runtime.engine.intake import COPIES_MAX
 from atoll.runtime.engine.program import RuntimeProgram, program_of
 from atoll.runtime.service.registry import Registered, Registry
 
-__all__ = ["OWNER", "Known"]
-
 OWNER = "coral"
 """Who owns what is made by somebody who did not say who it is: Coral's user of accept-all."""
 

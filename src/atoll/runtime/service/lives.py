@@ -27,7 +27,6 @@ from atoll.runtime.snapshots.worker import SnapshotWorker
 if TYPE_CHECKING:
     from atoll.cluster.app import App
 
-__all__ = ["Lives", "drain"]
 
 _log = get_logger("atoll.runtimes")
 
@@ -118,6 +117,17 @@ class Lives:
             for each in self.here.values():
                 each.end()
 
+    def catch_up(self, runtime: Registered) -> None:
+        """Do what has still to follow from the last change of a runtime.
+
+        A failure has held it up, or another process has made the change.
+        """
+        last = self._registry.all()[runtime.id]
+        here = self.here.get(runtime.id)
+        running = None if here is None else here.running
+        if last.status != "deleted" and (running is None or running.followed != last.revision):
+            self.follow(last)
+
     def follow(self, runtime: Registered) -> None:
         """Do what follows from the last change of a runtime; doing it again changes nothing.
 
@@ -136,9 +146,14 @@ class Lives:
             topology.resume()
         elif runtime.last != "stopped":
             topology.pause()
-        if not running.ready:
-            running.ready = True
+        if not running.followed:
             running.gate.open()
+        running.followed = runtime.revision
+
+    def fail(self, runtime: Registered, error: AtollError) -> None:
+        """Say why a runtime is not here, and end what is."""
+        self.here.pop(runtime.id, Here()).leave()
+        self.here[runtime.id] = Here(failure=error)
 
     def rest(self, runtime: Registered) -> None:
         """Let a runtime rest once all is processed that it had accepted, unless it is changed.
@@ -177,6 +192,9 @@ class Lives:
             if before.copies == runtime.copies:
                 known.running.registered = runtime
                 return known.running
+            if runtime.last == "scaled" and runtime.move:
+                known.running.gate.close()
+                drain(known.running)
             known.leave()
         program = self._program_of(runtime)
         module = module_of(runtime.module, runtime.unique_name, program.definition, runtime.copies)

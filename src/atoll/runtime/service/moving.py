@@ -16,8 +16,6 @@ from atoll.runtime.engine.keyed import Places, doubled, strays, unmovable
 from atoll.runtime.engine.program import RuntimeProgram
 from atoll.runtime.service.registry import Registered
 
-__all__ = ["BYTES_MAX", "check_movable", "check_moves", "parcels", "unsaid"]
-
 BYTES_MAX = 64 << 20
 """So much state is moved at most: it is in memory and in one append."""
 

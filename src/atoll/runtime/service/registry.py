@@ -19,8 +19,6 @@ from atoll.errors import DamageError
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError, ObjectStore
 
-__all__ = ["Change", "Registered", "Registry", "Status", "follow", "free_name"]
-
 PREFIX = "meta/runtimes"
 
 Status = Literal["created", "running", "stopped", "deleted"]

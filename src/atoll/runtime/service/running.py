@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from atoll.cluster.app import App
     from atoll.views.readable import ReadablePState
 
-__all__ = ["BACKLOG_MAX", "Asked", "RunningRuntime", "SeenRuntime", "Sent"]
 
 BACKLOG_MAX = 1_000_000
 """So many accepted events may wait; more are refused until some have been processed."""
@@ -123,8 +122,8 @@ class RunningRuntime(SeenRuntime):
         self.app = app
         self.left = False
         """Whether its module is about to be closed, to be deployed anew or to be gone."""
-        self.ready = False
-        """Whether the copies know what the last change means for them."""
+        self.followed = 0
+        """The last change of which the copies know what it means for them."""
         self.gate = Gate(registered.name)
         """The entrance of events and shunts."""
         # No two records of a runtime share a turn: a later life's are all higher.

@@ -27,7 +27,6 @@ from atoll.runtime.definition.read import read_definition, unrunnable
 from atoll.runtime.engine.intake import COPIES_MAX
 from atoll.runtime.engine.program import RuntimeProgram
 from atoll.runtime.service.effects.outside import Outside
-from atoll.runtime.service.here import Here
 from atoll.runtime.service.known import OWNER, Known
 from atoll.runtime.service.lives import Lives, drain
 from atoll.runtime.service.moving import check_movable, check_moves, unsaid
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
     from atoll.cluster.app import App
 
-__all__ = ["OWNER", "Fate", "Runtimes"]
 
 Fate = Literal["keep", "drop", "move"]
 """What becomes of the state of copies that go, and of state by key."""
@@ -86,7 +84,7 @@ class Runtimes(Known):
                     _log.error(
                         "a runtime was not brought back", runtime=each.name, error=str(error)
                     )
-                    self._lives.here[each.id] = Here(failure=error)
+                    self._lives.fail(each, error)
 
     def seen(self, runtime: Registered) -> SeenRuntime:
         """A runtime as its commits show it: as it runs here."""
@@ -178,7 +176,7 @@ class Runtimes(Known):
                 raise ConflictError(f"runtime {runtime.name!r} runs already", hint="leave it so")
             return Change("started", runtime.id, _now_ms())
 
-        return self._changed(decide)
+        return self._changed(decide, runtime)
 
     def stop(self, runtime: Registered) -> Registered:
         """Let a runtime rest, once all is processed that it had accepted.
@@ -192,7 +190,7 @@ class Runtimes(Known):
                 raise ConflictError(f"runtime {runtime.name!r} does not run", hint="leave it so")
             return Change("stopped", runtime.id, _now_ms())
 
-        changed = self._changed(decide)
+        changed = self._changed(decide, runtime)
         self._lives.rest(changed)
         return changed
 
@@ -226,7 +224,7 @@ class Runtimes(Known):
                 raise unsaid(before, program, copies)
             return Change("scaled", runtime.id, _now_ms(), copies=copies, drop=state == "drop")
 
-        return self._changed(decide)
+        return self._changed(decide, runtime)
 
     def delete(self, runtime: Registered) -> Registered:
         """Delete a runtime and all that it kept; its name is never given again."""
@@ -243,8 +241,13 @@ class Runtimes(Known):
 
     # Inside ---------------------------------------------------------------------------------------
 
-    def _changed(self, decide: Any) -> Registered:
+    def _changed(
+        self, decide: Callable[[dict[str, Registered]], Change], runtime: Registered | None = None
+    ) -> Registered:
+        """Make a change, behind all that follows from the runtime's last one."""
         with self._lives.lock:
+            if runtime is not None:
+                self._lives.catch_up(runtime)
             changed = self.registry.change(decide)
             _log.info(
                 "runtime " + changed.last, runtime=changed.unique_name, revision=changed.revision
@@ -272,7 +275,7 @@ class Runtimes(Known):
                         )
                     with at_rest(running):
                         check_moves(running.places(), copies)
-                    return self._changed(decide)
+                    return self._changed(decide, runtime)
             finally:
                 running.gate.open()
 

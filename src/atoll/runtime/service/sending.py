@@ -16,8 +16,6 @@ from atoll.runtime.service.registry import Registered
 from atoll.runtime.service.running import RunningRuntime, Sent
 from atoll.runtime.service.runtimes import Runtimes
 
-__all__ = ["send", "shunt"]
-
 _SECONDS = 30.0
 _T = TypeVar("_T")
 

@@ -17,15 +17,6 @@ from atoll.runtime.service.registry import Registered
 from atoll.runtime.service.running import SeenRuntime
 from atoll.runtime.service.statistics import Statistics
 
-__all__ = [
-    "actor_shown",
-    "actor_stats",
-    "instances_of",
-    "runtime_shown",
-    "runtime_stats",
-    "time_text",
-]
-
 INSTANCES_MAX = 1_000
 """So many instances and groups an answer shows; it counts all."""
 

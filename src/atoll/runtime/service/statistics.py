@@ -12,8 +12,6 @@ from typing import Any, Self
 
 import msgspec
 
-__all__ = ["Statistics"]
-
 MESSAGES, EXCEPTIONS = ("json", "shunt"), "failure"
 TOTAL = "total"
 

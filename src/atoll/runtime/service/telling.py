@@ -11,8 +11,6 @@ from atoll.runtime.engine.keyed import Places
 from atoll.runtime.service.moving import parcels
 from atoll.runtime.service.running import RunningRuntime
 
-__all__ = ["at_rest", "told"]
-
 
 @contextmanager
 def at_rest(running: RunningRuntime) -> Iterator[None]:

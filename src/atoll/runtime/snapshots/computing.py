@@ -22,8 +22,6 @@ from atoll.runtime.actors.interface import Event, State
 from atoll.runtime.engine.copies import loaded_program
 from atoll.runtime.snapshots.counting import Calculation
 
-__all__ = ["Log", "Part", "PartResult", "RunParts", "compute", "in_this_process", "part_of"]
-
 _PART_EVENTS = 50_000
 
 

@@ -13,20 +13,6 @@ import msgspec
 
 from atoll.runtime.definition.structs import Duration, EventCount, Sliding, Update
 
-__all__ = [
-    "STEPS",
-    "Calculation",
-    "Counted",
-    "Run",
-    "counted",
-    "every_ms",
-    "offered",
-    "present",
-    "registered",
-    "selected",
-    "ticked",
-]
-
 STEPS = (
     "runtime-creation",
     "copy-registration",

@@ -10,8 +10,6 @@ import msgspec
 from atoll.runtime.engine.copies import loaded_program
 from atoll.runtime.snapshots.counting import Counted, counted, offered, registered, ticked
 
-__all__ = ["calculator_function", "load"]
-
 _decoder = msgspec.json.Decoder(Counted)
 
 

@@ -40,8 +40,6 @@ from atoll.runtime.snapshots.computing import (
 from atoll.runtime.snapshots.counting import STEPS, Calculation, Counted, present, selected
 from atoll.runtime.snapshots.step import load
 
-__all__ = ["Calculate", "SnapshotWorker", "calculated", "snapshot_tag", "snapshots_shown"]
-
 _log = get_logger("atoll.runtimes")
 
 _SECONDS_MAX = 300.0

@@ -17,17 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.spark.frames.pruning import referenced
 from atoll.spark.jobs.failures import value_problem
-from atoll.steps.columns.distinct import Distinct
-from atoll.steps.columns.explode import Explode
 from atoll.steps.columns.group_agg import GroupAgg
-from atoll.steps.columns.guards import Guard, Guarded, expression_title, shown_as
+from atoll.steps.columns.guards import Guard, Guarded, expression_title
 from atoll.steps.columns.join import Join
-from atoll.steps.columns.select import Select
-from atoll.steps.columns.where import Where
-from atoll.steps.columns.with_columns import WithColumns
-from atoll.steps.exchanges.hash_by import HashBy
-from atoll.steps.exchanges.place_by import PlaceBy
-from atoll.topology.expressions import named
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
@@ -81,22 +73,14 @@ def _expressions(
     from pyspark.sql import functions
 
     match operator:
-        case Select(expressions=texts) | Distinct(expressions=texts):
-            values = [(text, named(text)[0]) for text in texts]
-            yield from ((text, functions.expr(value)) for text, value in values if value != "*")
-        case WithColumns(expressions=pairs):
-            for name, text in pairs:
-                yield shown_as(name, text), functions.expr(text)
         case Join(conditions=texts):
             for text in texts:
                 yield from ((text, each) for each in _sided(frame, text, Join.SIDES[at]))
-        case HashBy(expressions=texts):
-            yield from ((text, functions.expr(text)) for text in texts)
-        case Where(condition=text) | Explode(expression=text) | PlaceBy(expression=text):
-            yield text, functions.expr(text)
         case GroupAgg(expressions=texts):
             for text in texts:
                 yield from ((text, each) for each in _arguments(frame, text))
+        case _:
+            yield from ((shown, functions.expr(text)) for shown, text in operator.computed)
 
 
 def _sided(frame: DataFrame, text: str, side: str) -> list[Column]:

@@ -19,9 +19,9 @@ from atoll.steps.aggregate.declare import Aggregate, AggregateField
 from atoll.steps.aggregate.live_sessions import check_sessions
 from atoll.steps.aggregate.meanings import written
 from atoll.steps.aggregate.writes import Exploded, Write, writes_of
-from atoll.steps.columns.projection import Projection
 from atoll.steps.distinct_count.build import count_distinct
 from atoll.steps.distinct_count.build import expressions as counted_expressions
+from atoll.steps.projection import Projection
 from atoll.steps.rows.explode_map import ExplodeMap
 from atoll.topology.expressions import bare_column
 from atoll.topology.flow import Flow, after, own_target

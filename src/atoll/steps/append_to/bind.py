@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from atoll.depot.partitioner import Custom, HashBy, Partitioner, Random
 from atoll.engine.step import BoundStep, Phase
-from atoll.microbatch.accounts.entries import TerminalChart
+from atoll.microbatch.accounts.entries import EndChart
 from atoll.steps.append_to.fitting import check_columns
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ class BoundAppend(BoundStep):
 
         return AppendPacker(self, packing.turn, packing.rejects)
 
-    def chart(self, pstates: Mapping[str, PStateSpec]) -> TerminalChart:
+    def chart(self, pstates: Mapping[str, PStateSpec]) -> EndChart:
         """Its rows are in files afterwards."""
-        return TerminalChart(self.tag, self.label, "each", depot=self.depot)
+        return EndChart(self.tag, self.label, "each", depot=self.depot)
 
     def run(self, work: Work, rows: list[pa.Table]) -> None:
         """Each task's rows in a file of their own."""

@@ -14,17 +14,15 @@ from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError
 from atoll.steps.columns.distinct import Distinct
 from atoll.steps.columns.explode import Explode
-from atoll.steps.columns.guards import Guard, Guarded, expression_title, shown_as
+from atoll.steps.columns.guards import Guard, Guarded, expression_title
 from atoll.steps.columns.run import Computing, Exploding, Projecting, Sieving
 from atoll.steps.columns.select import Select
 from atoll.steps.columns.union import Union
 from atoll.steps.columns.where import Where
 from atoll.steps.columns.with_columns import WithColumns
-from atoll.topology.expressions import bare_column, named
+from atoll.topology.expressions import bare_column, named, shown_as
 from atoll.topology.operator import ColumnOperator
 from atoll.topology.usercode import NO_COLUMN
-
-__all__ = ["Computable", "computing", "united"]
 
 Computable = Select | WithColumns | Where | Explode
 """The column steps that tasks run where their expressions are certified."""

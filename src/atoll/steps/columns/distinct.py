@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from atoll.topology.expressions import named
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
@@ -23,6 +24,12 @@ class Distinct(ColumnOperator):
     in_queries: ClassVar[bool] = True
 
     expressions: tuple[str, ...]
+
+    @property
+    def computed(self) -> tuple[tuple[str, str], ...]:
+        """Its expressions, without their names."""
+        pairs = ((text, named(text)[0]) for text in self.expressions)
+        return tuple(pair for pair in pairs if pair[1] != "*")
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """One exchange by all columns, after what repeats within a task is left out."""

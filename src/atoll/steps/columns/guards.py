@@ -58,10 +58,5 @@ def expression_title(operator: Operator) -> str:
     return operator.title
 
 
-def shown_as(name: str, text: str) -> str:
-    """An expression of ``with_columns`` as its user knows it."""
-    return text if is_computed(name) else f"{name} = {text}"
-
-
 def _shown(value: Any) -> str:
     return repr(value)[:_VALUE_TEXT_MAX]

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from atoll.topology.operator import Makes
     from atoll.topology.usercode import Rejects
 
-__all__ = ["Computing", "Exploding", "Projecting", "Sieving"]
-
 
 @dataclass(frozen=True, eq=False)
 class Computing(BatchOperator):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from atoll.topology.expressions import has_star, quoted
+from atoll.topology.expressions import has_star, named, quoted
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
@@ -44,6 +44,12 @@ class Select(ColumnOperator):
         from atoll.steps.columns.computing import computing
 
         return computing(self, rows, made)
+
+    @property
+    def computed(self) -> tuple[tuple[str, str], ...]:
+        """Its expressions, without their names."""
+        pairs = ((text, named(text)[0]) for text in self.expressions)
+        return tuple(pair for pair in pairs if pair[1] != "*")
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """One narrow projection."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class Union(ColumnOperator):
     """Spark's ``unionByName``: columns are matched by name; duplicates stay."""
 
+    keeps_rows: ClassVar[bool] = True
     in_queries: ClassVar[bool] = True
     unites: ClassVar[bool] = True
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class Where(ColumnOperator):
     """A condition that is NULL drops the row, as in SQL."""
 
+    keeps_rows: ClassVar[bool] = True
     in_queries: ClassVar[bool] = True
 
     condition: str

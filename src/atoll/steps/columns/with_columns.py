@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from atoll.topology.expressions import with_replaced
+from atoll.topology.expressions import shown_as, with_replaced
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:
@@ -46,6 +46,11 @@ class WithColumns(ColumnOperator):
     def caption(self) -> str:
         """As drawings call it: by the step that needs the columns."""
         return super().caption if self.serves is None else f"columns of {self.serves}"
+
+    @property
+    def computed(self) -> tuple[tuple[str, str], ...]:
+        """Its columns with what they are."""
+        return tuple((shown_as(name, text), text) for name, text in self.expressions)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """One narrow projection."""

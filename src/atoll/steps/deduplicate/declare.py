@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from atoll.durations import parse_millis
 from atoll.errors import DeclarationError
 from atoll.schema import Map
-from atoll.steps.columns.projection import Projection
+from atoll.steps.projection import Projection
 from atoll.steps.windows.build import count_late, time_column
 from atoll.topology.clocks import clock_of, origins_of, watermarks_of
 from atoll.topology.flow import Flow, after
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 class InTime(BatchOperator):
     """The rows whose time the watermark has not passed; or with ``late`` the others."""
 
+    keeps_rows: ClassVar[bool] = True
     makes: ClassVar[Makes] = "at most one"
     runs_own_code: ClassVar[bool] = True
 
@@ -89,6 +90,8 @@ class Deduplicate(StateOperator):
     ``within_ms`` a key is kept for ever. ``states``, whose schemas are found from the types that
     reach the step: which keys passed when, and beside it in the order of their times.
     """
+
+    keeps_rows: ClassVar[bool] = True
 
     keys: tuple[str, ...]
     column: str | None

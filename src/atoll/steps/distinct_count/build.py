@@ -16,7 +16,7 @@ from atoll.topology.operator import Operator
 
 if TYPE_CHECKING:
     from atoll.steps.aggregate.writes import Write
-    from atoll.steps.columns.projection import Projection
+    from atoll.steps.projection import Projection
     from atoll.topology.flow import Flow
 
 _Counts = tuple[tuple[str | None, str | None], ...]

@@ -19,6 +19,7 @@ class HashBy(ColumnOperator):
     or ``transform`` steps that want all rows of a key together.
     """
 
+    keeps_rows: ClassVar[bool] = True
     in_queries: ClassVar[bool] = True
 
     expressions: tuple[str, ...]

@@ -20,6 +20,7 @@ class PlaceBy(ColumnOperator):
     is a column that was made for it.
     """
 
+    keeps_rows: ClassVar[bool] = True
     instead: ClassVar[str] = "a query runs in one process: leave the step out"
 
     expression: str

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 class Shuffle(ColumnOperator):
     """A round-robin exchange; it ends the append order of the rows."""
 
+    keeps_rows: ClassVar[bool] = True
     in_queries: ClassVar[bool] = True
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:

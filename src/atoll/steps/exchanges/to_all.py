@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 class ToAll(ColumnOperator):
     """An exchange that copies. A ``process`` without a key right behind it runs on every vnode."""
 
+    keeps_rows: ClassVar[bool] = True
     instead: ClassVar[str] = "a query runs in one process: leave the step out"
 
     @property

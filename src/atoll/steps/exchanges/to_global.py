@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 class ToGlobal(ColumnOperator):
     """An exchange to a single task, for steps that must see every row of the microbatch."""
 
+    keeps_rows: ClassVar[bool] = True
     in_queries: ClassVar[bool] = True
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:

@@ -15,9 +15,9 @@ from atoll.aggregates.totals.count_distinct import CountDistinct
 from atoll.errors import DeclarationError
 from atoll.steps.aggregate.declare import AggregateField
 from atoll.steps.columns.group_agg import GroupAgg
-from atoll.steps.columns.projection import Projection
 from atoll.steps.columns.with_columns import WithColumns
 from atoll.steps.fold.declare import Fold
+from atoll.steps.projection import Projection
 from atoll.topology.expressions import named
 from atoll.topology.flow import Flow, after
 

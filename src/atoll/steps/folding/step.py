@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from atoll.codec.values.leaf import LeafCodec
     from atoll.engine.exchange.grouping import Grouping
     from atoll.engine.step import Opening, Packing
+    from atoll.microbatch.accounts.entries import Packs
     from atoll.placement.mapping import Mapping
     from atoll.schema import Node
 
@@ -61,7 +62,7 @@ class FoldingStep(KeyedStep):
     fields: tuple[FoldedField, ...]
 
     folds: ClassVar[bool] = True
-    packs: ClassVar[str] = "folded"
+    packs: ClassVar[Packs] = "folded"
     placing: ClassVar[slice] = slice(0, 1)
     """Which of the elements say the vnode."""
 

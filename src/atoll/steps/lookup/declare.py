@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.errors import DeclarationError
 from atoll.schema import Map, Struct
-from atoll.steps.columns.projection import Projection
 from atoll.steps.columns.transform import Transform
+from atoll.steps.projection import Projection
 from atoll.topology.flow import Flow, after, target_to_read
 from atoll.topology.operator import StateOperator
 

@@ -25,6 +25,7 @@ class Materialize(StateOperator):
     rows. They live as long as the attempt, and keep the order of the tasks that had them.
     """
 
+    keeps_rows: ClassVar[bool] = True
     in_queries: ClassVar[bool] = True
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from atoll.engine.step import BoundStep
-from atoll.microbatch.accounts.entries import TerminalChart
+from atoll.microbatch.accounts.entries import EndChart
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.engine.step import Packing, Work
+    from atoll.microbatch.accounts.entries import Packs
     from atoll.pstate.spec import PStateSpec
     from atoll.steps.observe.run import ObservePacker
 
@@ -26,7 +27,7 @@ class BoundObserve(BoundStep):
     column: str | None
     delay_ms: int
 
-    packs: ClassVar[str] = "told"
+    packs: ClassVar[Packs] = "told"
     keyed: ClassVar[bool] = False
 
     @property
@@ -40,10 +41,10 @@ class BoundObserve(BoundStep):
 
         return ObservePacker(self, packing.ranges, packing.units[0])
 
-    def chart(self, pstates: Mapping[str, PStateSpec]) -> TerminalChart:
+    def chart(self, pstates: Mapping[str, PStateSpec]) -> EndChart:
         """Without a column its number is that of its rows."""
         counts = self.name if self.column is None else None
-        return TerminalChart(self.tag, self.label, "told", counts=counts)
+        return EndChart(self.tag, self.label, "told", counts=counts)
 
     def both(self, one: int | None, other: int) -> int:
         """What two parts of the rows tell together."""

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from atoll.engine.binding.keys import key_element
 from atoll.engine.exchange.keyed import KeyedStep, KeyElement, chosen, vnodes, with_vnodes
-from atoll.microbatch.accounts.entries import TerminalChart
+from atoll.microbatch.accounts.entries import EndChart
 from atoll.schema import Scalar, Set
+from atoll.topology.rows import adds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -41,6 +42,8 @@ class BoundProcess(KeyedStep):
     """The PState of its timers; None: it has none."""
     hides_key: bool = False
     """Whether the key's column is in ``rows`` for the timers alone."""
+    adds: bool = False
+    """Whether what the function yields stands beside the columns of its row."""
 
     sees_records: ClassVar[bool] = True
     counts_itself: ClassVar[bool] = True
@@ -85,10 +88,10 @@ class BoundProcess(KeyedStep):
         due = set() if self.timers is None else opening.due(self.timers)
         return dict.fromkeys(self.pstates, vnodes | due)
 
-    def chart(self, pstates: Mapping[str, PStateSpec]) -> TerminalChart:
+    def chart(self, pstates: Mapping[str, PStateSpec]) -> EndChart:
         """Its rows may go to every vnode."""
         copies = pstates[self.states[0]].vnode_count if self.route == "all" else 1
-        return TerminalChart(self.tag, self.label, "each", copies=copies)
+        return EndChart(self.tag, self.label, "each", copies=copies)
 
     def prepared(
         self, rows: pa.Table, vnode_count: int, *, tracked: bool, singly: bool
@@ -135,12 +138,13 @@ def bound_process(step: Process, binding: Binding) -> BoundProcess:
         _key(step, rows),
         tuple(state.name for state in step.states),
         seen,
-        step.emitted,
+        None if step.emitted is None else step.schema([rows]),
         step.route,
         step.on_timer,
         step.clock,
         None if step.timers is None else step.timers.name,
         hides_key,
+        step.emitted is not None and adds(step.emitted),
     )
 
 

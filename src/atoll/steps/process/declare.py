@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from atoll.errors import DeclarationError, PathError
 from atoll.path import Path
 from atoll.schema import Map, Set
-from atoll.steps.columns.projection import Projection
 from atoll.steps.exchanges.place_by import PlaceBy
 from atoll.steps.exchanges.to_all import ToAll
+from atoll.steps.projection import Projection
 from atoll.topology.declared import PStateDeclaration
 from atoll.topology.flow import Flow, after
 from atoll.topology.operator import StateOperator
@@ -88,7 +88,17 @@ class Process(StateOperator):
 
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """What ``emits=`` declared."""
-        return super().schema(inputs) if self.emitted is None else self.emitted
+        from atoll.topology.rows import given_columns
+
+        if self.emitted is None:
+            return super().schema(inputs)
+        return given_columns(self.emitted, self.seen(inputs[0]))
+
+    def seen(self, rows: pa.Schema) -> pa.Schema:
+        """The columns that the function sees of the step's rows."""
+        import pyarrow as pa
+
+        return pa.schema([field for field in rows if field.name not in self.computed])
 
     def bind(self, binding: Binding) -> tuple[BoundStep, ...]:
         """One step."""

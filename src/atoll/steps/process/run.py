@@ -31,6 +31,7 @@ from atoll.topology.rows import (
     ORIGIN_FIELD,
     Row,
     batch_from_rows,
+    put_beside,
     row_at,
     rows_of,
     taken,
@@ -133,6 +134,8 @@ class _Calling(NamedTuple):
     order: _Order
     place: int | None = None
     """Of the row among the actor's; None for a timer."""
+    beside: dict[str, Any] | None = None
+    """The row's columns, where what the function yields stands beside them."""
 
 
 class _Run:
@@ -190,7 +193,9 @@ class _Run:
                     handles[-1].belong_to(next(keys))
                 place = next(places)
                 self.called += 1
-                call(_Calling(self.step.function, row, (_ROWS, place, b""), place), handles)
+                beside = row.asdict() if self.step.adds else None
+                calling = _Calling(self.step.function, row, (_ROWS, place, b""), place, beside)
+                call(calling, handles)
                 for handle, limit in zip(handles, limits, strict=True):
                     if limit is not None and handle.waiting() >= limit:
                         handle.flush()
@@ -263,7 +268,10 @@ class _Run:
             raise _returned(self.step)
         if self.step.emitted is not None:
             found = self._yielded(out)
-            self.emitted.extend((calling.order, calling.place, taken(each)) for each in found)
+            self.emitted.extend(
+                (calling.order, calling.place, put_beside(calling.beside, taken(each)))
+                for each in found
+            )
         elif hasattr(out, "__next__") or isinstance(out, list | tuple):
             for each in self._yielded(out):  # a generator runs to its end though it yields nothing
                 if _is_row(each):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class Chosen(BatchOperator):
     """Keeps the rows that have a number in a column, and drops the column."""
 
+    keeps_rows: ClassVar[bool] = True
     makes: ClassVar[Makes] = "at most one"
 
     column: str

@@ -18,7 +18,10 @@ from atoll.objects import is_object
 from atoll.steps.rows.numbered import NUMBER
 from atoll.topology.rows import (
     Row,
+    adds,
     batch_from_rows,
+    given_columns,
+    put_beside,
     row_at,
     rows_of,
     taken,
@@ -54,9 +57,11 @@ def call_rows(
     plain, origins = without_origins(batch)
     out: list[Any] = []
     ends = [0]
+    adding = adds(step.emitted)
     for at, row in enumerate(rows_of(plain)):
+        beside = row.asdict() if adding else None
         try:
-            out.extend(map(taken, function(row)))
+            out.extend(put_beside(beside, taken(each)) for each in function(row))
         except Exception as error:
             read = row_at(plain, at)
             blamed = blame(step, read, _at(origins, at), error)
@@ -69,11 +74,12 @@ def call_rows(
             del out[ends[-1] :]
             rejects.add(step, read, _at(origins, at), blamed)
         ends.append(len(out))
+    columns = given_columns(step.emitted, plain.schema)
     try:
-        made = batch_from_rows(out, step.emitted, step.title, step.place)
+        made = batch_from_rows(out, columns, step.title, step.place)
     except UserCodeError:
         out, ends = _fitting(step, plain, origins, (out, ends), rejects)
-        made = batch_from_rows(out, step.emitted, step.title, step.place)
+        made = batch_from_rows(out, columns, step.title, step.place)
     return with_origins(made, _repeated(origins, ends))
 
 
@@ -128,7 +134,8 @@ def _fitting(
     for at, row in enumerate(rows_of(batch)):
         mine = out[ends[at] : ends[at + 1]]
         try:
-            batch_from_rows(mine, step.emitted, step.title, step.place)
+            columns = given_columns(step.emitted, batch.schema)
+            batch_from_rows(mine, columns, step.title, step.place)
         except UserCodeError as error:
             blamed = blame(step, row, _at(origins, at), error)
             blamed.context.pop("line", None)  # no line of the user's was running

@@ -34,7 +34,9 @@ class FlatMap(BatchOperator):
 
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """What ``emits=`` declared."""
-        return self.emitted
+        from atoll.topology.rows import given_columns
+
+        return given_columns(self.emitted, inputs[0])
 
     def run(
         self,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class Keep(BatchOperator):
     """Calls a Python function with each row."""
 
+    keeps_rows: ClassVar[bool] = True
     makes: ClassVar[Makes] = "at most one"
 
     function: Callable[[Row], Any]

@@ -27,6 +27,7 @@ class Numbered(BatchOperator):
     user wrote that made it.
     """
 
+    keeps_rows: ClassVar[bool] = True
     makes: ClassVar[Makes] = "one"
 
     function: Callable[[Row], Any]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from atoll.durations import parse_millis
 from atoll.errors import DeclarationError
 from atoll.schema import Map
-from atoll.steps.columns.projection import Projection
 from atoll.steps.columns.with_columns import WithColumns
 from atoll.steps.fold.build import IN_WINDOWS, check_aggregates, fields_of
 from atoll.steps.observe.declare import Observe
+from atoll.steps.projection import Projection
 from atoll.steps.rows.processing_time import ProcessingTime
 from atoll.steps.windows.declare import WindowAgg
 from atoll.steps.windows.watermark import Watermark

@@ -23,6 +23,7 @@ class Watermark(BatchOperator):
     What moves it is an ``Observe`` beside the way of the rows.
     """
 
+    keeps_rows: ClassVar[bool] = True
     makes: ClassVar[Makes] = "one"
     runs_own_code: ClassVar[bool] = True
     passes: ClassVar[bool] = True

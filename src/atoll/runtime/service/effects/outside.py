@@ -14,8 +14,6 @@ import msgspec
 from atoll.errors import UsageError
 from atoll.runtime.urls import UrlRules
 
-__all__ = ["Database", "Outside", "read_outside"]
-
 
 @dataclass(frozen=True)
 class Database:

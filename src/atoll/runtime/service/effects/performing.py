@@ -21,8 +21,6 @@ from atoll.runtime.actors.sql import rewritten
 from atoll.runtime.service.effects.outside import Database, Outside
 from atoll.runtime.urls import Redirect, Refused, Target, redirected, target_of
 
-__all__ = ["BYTES_MAX", "Transient", "perform_http", "perform_sql"]
-
 BYTES_MAX = 10 << 20
 _SECONDS_MAX = 10.0
 _REDIRECTS = {301, 302, 303, 307, 308}

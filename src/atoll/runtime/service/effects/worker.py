@@ -38,8 +38,6 @@ from atoll.runtime.service.running import RunningRuntime
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError
 
-__all__ = ["EffectWorker", "Progress"]
-
 _log = get_logger("atoll.runtimes")
 
 _BATCH = 500

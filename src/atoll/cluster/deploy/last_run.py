@@ -19,7 +19,7 @@ from atoll.views.deployment import Deployment, latest_deployment, save_deploymen
 
 
 @dataclass(frozen=True)
-class Standing:
+class LastRun:
     """A version that has run, and with what.
 
     Attributes:
@@ -35,7 +35,7 @@ class Standing:
     epoch: int
 
 
-def let_stand(
+def reinstate(
     revisions: Revisions,
     module: str,
     deployment: Deployment | None,
@@ -64,14 +64,14 @@ def let_stand(
         if latest is None or _encoded(latest) != _encoded(deployment):
             epoch.check()
             save_deployment(store, deployment)
-    last = revisions.latest()
-    if module not in last.parts and info == view(last, module):
+    latest_registry = revisions.latest()
+    if module not in latest_registry.parts and info == view(latest_registry, module):
         return  # it never was placed
 
     def again(now: Registry) -> Registry:
         return with_view(now, module, info)
 
-    if again(last) != last:
+    if again(latest_registry) != latest_registry:
         epoch.check()
         revisions.change(
             again, lambda now: Revision(now, module, epoch.number, now_ms, "as before")
