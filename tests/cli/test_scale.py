@@ -343,6 +343,10 @@ class TestOfTheRoot:
         assert both.apps["more"].cluster.info().workers[0].cordoned
         assert json.loads(atoll("cluster", "-o", "json").out)["workers"][0]["state"] == "cordoned"
         assert atoll("worker", "remove", 2).code == 0
+        assert atoll("worker", "leave", 0).code == 0
+        states = [line.split()[3] for line in atoll("worker", "uncordon", 1).out.splitlines()[2:]]
+        assert states == ["leaving", "running"]
+        assert atoll("worker", "leave").code == atoll("worker", "leave", "x").code == 2
 
     def test_the_waiting_time_of_a_reschedule_has_bounds(self, atoll, both):
         """As the service has them."""

@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll.errors import NotFoundError, RescheduleError, UsageError
-from atoll.placement.deploying import WorkerReport
+from atoll.placement.deploying import WorkerReport, policy_plan
 from atoll.placement.fragments import FragmentSpec
 from atoll.placement.info import ClusterInfo, Fragment, Worker
 from atoll.placement.registry import (
     Registry,
+    actors_on,
     cordon,
     deployed,
+    leave,
     meet,
     module_of,
     remove,
@@ -22,6 +24,7 @@ from atoll.placement.registry import (
     uncordon,
     view,
     whole,
+    with_view,
     without,
 )
 from atoll.placement.reschedule.across import plan_across, policy_across
@@ -216,3 +219,49 @@ def test_no_unit_is_ever_given_to_two_workers_or_twice(steps):
         mine = {each.name: len(each.units) for each in seen.workers if not each.gone}
         assert mine == present
         assert meet(registry, module, _present(**present)) == registry
+
+
+def test_what_runs_on_a_worker_that_is_leaving_moves_as_if_it_had_gone():
+    """Under every policy, singletons too; nothing new comes, and a request for it is refused."""
+    registry = leave(two(_present(w=2, x=2), _present(w=2, x=2)), [1])
+    assert actors_on(registry, [1]) == 8
+    for module in "ab":
+        seen = view(registry, module)
+        assert seen.workers[1].state == "leaving"
+        assert seen.schedulable_units() == (0, 1)
+        planned = policy_plan(seen)
+        assert planned.info.fragment(seen.fragments[1].id).units == (0, 1)
+        registry = with_view(registry, module, planned.info)
+    assert actors_on(registry, [1]) == 0
+    assert policy_plan(view(registry, "a")).is_noop
+    with pytest.raises(RescheduleError, match="is leaving"):
+        plan_across(registry, Request({2: UnitChange((2,), ())}, registry.revision))
+    assert uncordon(registry, [1]).workers[1].state == "running"
+
+
+def test_a_worker_that_is_leaving_waits_as_long_as_there_is_no_other():
+    """Its topologies would stop; they move when somebody joins."""
+    alone = leave(deployed(Registry(), "a", _present(w=2), TOPOLOGIES, {}), [0])
+    assert policy_plan(view(alone, "a")).is_noop
+    joined = meet(alone, "a", _present(w=2, x=1))
+    assert policy_plan(view(joined, "a")).info.fragment(2).units == (2,)
+
+
+def test_a_worker_has_left_when_nothing_runs_there_and_no_process_sees_it():
+    """One that has gone with its actors is forgotten when they have moved; its ids go with it."""
+    registry = leave(two(_present(w=2, x=2), _present(w=2, x=2)), [1])
+    for module in "ab":
+        moved = policy_plan(view(registry, module)).info
+        registry = meet(with_view(registry, module, moved), module, _present(w=2, x=2))
+    assert [each.state for each in registry.workers] == ["running", "leaving"]
+    once = meet(registry, "a", _present(w=2))
+    assert [each.state for each in once.workers] == ["running", "leaving"]
+    left = meet(once, "b", _present(w=2))
+    assert [each.name for each in left.workers] == ["w"]
+    assert meet(left, "b", _present(w=2, x=1)).workers[1].units == (4,)
+    died = meet(leave(two(_present(w=1, x=1), _present(w=1)), [1]), "a", _present(w=1))
+    assert [each.state for each in died.workers] == ["running", "gone"]
+    back = meet(died, "a", _present(w=1, x=1))
+    assert back.workers[1].state == "running"
+    moved = with_view(died, "a", policy_plan(view(died, "a")).info)
+    assert [each.name for each in meet(moved, "a", _present(w=1)).workers] == ["w"]

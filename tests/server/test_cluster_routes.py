@@ -452,6 +452,11 @@ class TestOfTheRoot:
             assert client.get(CLUSTER).json()["workers"][0]["state"] == state
         found = client.post("/v1/cluster/remove", json={"workers": [2]}).json()
         assert [each["id"] for each in found["workers"]] == [0, 1]
+        assert (
+            client.post("/v1/cluster/leave", json={"workers": [1]}).json()["workers"][1]["state"]
+            == "leaving"
+        )
+        assert not {"3", "4"} & client.get("/v1/cluster").json()["matrix"][str(PAIRS)].keys()
         asked = {"module": "more", "topology": "mb", "policy": "fixed(2)"}
         assert client.post("/v1/cluster/parallelism", json=asked).status_code == 200
         assert client.get("/v1/cluster").json()["policies"]["more/mb"] == "fixed(2)"

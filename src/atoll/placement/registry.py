@@ -121,7 +121,8 @@ def meet(registry: Registry, module: str, present: Sequence[WorkerReport]) -> Re
     """The registry once a module's process reaches exactly these workers. The revision stays.
 
     A worker has as many units as the process that sees the most of them says; each module runs on
-    as many as its own process says.
+    as many as its own process says. One that was leaving, has nothing to run and is not seen by
+    any process has left, and is forgotten.
 
     Raises:
         UsageError: When a worker has no name, or no unit.
@@ -139,7 +140,9 @@ def meet(registry: Registry, module: str, present: Sequence[WorkerReport]) -> Re
     met = _with_workers(registry, info)
     part = registry.parts.get(module, Part())
     changed = msgspec.structs.replace(part, reach=tuple(sorted(reach)))
-    return _with_parts(met, {**registry.parts, module: changed})
+    met = _with_parts(met, {**registry.parts, module: changed})
+    ended = [w.id for w in met.workers if w.leaving and w.gone and not actors_on(met, [w.id])]
+    return remove(met, ended)
 
 
 def deployed(
@@ -172,6 +175,25 @@ def cordon(registry: Registry, ids: Iterable[int]) -> Registry:
         NotFoundError: When one of them is unknown; then none is cordoned.
     """
     return _with_workers(registry, alone.cordon(_info(registry, registry.workers, (), {}), ids))
+
+
+def leave(registry: Registry, ids: Iterable[int]) -> Registry:
+    """The registry once these workers will end soon; they are forgotten when they have ended.
+
+    Raises:
+        NotFoundError: When one of them is unknown; then none leaves.
+    """
+    return _with_workers(registry, alone.leave(_info(registry, registry.workers, (), {}), ids))
+
+
+def actors_on(registry: Registry, ids: Iterable[int]) -> int:
+    """How many actors of all modules run on these workers; of those that are not there none."""
+    units = {u for each in registry.workers if each.id in set(ids) for u in each.units}
+    return sum(
+        len(units.intersection(each.units))
+        for part in registry.parts.values()
+        for each in part.fragments
+    )
 
 
 def uncordon(registry: Registry, ids: Iterable[int]) -> Registry:

@@ -17,7 +17,7 @@ import pytest
 from atoll.cluster.local import LocalCluster
 from atoll.cluster.scaling import over_modules
 from atoll.cluster.scaling.revisions import Revision, Revisions
-from atoll.errors import RescheduleError
+from atoll.errors import DeclarationError, RescheduleError, WaitTimeoutError
 from atoll.fsck.root import check_root
 from atoll.placement.registry import cordon, whole
 from atoll.placement.reschedule.across import policy_across
@@ -25,6 +25,18 @@ from atoll.placement.reschedule.change import UnitChange
 from atoll.storage.local import LocalStore
 
 SECONDS = 60
+
+WORKS = """
+import signal, sys
+
+def end(*_):
+    print("asked to end", flush=True)
+    sys.exit(7)
+
+signal.signal(signal.SIGTERM, end)
+print("works", flush=True)
+signal.pause()
+"""
 
 
 class Process:
@@ -212,6 +224,54 @@ def test_a_cordon_of_all_modules_is_that_of_each(cluster):
     cluster.add_worker("w", 1)
     assert [each.id for each in cluster.whole.info().workers] == [0, 1]
     assert _placed(cluster, "one") == _placed(cluster, "two") == (0, 1, 2, 3)
+
+
+def test_a_worker_that_is_leaving_is_drained_and_leaves_when_empty(cluster):
+    """Of all modules; records in flight are counted once, and it is forgotten once it has gone."""
+    two = cluster.deploy(old.module("two"))
+    cluster.add_worker("w", 2)
+    one = cluster.apps["one"]
+    for app in (one, two):
+        old.append(app, 0, 20)
+    worker = next(each.id for each in cluster.whole.info().workers if each.name == "w")
+    cluster.whole.leave([worker], wait=True)
+    assert cluster.whole.info().worker(worker).state == "leaving"
+    assert _placed(cluster, "one") == _placed(cluster, "two") == (0, 1, 2)
+    for app in (one, two):
+        old.append(app, 20, 20)
+        old.check(app, 40)
+    cluster.lose_worker("w")
+    assert [each.name for each in cluster.whole.info().workers] == ["local"]
+    with pytest.raises(WaitTimeoutError, match="still run on workers 0"):
+        cluster.whole.leave([0], wait=True, timeout_seconds=0.2)
+    cluster.whole.uncordon([0])
+    assert cluster.whole.info().worker(0).state == "running"
+
+
+def test_a_worker_marks_itself_as_leaving_when_its_host_sends_sigterm(cluster):
+    """``atoll worker run``: it tells the root, waits until it is empty, and ends its command."""
+    cluster.add_worker("w", 2)
+    assert _placed(cluster, "one") == (0, 1, 2, 3, 4)
+    line = [sys.executable, "-m", "atoll", "worker", "run", "--root", str(cluster.root)]
+    line += ["--name", "w", "--", sys.executable, "-c", WORKS]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as host:
+        assert host.stdout.readline().strip() == "works"
+        host.terminate()
+        out, err = host.communicate(timeout=SECONDS)
+    assert out.strip() == "asked to end"
+    assert "worker w is leaving" in err
+    assert "nothing runs there any more" in err
+    assert host.returncode == 7
+    assert _placed(cluster, "one") == (0, 1, 2)
+
+
+def test_parallel_units_are_as_many_as_told(tmp_path):
+    """Else as many as the worker has cores."""
+    with LocalCluster(tmp_path, engine="inline", parallelism=3, units=5) as cluster:
+        app = cluster.deploy(old.module("one"))
+        assert app.cluster.info().workers[0].units == (0, 1, 2, 3, 4)
+    with pytest.raises(DeclarationError):
+        LocalCluster(tmp_path, engine="inline", units=0)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from atoll.cluster.description import described_registry
+from atoll.cluster.scaling.leaving import await_empty
 from atoll.cluster.scaling.resting import RestingCluster
 from atoll.cluster.scaling.rests import is_at_rest
 from atoll.cluster.scaling.revisions import Revision, Revisions
@@ -30,7 +31,16 @@ from atoll.errors import AtollError
 from atoll.logs import get_logger
 from atoll.placement.info import ClusterInfo
 from atoll.placement.policies.policy import parse_policy
-from atoll.placement.registry import Registry, cordon, full_name, remove, uncordon, view, whole
+from atoll.placement.registry import (
+    Registry,
+    cordon,
+    full_name,
+    leave,
+    remove,
+    uncordon,
+    view,
+    whole,
+)
 from atoll.placement.reschedule.across import Across, plan_across, policy_across
 from atoll.placement.reschedule.change import Request, UnitChange
 from atoll.placement.reschedule.plan import ReschedulePlan
@@ -165,6 +175,30 @@ class RootCluster:
             RescheduleError: When actors of some module run there; the context lists them.
         """
         return self._changed(lambda registry: remove(registry, workers), "remove")
+
+    def leave(
+        self, workers: Iterable[int], *, wait: bool = False, timeout_seconds: float = 60.0
+    ) -> ClusterInfo:
+        """Let these workers end soon: what they run moves to others, and nothing new comes.
+
+        Each is forgotten when it runs nothing any more and no process sees it; until then
+        :meth:`uncordon` takes it back.
+
+        Args:
+            workers: Their ids.
+            wait: Whether to return only when they run nothing.
+            timeout_seconds: How long to wait for that.
+
+        Raises:
+            NotFoundError: When one of them is unknown.
+            WaitTimeoutError: When they still run something then; they go on leaving.
+        """
+        ids = tuple(workers)
+        info = self._changed(lambda registry: leave(registry, ids), "leave")
+        if not wait:
+            return info
+        await_empty(self._revisions, ids, timeout_seconds)
+        return self.info()
 
     def look(self) -> None:
         """Take over what other processes changed, and take part in what they try.

@@ -59,6 +59,12 @@ async def cordon_for_all(context: ContextOf, wanted: Workers) -> Response:
     return await _changed(context, context.of_root().cordon, wanted)
 
 
+@router.post("/leave")
+async def leave_for_all(context: ContextOf, wanted: Workers) -> Response:
+    """Let workers end soon: what they run moves to others; answers with the cluster."""
+    return await _changed(context, context.of_root().leave, wanted)
+
+
 @router.post("/uncordon")
 async def uncordon_for_all(context: ContextOf, wanted: Workers) -> Response:
     """Let workers get new actors again; answers with the cluster."""

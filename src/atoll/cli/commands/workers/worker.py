@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -51,6 +53,43 @@ def remove(
 ) -> None:
     """Forget workers on which no actor of any module runs."""
     _change("remove", workers, url, output)
+
+
+@app.command()
+def leave(
+    workers: Annotated[
+        list[int], typer.Argument(metavar="WORKER...", help="Ids of workers.", min=0)
+    ],
+    url: UrlOption = DEFAULT_URL,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Let workers end soon: what they run moves to others, and they are forgotten then."""
+    _change("leave", list(map(str, workers)), url, output)
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def run(
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="-- COMMAND...", help="What runs the worker in the foreground."),
+    ],
+    root: Annotated[Path, typer.Option(help="Folder of depots, commits and state.")],
+    name: Annotated[
+        str | None,
+        typer.Option(help="The worker's name; this host's without.", show_default=False),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(help="How many seconds a stop waits until nothing runs.", min=0)
+    ] = 300.0,
+) -> None:
+    """Run a worker of a cluster that leaves before it ends.
+
+    On SIGTERM or Ctrl-C it says on the root that it is leaving, waits until what it runs has moved
+    to others, and only then passes the signal on. Ends with the command's exit code.
+    """
+    from atoll.cli.leaving import run_worker
+
+    raise typer.Exit(run_worker(command, root, name or socket.gethostname(), timeout))
 
 
 def _change(action: str, given: list[str], url: str, output: Output) -> None:
