@@ -51,14 +51,16 @@ def declare(batch: int, columns: str | None = None) -> Any:
     return module
 
 
-def run_atoll(records: Path, batch: int, warmup: int, columns: str | None = None) -> dict[str, Any]:
+def run_atoll(
+    records: Path, batch: int, warmup: int, columns: str | None = None, engine: str = "spark"
+) -> dict[str, Any]:
     """Append every file, then process them microbatch by microbatch."""
     import atoll
 
     files = sorted(records.glob("*.parquet"))
     with (
         tempfile.TemporaryDirectory(prefix="keyed-sum-") as root,
-        atoll.LocalCluster(root) as cluster,
+        atoll.LocalCluster(root, engine=engine) as cluster,
     ):
         app = cluster.deploy(declare(batch, columns))
         topology, depot = app.topology("mb"), app.depot("events")
@@ -100,7 +102,7 @@ def check(sums: Any, files: list[Path], *, computed: bool = False) -> None:
 
 
 def run_side(
-    side: str, records: Path, batch: int, warmup: int, columns: str | None = None
+    side: str, records: Path, batch: int, warmup: int, ours: list[str] | None = None
 ) -> dict[str, Any]:
     """One side in a process of its own; its report with the medians."""
     here = Path(__file__).parent
@@ -108,7 +110,7 @@ def run_side(
         command = [str(here / "peer.py"), "--records", str(records), "--warmup", str(warmup)]
     else:
         command = [__file__, "--side", str(records), "--batch", str(batch), "--warmup", str(warmup)]
-        command += [] if columns is None else ["--columns", columns]
+        command += ours or []
     report = report_of(side, command)
     wrong = [count for count in report["records"] if count != batch]
     if wrong or not report["records"]:
@@ -144,11 +146,14 @@ def main() -> None:
         choices=["auto", "spark", "tasks"],
         help="column steps before the sum, and what runs them; for --only atoll",
     )
+    parser.add_argument(
+        "--engine", choices=["spark", "inline"], default="spark", help="what runs Atoll's tasks"
+    )
     parser.add_argument("--side", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.side is not None:
-        report = run_atoll(arguments.side, arguments.batch, arguments.warmup, arguments.columns)
-        print(json.dumps(report))
+        settings = (arguments.batch, arguments.warmup, arguments.columns, arguments.engine)
+        print(json.dumps(run_atoll(arguments.side, *settings)))
         return
     if arguments.columns and arguments.only != "atoll":
         parser.error("the peer has no column steps: --columns needs --only atoll")
@@ -157,11 +162,13 @@ def main() -> None:
         batches = arguments.warmup + arguments.batches
         write_records(records, arguments.keys, arguments.batch, batches)
         sides = [arguments.only] if arguments.only else ["atoll", "peer"]
+        ours = ["--engine", arguments.engine]
+        ours += ["--columns", arguments.columns] if arguments.columns else []
         result: dict[str, Any] = {
             "keys": arguments.keys,
             "batch": arguments.batch,
             **{
-                side: run_side(side, records, arguments.batch, arguments.warmup, arguments.columns)
+                side: run_side(side, records, arguments.batch, arguments.warmup, ours)
                 for side in sides
             },
         }

@@ -127,6 +127,10 @@ def test_what_runs_is_shown_as_it_is():
         assert cells[:4] == ["mb", "paused", "1", "1"]
         assert cells[-3:] == ["words", "1", "2"]
         assert texts(parsed(app.topology("mb")._repr_html_()), "caption") == ["topology mb"]
+        shown = parsed(app.depot("words")._repr_html_())
+        assert texts(shown, "caption") == ["depot words: word string"]
+        assert sorted(int(each) for each in texts(shown, "td")[3::4]) == [0, 1]
+        assert "words" in mb.source(words)._repr_html_()
         recent = parsed(app.topology("mb").recent_microbatches()._repr_html_())
         assert texts(recent, "th")[:3] == ["id", "version", "records"]
         shown = parsed(app.pstate("counts")._repr_html_())

@@ -11,21 +11,23 @@ over the event log, and offers them to every instance.
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 from atoll.cluster.local import LocalCluster
+from atoll.runtime.service.running import RunningRuntime
 from atoll.runtime.service.runtimes import Runtimes
 from atoll.runtime.service.showing import actor_stats
 
 DEFINITION = Path(__file__).with_name("scaling_out.json")
 
 
-def averages(running, copy):
+def averages(running: RunningRuntime, copy: int) -> list[float]:
     """What the instances of one copy say is the average."""
     shown = actor_stats(running, "meter", copy)["instances"]
     return [each["state"]["avg"] for each in shown]
 
 
-def main(cluster):
+def main(cluster: LocalCluster) -> tuple[dict[int, list[float]], Any, Any, RunningRuntime]:
     """Run it; what every instance says before and after the snapshot."""
     runtimes = Runtimes(cluster)
     runtimes.open()

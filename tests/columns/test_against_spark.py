@@ -6,6 +6,8 @@ Types, values and the rows that fail must be the same.
 
 from __future__ import annotations
 
+import pickle
+
 import pyarrow as pa
 import pytest
 import spark_grid as grid
@@ -65,6 +67,14 @@ def test_values_types_and_errors_are_sparks(rows, family):
     """The same types, values and failing rows, over all pairs of edge values."""
     batch, frame = rows
     assert differences(frame, batch, list(dict.fromkeys(family()))) == []
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+def test_what_computes_them_is_shipped_with_a_program(family):
+    """Every ninth: data, and functions of modules."""
+    schema = edge_values().schema
+    for text in list(dict.fromkeys(family()))[::9]:
+        assert pickle.loads(pickle.dumps(computed(text, schema))).type is not None
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ Each row is a mistake, a part of its hint, and the declaration that does what th
 from __future__ import annotations
 
 import datetime as dt
-import uuid
 
 import pyarrow as pa
 import pytest
@@ -154,7 +153,7 @@ AGGREGATES = {
         lambda w: w.windows.aggregate_windows("k", "n", m=agg.last("k")),
     ),
     "Spark SQL in a query": Mistake(
-        lambda w: w.query(n=int).agg("sum(n) AS s").returns("s"),
+        lambda w: w.query(n=int).agg("stddev(n) AS s").returns("s"),
         'agg(total=agg.sum("v"))',
         lambda w: w.query(n=int).agg(s=agg.sum("n")).returns("s"),
     ),
@@ -447,16 +446,14 @@ OBJECTS = {
 }
 
 TYPES = {
-    "list[int]": Mistake(
-        lambda w: w.state(Map(str, list[int])), "List(int)", lambda w: w.state(Map(str, List(int)))
+    "list": Mistake(lambda w: w.state(list), "list[", lambda w: w.state(list[int])),
+    "dict": Mistake(
+        lambda w: w.state(Map(str, dict)),
+        "dict[str, int]",
+        lambda w: w.state(Map(str, dict[str, int])),
     ),
-    "dict[str, int]": Mistake(
-        lambda w: w.state(dict[str, int]), "Map(str, int)", lambda w: w.state(Map(str, int))
-    ),
-    "set": Mistake(lambda w: w.state(set), "Set(...)", lambda w: w.state(Set(int))),
-    "UUID": Mistake(
-        lambda w: w.state(Map(uuid.UUID, int)), "use str", lambda w: w.state(Map(str, int))
-    ),
+    "set": Mistake(lambda w: w.state(set), "set[str]", lambda w: w.state(set[str])),
+    "complex": Mistake(lambda w: w.state(complex), "float", lambda w: w.state(float)),
 }
 
 ALL = {

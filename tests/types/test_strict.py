@@ -45,7 +45,7 @@ def cache(tmp_path_factory):
 
 def test_examples_are_strictly_typed(cache):
     """As a user's project with mypy strict would have them."""
-    assert errors(sorted((ROOT / "examples").glob("*.py")), cache) == []
+    assert errors(sorted((ROOT / "examples").rglob("*.py")), cache) == []
 
 
 def test_guides_have_no_errors(cache, tmp_path):

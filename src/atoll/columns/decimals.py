@@ -75,8 +75,9 @@ def rescaled(values: pa.Array, kind: pa.DataType) -> pa.Array:
     Raises:
         RowError: When one does not fit.
     """
-    if values.type == kind:
-        return values
+    given = values.type
+    if given.scale == kind.scale and given.precision <= kind.precision:
+        return values.cast(kind)
     wide = values.cast(pa.decimal256(WIDE_DIGITS_MAX, values.type.scale))
     try:
         if kind.scale < values.type.scale:

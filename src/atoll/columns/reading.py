@@ -127,15 +127,9 @@ def computed(text: str, rows: pa.Schema) -> Node:
     Raises:
         NotCertifiedError: When Spark has to, with the reason in words.
     """
-    _check_text(text)
-    import sqlglot
-    from sqlglot.errors import SqlglotError
-
+    tree = parsed(text)
     try:
-        tree = sqlglot.parse_one(text, read="spark")
         node = _Reader(rows, text).node(tree)
-    except SqlglotError:
-        raise NotCertifiedError("what Atoll cannot read") from None
     except RecursionError:
         raise NotCertifiedError("an expression of so many parts") from None
     if pa.types.is_null(node.type):
@@ -143,6 +137,24 @@ def computed(text: str, rows: pa.Schema) -> Node:
     if node.fails:
         _check_needed(node)
     return node
+
+
+def parsed(text: str) -> Any:
+    """What sqlglot reads in an expression that it reads as Spark does.
+
+    Raises:
+        NotCertifiedError: When it may not, with the reason in words.
+    """
+    _check_text(text)
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    try:
+        return sqlglot.parse_one(text, read="spark")
+    except SqlglotError:
+        raise NotCertifiedError("what Atoll cannot read") from None
+    except RecursionError:
+        raise NotCertifiedError("an expression of so many parts") from None
 
 
 def _check_needed(node: Node) -> None:
@@ -226,7 +238,8 @@ class _Reader:
         return node
 
 
-_ONE_ROW = pa.RecordBatch.from_pydict({"row": [0]})
+_ONE_ROW = pa.RecordBatch.from_arrays([pa.nulls(1, pa.int64())], ["row"])
+"""Not made from Python values: for its first such array pyarrow imports pandas."""
 
 
 def _folded(node: Node) -> Node:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from atoll.codec.records.codec import RecordCodec
 from atoll.codec.records.refusals import Checked, Refusals
-from atoll.ddl import to_ddl
+from atoll.ddl import columns_in_words, to_ddl
 from atoll.depot.append.call import AppendCall
 from atoll.depot.append.checking import checked_parts
 from atoll.depot.append.claim import WriterClaim
@@ -40,6 +40,7 @@ from atoll.depot.spec import DepotSpec
 from atoll.depot.start import StartFrom
 from atoll.errors import ProducerError, RecordsRefusedError, UsageError
 from atoll.logs import get_logger
+from atoll.markup import table
 from atoll.storage.local import storage_errors
 from atoll.storage.objects import ObjectExistsError
 
@@ -107,6 +108,14 @@ class Depot:
     def __repr__(self) -> str:
         """Its name and size: ``<depot 'pairs': 4 partitions>``."""
         return f"<depot {self.spec.name!r}: {self.spec.partitions} partitions>"
+
+    def _repr_html_(self) -> str:
+        """What it is and how much it holds, for a notebook; no records."""
+        starts, ends = self.start_offsets(), self.end_offsets()
+        spans = zip(starts, ends, strict=True)
+        rows = [[part, start, end, end - start] for part, (start, end) in enumerate(spans)]
+        caption = f"depot {self.spec.name}: {columns_in_words(self.spec.schema)}"
+        return table(["partition", "first offset", "end", "records"], rows, caption)
 
     def __enter__(self) -> Self:
         """The depot itself."""

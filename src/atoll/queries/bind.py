@@ -29,6 +29,8 @@ from atoll.steps.columns.where import Where
 from atoll.steps.columns.with_columns import WithColumns
 from atoll.steps.fold.bind import bound_fold
 from atoll.steps.fold.declare import Fold
+from atoll.steps.group_agg.certified import certified_agg
+from atoll.steps.group_agg.declare import GroupAgg
 from atoll.steps.lookup.bind import bound_lookup
 from atoll.steps.lookup.declare import Lookup
 from atoll.steps.materialize.declare import Materialize
@@ -257,6 +259,8 @@ def _column_step(operator: ColumnOperator, inputs: list[pa.Schema]) -> tuple[pa.
     match operator:
         case Union():
             return _union(operator, inputs)
+        case GroupAgg():
+            return _aggregation(operator, inputs[0])
         case Join():
             return tables.joined_schema(operator, *inputs), (
                 lambda sides, _: tables.join(operator, *sides)
@@ -280,11 +284,39 @@ def _computed(operator: ColumnOperator, rows: pa.Schema) -> Computing:
     try:
         return computing(operator, rows)
     except NotCertifiedError as error:
-        raise DeclarationError(
-            f"{operator.title} computes what only Spark can, and a query runs without it: {error}",
-            hint="write it in other words, or compute it in Python: map, where(lambda row: ...)",
-            declared=operator.place,
-        ) from None
+        raise _needs_spark(operator, error) from None
+
+
+def _needs_spark(operator: ColumnOperator, error: NotCertifiedError) -> DeclarationError:
+    return DeclarationError(
+        f"{operator.title} computes what only Spark can, and a query runs without it: {error}",
+        hint="write it in other words, or compute it in Python: map, where(lambda row: ...); "
+        'aggregates of atoll.agg are computed anywhere: agg(total=agg.sum("v"))',
+        declared=operator.place,
+    )
+
+
+def _aggregation(operator: GroupAgg, rows: pa.Schema) -> tuple[pa.Schema, Run]:
+    """Spark SQL's aggregates, which a fold computes."""
+    try:
+        agg = certified_agg(operator, rows)
+    except NotCertifiedError as error:
+        raise _needs_spark(operator, error) from None
+    runs: list[Run] = []
+    if agg.before is not None:
+        step = _computed(agg.before, rows)
+        rows = step.chosen
+        runs.append(_batches(step))
+    fold = bound_fold(agg.fold, StepName(0, operator.title, operator.place), rows)
+    after = _computed(agg.after, fold.emitted)
+    runs += [folding(fold), _batches(after)]
+
+    def run(given: list[pa.Table], reading: Reading) -> pa.Table:
+        for each in runs:
+            given = [each(given, reading)]
+        return given[0]
+
+    return after.chosen, run
 
 
 def _union(operator: Union, inputs: list[pa.Schema]) -> tuple[pa.Schema, Run]:

@@ -58,3 +58,9 @@ class Exchanging(Flow, ABC, Generic[S]):
         numbered = after(self.graph, Numbered((self.operator,), place, calling, "partition_by"))
         step = PlaceBy((numbered.operator,), place, NUMBER, "partition_by", drops=True)
         return self._then(step)
+
+    def _repr_html_(self) -> str:
+        """The topology drawn, for a notebook."""
+        from atoll.stream.drawing import draw
+
+        return draw([self.graph], self.graph.depots())

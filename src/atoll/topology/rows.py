@@ -226,11 +226,12 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
         values = [_ordered(value, kind) for value in values]
     try:
         return exact_array(values, kind)
-    except _MISFIT:  # there may be objects among them
+    except _MISFIT as misfit:  # there may be objects among them
         simple = [plain(value) for value in values]
-        if all(one is other for one, other in zip(simple, values, strict=True)):
-            raise
-        return exact_array(simple, kind)
+        try:
+            return exact_array(simple, kind)
+        except _MISFIT:
+            raise misfit from None  # it shows what was given
 
 
 @functools.lru_cache(maxsize=256)

@@ -160,7 +160,9 @@ def test_what_cannot_be_found_fails_at_once(cluster):
     module = atoll.Module("expressions")
     rows = module.depot("rows", DDL, partitions=3)
     rejected = module.dead_letter_depot("rejected")
-    mb = module.microbatch("mb", vnode_count=4, dead_letter=rejected, options=OPTIONS)
+    mb = module.microbatch(
+        "mb", vnode_count=4, dead_letter=rejected, options=OPTIONS, columns="spark"
+    )
     totals = mb.source(rows).group_by("k").agg("sum(v) AS n")
     totals.aggregate(mb.pstate("sums", Map(str, int))["k"], SUM)
     app = cluster.deploy(module)

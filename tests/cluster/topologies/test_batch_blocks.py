@@ -449,7 +449,7 @@ def test_64_000_rows_cross_as_a_partial_per_task(cluster, monkeypatch):
 
 def test_sparks_plan_of_agg_has_partial_aggregates(cluster):
     """64,000 rows in 64 tasks cross Spark's exchange as 64, and by 5 keys as at most 320."""
-    from atoll.steps.columns.group_agg import GroupAgg
+    from atoll.steps.group_agg.declare import GroupAgg
 
     frame = cluster._engine.session.range(0, ROWS, 1, DEPOT_PARTITIONS).selectExpr(
         "id AS v", "id % 5 AS k"

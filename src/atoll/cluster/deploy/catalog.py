@@ -13,6 +13,7 @@ from atoll.errors import DeclarationError
 from atoll.microbatch.control.options import Options
 from atoll.microbatch.control.tuning import Settings, effective
 from atoll.steps.columns.schemas import StepWay, column_ways
+from atoll.steps.group_agg.folding import folded
 from atoll.storage.folders import RootFolders
 from atoll.topology.jobs import Cut, cut_into_jobs
 from atoll.topology.usercode import placed
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from atoll.engine.program import Program
     from atoll.module import Microbatch, Module
     from atoll.pstate.spec import PStateSpec
+    from atoll.topology.graph import Graph
     from atoll.topology.kept.hidden import Hidden
     from atoll.topology.operator import Operator
 
@@ -110,19 +112,30 @@ def _checked(engine: Engine, topology: Microbatch, settings: Settings, known: Kn
         topology.graph.check()
         options = effective(topology.options, settings, topology.name)
     _check_targets(topology)
-    schemas = engine.schemas(topology.graph)
-    ways = column_ways(topology.graph, schemas, engine.other_meaning(topology.graph))
-    cut = cut_into_jobs(topology.graph, _in_tasks(ways))
-    pstates = bind_pstates(topology.graph, schemas)
-    graph, hidden = named_as_stored(topology.graph, pstates.specs, known)
+    graph = topology.graph
+    schemas, ways = _resolved(engine, graph)
+    graph = folded(graph, schemas, ways)
+    if graph is not topology.graph:
+        schemas, ways = _resolved(engine, graph)
+    pstates = bind_pstates(graph, schemas)
+    named, hidden = named_as_stored(graph, pstates.specs, known)
+    if named is not graph:
+        graph = named
+        schemas, ways = _resolved(engine, graph)
+        pstates = bind_pstates(graph, schemas)
     if graph is not topology.graph:
         topology = copy.copy(topology)
         topology.graph = graph
-        schemas = engine.schemas(graph)
-        ways = column_ways(graph, schemas, engine.other_meaning(graph))
-        cut = cut_into_jobs(graph, _in_tasks(ways))
-        pstates = bind_pstates(graph, schemas)
+    cut = cut_into_jobs(graph, _in_tasks(ways))
     return _Checked(topology, options, cut, schemas, pstates, hidden, list(ways.values()))
+
+
+def _resolved(
+    engine: Engine, graph: Graph
+) -> tuple[dict[Operator, pa.Schema], dict[Operator, StepWay]]:
+    """The columns after each operator, and which way each column step goes."""
+    schemas = engine.schemas(graph)
+    return schemas, column_ways(graph, schemas, engine.other_meaning(graph))
 
 
 def _in_tasks(ways: Mapping[Operator, StepWay]) -> list[Operator]:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.spark.frames.pruning import referenced
 from atoll.spark.jobs.failures import value_problem
-from atoll.steps.columns.group_agg import GroupAgg
 from atoll.steps.columns.guards import Guard, Guarded, expression_title
 from atoll.steps.columns.join import Join
+from atoll.steps.group_agg.declare import GroupAgg
 from atoll.topology.operator import ColumnOperator
 
 if TYPE_CHECKING:

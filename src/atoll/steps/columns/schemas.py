@@ -19,6 +19,8 @@ from atoll.steps.exchanges.place_by import PlaceBy
 from atoll.steps.exchanges.shuffle import Shuffle
 from atoll.steps.exchanges.to_all import ToAll
 from atoll.steps.exchanges.to_global import ToGlobal
+from atoll.steps.group_agg.declare import GroupAgg
+from atoll.steps.group_agg.folding import agg_schema
 from atoll.topology.operator import BatchOperator, ColumnOperator, Operator, StateOperator
 from atoll.topology.sources import Source, Tick
 from atoll.topology.usercode import NO_COLUMN, check_columns, placed
@@ -111,6 +113,9 @@ def _problem(
     other_meaning: str,
 ) -> tuple[str, bool]:
     """Why tasks cannot run a column step, empty when they can; whether it fails on some rows."""
+    declared = _DECLARED if graph.columns == "spark" else other_meaning
+    if isinstance(step, GroupAgg):
+        return _of_aggregation(step, schemas) or declared, True
     if not isinstance(step, Computable):
         return f"{step.title} is a step of Spark's", False
     try:
@@ -119,7 +124,17 @@ def _problem(
         return f"{error}", False
     if not made.computes:  # it takes columns as they are, which means the same everywhere
         return "", False
-    return _DECLARED if graph.columns == "spark" else other_meaning, made.fails
+    return declared, made.fails
+
+
+def _of_aggregation(step: GroupAgg, schemas: Mapping[Operator, pa.Schema]) -> str:
+    """Why tasks cannot do one of Spark's aggregations; empty when they can."""
+    try:
+        made = agg_schema(step, schemas[step.inputs[0]])
+    except NotCertifiedError as error:
+        return f"{error}"
+    named, sparks = ([(each.name, each.type) for each in s] for s in (made, schemas[step]))
+    return "" if named == sparks else "columns that Spark makes of other types"
 
 
 def _made(step: ColumnOperator, rows: pa.Schema, chosen: pa.Schema | None = None) -> Computing:
@@ -158,8 +173,10 @@ def python_steps(graph: Graph) -> ColumnStep:
     """As :func:`python_only`, for a topology that may want Spark nevertheless."""
 
     def step(operator: ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
-        computable = graph.columns == "spark" and isinstance(operator, Computable)
-        if computable and _computed(operator, inputs[0]).computes:
+        computes = isinstance(operator, GroupAgg) or (
+            isinstance(operator, Computable) and _computed(operator, inputs[0]).computes
+        )
+        if graph.columns == "spark" and computes:
             raise DeclarationError(
                 f"{operator.title} needs Spark: {_DECLARED}",
                 hint="run the module on engine='spark', or declare columns='auto'",
@@ -178,17 +195,30 @@ def python_only(operator: ColumnOperator, inputs: list[pa.Schema]) -> pa.Schema:
     """
     if isinstance(operator, Union):
         return united(operator, inputs)
+    if isinstance(operator, GroupAgg):
+        return _aggregated(operator, inputs[0])
     return _computed(operator, inputs[0]).chosen
 
 
 def _computed(operator: ColumnOperator, rows: pa.Schema) -> Computing:
-    why = ""
-    if isinstance(operator, Computable):
-        try:
-            return _made(operator, rows)
-        except NotCertifiedError as error:
-            why = f": {error}"
-    raise DeclarationError(
+    if not isinstance(operator, Computable):
+        raise _refused(operator)
+    try:
+        return _made(operator, rows)
+    except NotCertifiedError as error:
+        raise _refused(operator, error) from None
+
+
+def _aggregated(operator: GroupAgg, rows: pa.Schema) -> pa.Schema:
+    try:
+        return agg_schema(operator, rows)
+    except NotCertifiedError as error:
+        raise _refused(operator, error) from None
+
+
+def _refused(operator: ColumnOperator, error: NotCertifiedError | None = None) -> DeclarationError:
+    why = "" if error is None else f": {error}"
+    return DeclarationError(
         f"{operator.title} {_needs(operator)}{why}",
         hint=f"run the module on engine='spark', or {_instead(operator)}",
         declared=operator.place,

@@ -14,9 +14,9 @@ from atoll.aggregates.totals.count import EVERY_ROW
 from atoll.aggregates.totals.count_distinct import CountDistinct
 from atoll.errors import DeclarationError
 from atoll.steps.aggregate.declare import AggregateField
-from atoll.steps.columns.group_agg import GroupAgg
 from atoll.steps.columns.with_columns import WithColumns
 from atoll.steps.fold.declare import Fold
+from atoll.steps.group_agg.declare import GroupAgg
 from atoll.steps.projection import Projection
 from atoll.topology.expressions import named
 from atoll.topology.flow import Flow, after
@@ -58,7 +58,7 @@ def aggregated(
     aggregates: Mapping[str, Aggregator],
     place: str,
 ) -> Flow:
-    """Add a :class:`~atoll.steps.columns.group_agg.GroupAgg` or a ``Fold``."""
+    """Add a :class:`~atoll.steps.group_agg.declare.GroupAgg` or a ``Fold``."""
     _check(expressions, aggregates, _instead(stream), place)
     pairs = [named(key) for key in keys]
     names = tuple(name for _, name in pairs)

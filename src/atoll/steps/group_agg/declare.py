@@ -25,7 +25,7 @@ class GroupAgg(ColumnOperator):
     """
 
     makes_rows: ClassVar[bool] = True
-    instead: ClassVar[str] = 'use the aggregates of atoll.agg: agg(total=agg.sum("v"))'
+    in_queries: ClassVar[bool] = True
 
     keys: tuple[str, ...]
     expressions: tuple[str, ...]
