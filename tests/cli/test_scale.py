@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from scaled import FOLLOWER, MODULE, PAIRS, REFUSED, SUM, options, running
+from scaled import FOLLOWER, MODULE, PAIRS, REFUSED, SUM, build, options, running
 
 from atoll import LocalCluster
 from atoll.server import create_app
@@ -310,6 +310,49 @@ class TestWorker:
         """The three commands."""
         done = atoll("worker", "--help")
         assert {"cordon", "uncordon", "remove"} <= set(done.out.split())
+
+
+class TestOfTheRoot:
+    """Without a module: all modules of the root."""
+
+    @pytest.fixture
+    def both(self, tmp_path, _service, monkeypatch):
+        """A local cluster with two modules, served."""
+        with running(tmp_path / "root", vnode_count=12) as (cluster, app):
+            more = cluster.deploy(build(4, name="more"))
+            _service.application = create_app(app, more, cluster=cluster.whole)
+            monkeypatch.setenv("ATOLL_URL", _service.url)
+            yield cluster
+
+    def test_one_matrix_one_plan_one_cordon(self, atoll, both):
+        """As of each module."""
+        info = both.whole.info()
+        theirs = next(
+            each.id for each in info.fragments if (each.topology, each.kind) == ("more/mb", "hash")
+        )
+        lines = atoll("cluster").out.splitlines()
+        assert f" {theirs}  more/mb" in "\n".join(lines)
+        assert lines[0] == f"revision {info.revision}"
+        plan = f"{PAIRS}-[0];{theirs}-[1]"
+        done = atoll("scale", "--plan", plan, "--revision", info.revision, "--timeout", "20")
+        assert (done.code, done.err) == (0, "")
+        after = both.whole.info()
+        assert 0 not in after.fragment(PAIRS).units
+        assert 1 not in after.fragment(theirs).units
+        assert atoll("worker", "cordon", 0).code == 0
+        assert both.apps["more"].cluster.info().workers[0].cordoned
+        assert json.loads(atoll("cluster", "-o", "json").out)["workers"][0]["state"] == "cordoned"
+        assert atoll("worker", "remove", 2).code == 0
+        assert atoll("worker", "leave", 0).code == 0
+        states = [line.split()[3] for line in atoll("worker", "uncordon", 1).out.splitlines()[2:]]
+        assert states == ["leaving", "running"]
+        assert atoll("worker", "leave").code == atoll("worker", "leave", "x").code == 2
+
+    def test_the_waiting_time_of_a_reschedule_has_bounds(self, atoll, both):
+        """As the service has them."""
+        for given in ("0", "-1", "301", "x"):
+            done = atoll("scale", MODULE, "mb", "--parallelism", "2", "--timeout", given)
+            assert done.code == 2
 
 
 def _shown():

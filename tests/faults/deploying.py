@@ -212,7 +212,7 @@ class Tripwire:
 _WATCHED: dict[Any, tuple[str, ...]] = {
     LocalStore: ("create", "write", "settle", "read", "exists", "list", "delete", "sweep"),
     Depot: ("__init__", "close", "resolve_start", "on_append"),
-    Revisions: ("latest", "create"),
+    Revisions: ("latest", "change", "take_over", "stand"),
     SettingsLog: ("latest",),
     InlineEngine: ("schemas", "executor"),
     App: ("__init__", "add_topology", "start", "close", "prepare_update"),

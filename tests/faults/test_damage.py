@@ -36,8 +36,8 @@ from atoll.errors import AtollError, DamageError
 from atoll.microbatch.commits.history import commit_objects, plan_objects, read_commit
 from atoll.microbatch.commits.objects import AppendedRows, Branch, decode_plan
 from atoll.microbatch.commits.timelines import create_timeline, read_timelines, timeline_objects
-from atoll.placement.info import ClusterInfo
-from atoll.placement.workers import join
+from atoll.placement.deploying import WorkerReport
+from atoll.placement.registry import Registry, meet
 from atoll.pstate.store.changefile import ChangeFile
 from atoll.pstate.store.history import FileRef
 from atoll.storage import LocalStore, NumberedObjects
@@ -89,8 +89,9 @@ def kinds(fast: Path) -> dict[str, Kind]:
     appended, owed = _owed(store)
     back = timeline_objects(store, MODULE, _WENT_BACK)
     create_timeline(store, MODULE, _WENT_BACK, 1, Branch(2, 1, 1, 1, 1))
-    revisions = Revisions(store, MODULE)
-    revisions.create(Revision(join(ClusterInfo(), "w", "h", 2), 1, 1, "deployed"))
+    revisions = Revisions(store)
+    placed = meet(Registry(), MODULE, [WorkerReport("w", "h", 2)])
+    assert revisions.stand(Registry(), Revision(placed, MODULE, 1, 1, "deployed"), [MODULE])
     os.utime(root / back.name(1), (1, 1))  # it is known by its time of change, which is coarse
     return {
         "plan": Kind(root / plans.name(4), lambda: decode_plan(plans.read(4))),
@@ -99,7 +100,9 @@ def kinds(fast: Path) -> dict[str, Kind]:
         "deployment": Kind(
             root / f"{MODULE}/deployments/{1:020d}", lambda: latest_deployment(store, MODULE)
         ),
-        "cluster revision": Kind(root / revisions.objects.name(1), revisions.latest),
+        "cluster revision": Kind(
+            root / revisions.objects.name(1), lambda: Revisions(store).latest()
+        ),
         "claim": Kind(depot / claims.name(1), lambda: claims.read(1)),
         "retained marker": Kind(depot / retained.name(1), lambda: retained.read(1)),
         "log": Kind(root / log.name, lambda: _changes(root, log)),

@@ -27,6 +27,8 @@ CHECKED = {
     "epoch": rf"\w+/epochs/{NUMBER}",
     "deployment": rf"\w+/deployments/{NUMBER}",
     "cluster revision": rf"\w+/cluster/{NUMBER}",
+    "what was before the first revision": rf"meta/cluster-begin/{NUMBER}",
+    "rest": rf"meta/rests/\w+/{NUMBER}",
     "options": rf"\w+/options/{NUMBER}",
     "segment": rf"\w+/depots/\w+/segments/{NUMBER}\.seg",
     "claim": rf"\w+/depots/\w+/writers/{NUMBER}",

@@ -18,9 +18,9 @@ SUM = 4
 """A singleton, on unit 0."""
 
 
-def build(vnode_count):
+def build(vnode_count, name=MODULE):
     """Sums of pairs, updated in two steps, and a global sum; a value below 0 fails for ever."""
-    module = Module(MODULE)
+    module = Module(name)
     pairs = module.depot("pairs", "k long, v long", partition_by="k")
     options = {"topology.microbatch.retry.max.attempts": 1_000}
     mb = module.microbatch("mb", vnode_count=vnode_count, options=options)

@@ -4,7 +4,7 @@ import json
 import threading
 
 import pytest
-from scaled import FOLLOWER, MODULE, PAIRS, REFUSED, SUM, body, in_python, running
+from scaled import FOLLOWER, MODULE, PAIRS, REFUSED, SUM, body, build, in_python, running
 from starlette.testclient import TestClient
 
 from atoll.errors import RescheduleError
@@ -410,3 +410,84 @@ def test_options_are_set_and_shown(tmp_path):
             problem(client.post(url, json=wrong), status)
         client.post(url, json={"option": name, "value": None, "depot": "pairs"})
         assert app.options.describe()["set"] == {}
+
+
+class TestOfTheRoot:
+    """``/v1/cluster``: all modules of the root at once."""
+
+    @pytest.fixture
+    def both(self, tmp_path):
+        """Two modules on one root, and a client."""
+        with running(tmp_path / "root", vnode_count=12) as (cluster, app):
+            more = cluster.deploy(build(4, name="more"))
+            application = create_app(app, more, cluster=cluster.whole)
+            with TestClient(application, base_url="http://127.0.0.1:7410") as client:
+                yield cluster, client
+
+    def test_one_matrix_one_reschedule_one_cordon(self, both):
+        """Fragments of both modules move by one request; workers are those of all."""
+        cluster, client = both
+        found = client.get("/v1/cluster").json()
+        assert found == json.loads(json.dumps(cluster.whole.describe()))
+        assert found["policies"] == {f"{MODULE}/mb": "adaptive", "more/mb": "adaptive"}
+        theirs = next(
+            each["id"]
+            for each in found["fragments"]
+            if (each["module"], each["topology"], each["kind"]) == ("more", "mb", "hash")
+        )
+        plan = f"{PAIRS}-[0];{theirs}-[1]"
+        wanted = {"plan": plan, "revision": found["revision"], "timeout_seconds": 20}
+        dry = client.post("/v1/cluster/reschedule", json={**wanted, "dry_run": True}).json()
+        done = client.post("/v1/cluster/reschedule", json=wanted)
+        assert done.status_code == 200, done.text
+        assert done.json() == {**dry, "dry_run": False}
+        matrix = client.get("/v1/cluster").json()["matrix"]
+        assert "0" not in matrix[str(PAIRS)]
+        assert "1" not in matrix[str(theirs)]
+        stale = client.post("/v1/cluster/reschedule", json=wanted)
+        assert problem(stale, 409)["context"]["problem"] == "stale revision"
+        for action, state in (("cordon", "cordoned"), ("uncordon", "running")):
+            answer = client.post(f"/v1/cluster/{action}", json={"workers": [0]}).json()
+            assert answer["workers"][0]["state"] == state
+            assert client.get(CLUSTER).json()["workers"][0]["state"] == state
+        found = client.post("/v1/cluster/remove", json={"workers": [2]}).json()
+        assert [each["id"] for each in found["workers"]] == [0, 1]
+        assert (
+            client.post("/v1/cluster/leave", json={"workers": [1]}).json()["workers"][1]["state"]
+            == "leaving"
+        )
+        assert not {"3", "4"} & client.get("/v1/cluster").json()["matrix"][str(PAIRS)].keys()
+        asked = {"module": "more", "topology": "mb", "policy": "fixed(2)"}
+        assert client.post("/v1/cluster/parallelism", json=asked).status_code == 200
+        assert client.get("/v1/cluster").json()["policies"]["more/mb"] == "fixed(2)"
+        asked["topology"] = "other"
+        assert problem(client.post("/v1/cluster/parallelism", json=asked), 404)
+
+    def test_a_service_that_was_not_told_of_it_says_so(self, still):
+        """With what to do."""
+        client, _ = still
+        assert "atoll run" in problem(client.get("/v1/cluster"), 400)["hint"]
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 301, "60", None, True])
+def test_the_waiting_time_of_a_reschedule_has_bounds(still, seconds):
+    """Of both forms."""
+    client, _ = still
+    for path, wanted in (
+        (f"{CLUSTER}/reschedule", {"plan": "2-[0]", "revision": 1}),
+        (PARALLELISM, {"policy": "2"}),
+    ):
+        answer = client.post(path, json={**wanted, "timeout_seconds": seconds, "dry_run": True})
+        assert "timeout_seconds" in problem(answer, 422)["detail"]
+
+
+def test_the_waiting_time_of_a_reschedule_can_be_given(moving):
+    """After it the request is refused, and everything is where it was."""
+    _, app, client = moving
+    app.depot("pairs").append([{"k": 1, "v": -1}])  # fails again and again
+    before = units(client)
+    found = problem(reschedule(client, plan=f"{PAIRS}-[0]", timeout_seconds=0.2), 409)
+    assert found["context"]["problem"] == "not taken"
+    asked = {"policy": "1", "timeout_seconds": 0.2}
+    assert problem(client.post(PARALLELISM, json=asked), 409)
+    assert units(client) == before

@@ -18,6 +18,7 @@ from atoll.cluster.deploy.preparing import prepare_update
 from atoll.cluster.options import ModuleOptions
 from atoll.cluster.queries import ASK_SECONDS, Queries
 from atoll.cluster.scaling.load_watch import LoadWatch
+from atoll.cluster.scaling.rests import note_rest
 from atoll.cluster.scaling.revisions import Revisions
 from atoll.cluster.scaling.scaling import Scaling
 from atoll.cluster.scaling.sizes import vnode_bytes
@@ -87,7 +88,7 @@ class App(ModuleWaits):
         epoch: Epoch,
         depots: Mapping[str, Depot],
         mirrors: Mapping[str, MirrorDepot],
-        info: ClusterInfo,
+        revisions: Revisions,
         drive: Drive,
         bound_queries: Mapping[str, BoundQuery],
         mirrored: MirroredPStates,
@@ -102,9 +103,7 @@ class App(ModuleWaits):
         self._depots = dict(depots)
         self._mirrors = mirrors
         self._loops: dict[str, Stepper] = {}
-        self.cluster = Scaling(
-            Revisions(store, name), epoch, info, self._loops, self._vnode_bytes, drive.now_ms
-        )
+        self.cluster = Scaling(revisions, name, epoch, self._loops, self._vnode_bytes, drive.now_ms)
         """Who is in the cluster, what runs where, and how to change it."""
         self._load_watch = LoadWatch(self.cluster, self._loops)
         self._warnings = ModuleWarnings(name, store, self._loops, self._depots, drive.now_ms)
@@ -213,8 +212,8 @@ class App(ModuleWaits):
     def dataframe(self, name: str, *, field: str | None = None) -> DataFrame:
         """A whole PState as a Spark DataFrame: columns ``key``, ``key_2``, ... and ``value``.
 
-        It shows the last commit at the time that Spark plans the read. The vnodes are divided
-        into as many Spark partitions as the topology has actors.
+        It shows the last commit at the time that Spark plans the read. Each Spark partition reads
+        the vnodes that one parallel unit owns then.
 
         Args:
             name: The PState.
@@ -227,7 +226,6 @@ class App(ModuleWaits):
                 "module": self.name,
                 "pstate": name,
                 "field": field or "",
-                "groups": str(self._groups(name)),
             }
         )
 
@@ -306,6 +304,7 @@ class App(ModuleWaits):
         All of them, whatever one of them raises; it is raised in the end.
         """
         self._end(lambda loop: loop.close())
+        note_rest(self.store, self.name, self.epoch)
 
     def kill(self) -> None:
         """End as if the process had died: what runs is cut off, and nothing is finished."""
@@ -424,11 +423,6 @@ class App(ModuleWaits):
             self.cluster.close()
             self._load_watch.close()
             self._warnings.close()
-
-    def _groups(self, pstate: str) -> int:
-        """Into how many parts a scan of a PState is divided: as many as actors write it."""
-        owners = [f.units for f in self.cluster.info().fragments if pstate in f.pstates]
-        return len(owners[0]) if owners else 1
 
     def _vnode_bytes(self, info: ClusterInfo) -> dict[int, list[int]]:
         told: dict[tuple[str, int], int] = {}

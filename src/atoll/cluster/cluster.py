@@ -25,11 +25,12 @@ from atoll.cluster.deploy.lives import Lives
 from atoll.cluster.deploy.removing import delete_module
 from atoll.cluster.deploy.stopped import StoppedModule
 from atoll.cluster.deploy.versions import Version, checked_version
+from atoll.cluster.scaling.follower import Follower
 from atoll.cluster.scaling.resting import RestingCluster
-from atoll.cluster.scaling.revisions import Revisions
+from atoll.cluster.scaling.revisions import Revision, Revisions
 from atoll.errors import NotFoundError
 from atoll.placement.deploying import WorkerReport
-from atoll.placement.info import ClusterInfo
+from atoll.placement.registry import view, with_view, without
 from atoll.storage.local import LocalStore
 from atoll.views.deployment import latest_deployment
 
@@ -65,14 +66,19 @@ class Cluster(ABC):
         observer: Observer | None,
         drive: Drive | None = None,
     ) -> None:
+        """Nothing runs yet."""
         self.folders = folders
         self.root = folders.root
-        self._deploying = Deploying(self._lives)
-        self.apps: dict[str, App] = self._deploying.apps
-        self.stopped: dict[str, StoppedModule] = self._deploying.stopped
         self._engine = engine
         self._observer = observer
         self._drive = drive or Drive()
+        self._revisions = Revisions(LocalStore(folders.root))
+        self._deploying = Deploying(self._lives)
+        self.whole = self._deploying.over_modules(self._revisions)
+        """The workers, and what runs where, of all modules of the root."""
+        self._follower = Follower(self.whole)
+        self.apps: dict[str, App] = self._deploying.apps
+        self.stopped: dict[str, StoppedModule] = self._deploying.stopped
 
     @abstractmethod
     def present(self) -> list[WorkerReport]:
@@ -116,7 +122,10 @@ class Cluster(ABC):
         with self._deploying.lock:
             version = self._prepare(module, remove)
             version.plan.check()
-            return self._deploying.replace(version)
+            app = self._deploying.replace(version)
+        if self._drive.watched:
+            self._follower.begin()
+        return app
 
     def update(self, module: Module, *, remove: Collection[str] = ()) -> App:
         """Replace a running module by another version of it.
@@ -167,13 +176,13 @@ class Cluster(ABC):
         """
         if name in self.stopped or name in self.apps:
             return self.module(name).cluster
-        latest = Revisions(LocalStore(self.root), name).latest()
-        if latest is None:
+        registry = self._revisions.of(name)
+        if name not in registry.parts:
             raise NotFoundError(
                 f"no module {name!r} was ever deployed here",
                 hint="deploy(module) does so; names are those of the root's folders",
             )
-        return self._deploying.at_rest(name, latest.info)
+        return self._deploying.at_rest(name, view(registry, name))
 
     def on_change(self, listener: Callable[[App | StoppedModule], None]) -> None:
         """Be told of every module that begins to run, or comes to a stop that nobody asked for."""
@@ -186,10 +195,16 @@ class Cluster(ABC):
             name: The module. One that is not there is no error: a removal may be done again.
         """
         self._deploying.remove(name)
+        now_ms = self._drive.now_ms()
+        self._revisions.change(
+            lambda registry: without(registry, name),
+            lambda registry: Revision(registry, name, 0, now_ms, "removed"),
+        )
         delete_module(self.folders, name)
 
     def close(self) -> None:
         """Stop every module."""
+        self._follower.close()
         self._deploying.close()
 
     def kill(self) -> None:
@@ -198,6 +213,7 @@ class Cluster(ABC):
         What runs is cut off and nothing is finished; a cluster on the same root goes on from the
         last commit. A task in the middle of a Python function ends after it.
         """
+        self._follower.close()
         self._deploying.kill()
 
     def __enter__(self) -> Self:
@@ -218,23 +234,22 @@ class Cluster(ABC):
     def _prepare(self, module: Module, remove: Collection[str]) -> Version:
         """Everything that can refuse a version, before anything stops."""
         last = self._deploying.last_run(module.name)
-        before: Deployment | None
+        registry = self._revisions.of(module.name)
         if last is not None:
-            before, info = last.deployment, last.info
+            before: Deployment | None = last.deployment
+            registry = with_view(registry, module.name, last.info)
         else:
-            store = LocalStore(self.root)
-            latest = Revisions(store, module.name).latest()
-            before = latest_deployment(store, module.name)
-            info = ClusterInfo() if latest is None else latest.info
+            before = latest_deployment(LocalStore(self.root), module.name)
         return checked_version(
             module,
             remove,
             engine=self._engine,
             folders=self.folders,
             before=before,
-            info=info,
+            registry=registry,
             present=self.present(),
         )
 
     def _lives(self) -> Lives:
-        return Lives(self.folders, self._engine, self._observer, self._drive, self.present)
+        parts = (self._engine, self._observer, self._drive, self.present, self._revisions)
+        return Lives(self.folders, *parts)

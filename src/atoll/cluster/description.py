@@ -9,6 +9,7 @@ import msgspec
 from atoll.cluster.scaling.sizes import Sizes
 from atoll.placement.info import ClusterInfo, Fragment
 from atoll.placement.policies.shortage import Shortage
+from atoll.placement.registry import Registry, whole
 from atoll.placement.reschedule.plan import ReschedulePlan
 
 
@@ -38,6 +39,20 @@ def described_cluster(info: ClusterInfo, sizes: Sizes) -> dict[str, Any]:
             for each in info.fragments
         },
     }
+
+
+def described_registry(registry: Registry, sizes: Sizes) -> dict[str, Any]:
+    """The same of all modules of a root; policies are by ``module/topology``.
+
+    Args:
+        registry: The cluster.
+        sizes: For each root fragment the bytes of each vnode.
+    """
+    described = described_cluster(whole(registry), sizes)
+    for each in described["fragments"]:
+        module, _, topology = each["topology"].partition("/")
+        each |= {"module": module, "topology": topology}
+    return described
 
 
 def described_plan(plan: ReschedulePlan, *, dry_run: bool) -> dict[str, Any]:
@@ -75,6 +90,8 @@ def _fragment(info: ClusterInfo, fragment: Fragment, sizes: Sizes) -> dict[str, 
         "name": fragment.name,
         "kind": fragment.kind,
         "follows": fragment.root if fragment.follows else None,
+        "upstream": list(fragment.upstream),
+        "downstream": [each.id for each in info.fragments if fragment.id in each.upstream],
         "pstates": list(fragment.pstates),
         "vnode_count": 0 if fragment.kind == "source" else len(fragment.owners),
         "bytes": sum(known),

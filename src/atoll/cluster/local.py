@@ -40,6 +40,7 @@ class LocalCluster(Cluster):
             for modules of Python steps and state steps only. ``auto`` is inline where it can be.
         session: A Spark session to use instead of the process's own.
         observer: Called after each numbered step of every microbatch, for tests and tools.
+        units: How many parallel units this process has; as many as ``parallelism`` when None.
 
     Example:
         >>> with LocalCluster() as cluster:          # doctest: +SKIP
@@ -55,16 +56,19 @@ class LocalCluster(Cluster):
         engine: EngineName = "spark",
         session: SparkSession | None = None,
         observer: Observer | None = None,
+        units: int | None = None,
     ) -> None:
         """Spark starts with the first deployment."""
         if parallelism < 1:
             raise DeclarationError(f"parallelism {parallelism} cannot be", hint="use 1 or more")
+        if units is not None and units < 1:
+            raise DeclarationError(f"{units} units cannot be", hint="use 1 or more")
         self._temporary = root is None
         folder = Path(tempfile.mkdtemp(prefix="atoll-")) if root is None else Path(root)
         folders = RootFolders.of(LocalStore(folder.expanduser().resolve()))
         super().__init__(folders, engine_named(engine, parallelism, session), observer)
         self.parallelism = parallelism
-        self._workers = {WORKER: parallelism}
+        self._workers = {WORKER: parallelism if units is None else units}
 
     def present(self) -> list[WorkerReport]:
         """This process, and the workers that exist by name only."""

@@ -46,11 +46,23 @@ def check_root(root: Path | str, *, stores: bool = False) -> Report:
     _check_identity(store, report)
     cost = "which runtimes there are is not known, so none is brought back"
     _check_sequence(store, "meta/runtimes", cost, report)
+    _check_cluster(store, report)
     for module in modules:
         _check_module(store, module, report, stores=stores)
     for path in sorted(root.rglob(_TEMPORARY)):
         report.leftover(path.relative_to(root).as_posix(), "an unfinished file of a dead process")
     return report
+
+
+def _check_cluster(store: LocalStore, report: Report) -> None:
+    """What the processes of a root agreed on about workers and placement."""
+    _check_sequence(store, "meta/cluster", "what runs where is not known", report)
+    _check_sequence(store, "meta/cluster-begin", "what ran where before is not known", report)
+    _check_sequence(store, "meta/trials", "a change over processes may be refused", report)
+    for kind in ("rests", "trial-answers"):
+        for folder in sorted((store.root / "meta" / kind).glob("*")):
+            name, cost = f"meta/{kind}/{folder.name}", "a change over processes may be refused"
+            _check_sequence(store, name, cost, report, gaps=True)
 
 
 def _check_identity(store: LocalStore, report: Report) -> None:
@@ -102,8 +114,12 @@ def _deployment(store: LocalStore, module: str, report: Report) -> Deployment | 
         return None
 
 
-def _check_sequence(store: LocalStore, prefix: str, cost: str, report: Report) -> None:
+def _check_sequence(
+    store: LocalStore, prefix: str, cost: str, report: Report, *, gaps: bool = False
+) -> None:
     """Read every object of a sequence; its numbers may begin anywhere and must have no gap.
+
+    With ``gaps`` they may have some.
 
     Objects are dropped from the lowest on, and the list of them may be of different moments: so a
     gap is one as long as what lies before it is there.
@@ -111,7 +127,8 @@ def _check_sequence(store: LocalStore, prefix: str, cost: str, report: Report) -
     objects = NumberedObjects(store, prefix)
     numbers = objects.numbers()
     for before, number in zip([None, *numbers], numbers, strict=False):
-        if before is not None and number != before + 1 and objects.exists(before):
+        missing = before is not None and number != before + 1 and not gaps
+        if before is not None and missing and objects.exists(before):
             report.damage(objects.name(before + 1), "an object is missing", cost)
         try:
             objects.read(number)

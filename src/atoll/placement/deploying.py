@@ -1,4 +1,4 @@
-"""The cluster at the moment a module is deployed: who is there, what runs, and where. Pure."""
+"""Where a module's topologies run when it is deployed, and where their policies want them. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from atoll.placement.policies.policy import POLICY_DEFAULT
 from atoll.placement.reschedule.change import Request
 from atoll.placement.reschedule.plan import ReschedulePlan, plan
 from atoll.placement.reschedule.replan import replan
-from atoll.placement.workers import join, lose
 
 
 class WorkerReport(msgspec.Struct, frozen=True):
@@ -21,17 +20,6 @@ class WorkerReport(msgspec.Struct, frozen=True):
     name: str
     host: str
     units: int
-
-
-def with_workers(info: ClusterInfo, present: Sequence[WorkerReport]) -> ClusterInfo:
-    """The info with exactly these workers running; all others have gone."""
-    for each in present:
-        info = join(info, each.name, each.host, each.units)
-    names = {each.name for each in present}
-    for worker in info.workers:
-        if worker.name not in names:
-            info = lose(info, worker.name)
-    return info
 
 
 def policy_plan(
@@ -54,28 +42,25 @@ def policy_plan(
     return plan(info, Request(changes, info.revision), sizes, keep_policies=True)
 
 
-def deployed(
-    before: ClusterInfo,
-    present: Sequence[WorkerReport],
+def placed_topologies(
+    info: ClusterInfo,
     topologies: Mapping[str, Sequence[FragmentSpec]],
     policies: Mapping[str, str],
 ) -> ClusterInfo:
-    """The cluster of a module that is deployed now.
+    """The cluster with exactly these topologies of a module. The revision stays.
 
     Args:
-        before: As it was when the module last ran; :class:`ClusterInfo` if it never did.
-        present: The workers.
+        info: As the module sees it, with the workers that there are now.
         topologies: The fragments of each topology.
         policies: Of topologies that are deployed for the first time; the others keep theirs.
 
-    Returns:
-        A revision higher than before, or the same when nothing is new.
+    Raises:
+        DeclarationError: When a new fragment finds no parallel unit.
     """
-    info = without_topologies(with_workers(before, present), list(topologies))
+    before = info.revision
+    info = without_topologies(info, list(topologies))
     for topology, specs in topologies.items():
         info = with_topology(info, topology, specs)
         policy = info.policies.get(topology, policies.get(topology, POLICY_DEFAULT))
         info = msgspec.structs.replace(info, policies={**info.policies, topology: policy})
-    info = policy_plan(info).info
-    same = msgspec.structs.replace(info, revision=before.revision)
-    return before if same == before else msgspec.structs.replace(same, revision=before.revision + 1)
+    return msgspec.structs.replace(policy_plan(info).info, revision=before)

@@ -22,11 +22,13 @@ class FragmentSpec(msgspec.Struct, frozen=True):
         name: Unique in its topology.
         pstates: The PStates that it reads or writes.
         vnode_count: How many vnodes these have; 0 for the source fragment.
+        upstream: The names of the fragments whose rows come to it.
     """
 
     name: str
     pstates: tuple[str, ...] = ()
     vnode_count: int = 0
+    upstream: tuple[str, ...] = ()
 
     @property
     def kind(self) -> FragmentKind:
@@ -67,7 +69,17 @@ def with_topology(info: ClusterInfo, topology: str, specs: Sequence[FragmentSpec
         if owners is None:
             owners = _first_owners(placed, group[0])
         added = tuple(
-            Fragment(ids[s.name], topology, s.name, s.kind, root, s.pstates, owners) for s in group
+            Fragment(
+                ids[s.name],
+                topology,
+                s.name,
+                s.kind,
+                root,
+                s.pstates,
+                owners,
+                tuple(sorted(ids[name] for name in s.upstream)),
+            )
+            for s in group
         )
         fragments = sorted((*placed.fragments, *added), key=lambda each: each.id)
         placed = msgspec.structs.replace(placed, fragments=tuple(fragments))

@@ -36,6 +36,7 @@ class Worker(msgspec.Struct, frozen=True):
         units: Its parallel units, lowest first.
         gone: Whether it has left, or was lost.
         cordoned: Whether it may get no new actors; those that it has stay.
+        leaving: Whether it will end soon: it gets no new actors, and those that it has move.
     """
 
     id: int
@@ -44,12 +45,15 @@ class Worker(msgspec.Struct, frozen=True):
     units: tuple[int, ...]
     gone: bool = False
     cordoned: bool = False
+    leaving: bool = False
 
     @property
-    def state(self) -> Literal["running", "cordoned", "gone"]:
+    def state(self) -> Literal["running", "cordoned", "leaving", "gone"]:
         """In one word."""
         if self.gone:
             return "gone"
+        if self.leaving:
+            return "leaving"
         return "cordoned" if self.cordoned else "running"
 
 
@@ -65,6 +69,7 @@ class Fragment(msgspec.Struct, frozen=True):
         pstates: The PStates that it reads or writes.
         owners: For ``hash`` and ``singleton`` the owner of vnode 0, 1, 2 and so on; for ``source``
             its units, lowest first.
+        upstream: The ids of the fragments whose rows come to it: the edges of the topology.
     """
 
     id: int
@@ -74,6 +79,7 @@ class Fragment(msgspec.Struct, frozen=True):
     root: int
     pstates: tuple[str, ...]
     owners: tuple[int, ...]
+    upstream: tuple[int, ...] = ()
 
     @property
     def units(self) -> tuple[int, ...]:
@@ -137,8 +143,12 @@ class ClusterInfo(msgspec.Struct, frozen=True):
         """The units of all workers that have not gone, lowest first."""
         return tuple(sorted(u for each in self.workers if not each.gone for u in each.units))
 
+    def staying_units(self) -> tuple[int, ...]:
+        """The same but for workers that are leaving: what policies count and may use."""
+        return tuple(sorted(u for w in self.workers if not (w.gone or w.leaving) for u in w.units))
+
     def schedulable_units(self) -> tuple[int, ...]:
-        """The units that may get new actors: of workers neither gone nor cordoned."""
+        """The units that may get new actors: of workers neither gone, leaving nor cordoned."""
         return tuple(
             sorted(u for each in self.workers if each.state == "running" for u in each.units)
         )

@@ -19,6 +19,8 @@ import msgspec
 from atoll.errors import NotFoundError, RescheduleError, UsageError
 from atoll.placement.info import ClusterInfo, Worker
 
+_replace = msgspec.structs.replace
+
 
 def join(info: ClusterInfo, name: str, host: str, units: int) -> ClusterInfo:
     """The cluster once a worker of that name runs there with so many parallel units.
@@ -50,7 +52,8 @@ def join(info: ClusterInfo, name: str, host: str, units: int) -> ClusterInfo:
         info = msgspec.structs.replace(info, next_worker=info.next_worker + 1)
         after = _with_workers(info, (*info.workers, joined))
     else:
-        back = msgspec.structs.replace(known, host=host, units=ids, gone=False)
+        leaving = known.leaving and not known.gone  # who comes back does not leave any more
+        back = msgspec.structs.replace(known, host=host, units=ids, gone=False, leaving=leaving)
         after = _replaced(info, [back])
     return after if after is info else msgspec.structs.replace(after, next_unit=next_unit)
 
@@ -74,16 +77,26 @@ def cordon(info: ClusterInfo, ids: Iterable[int]) -> ClusterInfo:
     Raises:
         NotFoundError: When one of them is unknown; then none is cordoned.
     """
-    return _cordoned(info, ids, cordoned=True)
+    return _replaced(info, [_replace(info.worker(each), cordoned=True) for each in set(ids)])
+
+
+def leave(info: ClusterInfo, ids: Iterable[int]) -> ClusterInfo:
+    """The cluster once these workers will end soon: policies move what they have to others.
+
+    Raises:
+        NotFoundError: When one of them is unknown; then none leaves.
+    """
+    return _replaced(info, [_replace(info.worker(each), leaving=True) for each in set(ids)])
 
 
 def uncordon(info: ClusterInfo, ids: Iterable[int]) -> ClusterInfo:
-    """The cluster once these workers may get new actors again.
+    """The cluster once these workers may get new actors again, and leave no more.
 
     Raises:
         NotFoundError: When one of them is unknown; then all stay as they are.
     """
-    return _cordoned(info, ids, cordoned=False)
+    changed = [_replace(info.worker(n), cordoned=False, leaving=False) for n in set(ids)]
+    return _replaced(info, changed)
 
 
 def remove(info: ClusterInfo, ids: Iterable[int]) -> ClusterInfo:
@@ -117,11 +130,6 @@ def remove(info: ClusterInfo, ids: Iterable[int]) -> ClusterInfo:
     if not leaving:
         return info
     return _with_workers(info, tuple(each for each in info.workers if each not in leaving))
-
-
-def _cordoned(info: ClusterInfo, ids: Iterable[int], *, cordoned: bool) -> ClusterInfo:
-    changed = [msgspec.structs.replace(info.worker(each), cordoned=cordoned) for each in set(ids)]
-    return _replaced(info, changed)
 
 
 def _replaced(info: ClusterInfo, changed: Iterable[Worker]) -> ClusterInfo:

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 import atoll
 from atoll.cluster.deploy.redeployer import Redeployer
 from atoll.cluster.deploy.stopped import AppOrStopped
+from atoll.cluster.scaling.over_modules import RootCluster
 from atoll.errors import UsageError
 from atoll.runtime.service.following import FollowedRuntimes
 from atoll.runtime.service.runtimes import Runtimes
@@ -19,7 +20,9 @@ from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
 from atoll.server.problems import install_problems
 from atoll.server.routes import (
-    cluster,
+    cluster as cluster_routes,
+)
+from atoll.server.routes import (
     deploy,
     depots,
     modules,
@@ -27,6 +30,7 @@ from atoll.server.routes import (
     options,
     pstates,
     queries,
+    root_cluster,
     runtime_actors,
     subscriptions,
     topologies,
@@ -52,6 +56,7 @@ def create_app(
     settings: ServerSettings | None = None,
     deployers: Mapping[str, Redeployer] | None = None,
     runtimes: Runtimes | FollowedRuntimes | None = None,
+    cluster: RootCluster | None = None,
 ) -> FastAPI:
     """The service over the given deployed modules.
 
@@ -62,6 +67,7 @@ def create_app(
         settings: How to serve them.
         deployers: For each module that clients may have deployed again what does it.
         runtimes: The runtimes to serve; changes of those that are followed are passed on.
+        cluster: That of the root, over all its modules: ``whole`` of what deployed them.
 
     Raises:
         UsageError: When two modules have one name.
@@ -93,6 +99,7 @@ def create_app(
         subscriber_limiter=anyio.CapacityLimiter(chosen.subscriber_count_max),
         deployers=dict(deployers or {}),
         runtimes=runtimes,
+        cluster=cluster,
     )
     install_problems(application)
     application.state.routes = []
@@ -105,7 +112,8 @@ def create_app(
         queries,
         topologies,
         options,
-        cluster,
+        cluster_routes,
+        root_cluster,
         operations,
         runtime_routes,
         runtime_actors,

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from atoll.cluster.deploy.redeployer import Redeployer
 from atoll.cluster.deploy.stopped import AppOrStopped
+from atoll.cluster.scaling.over_modules import RootCluster
 from atoll.depot.receipt import TOKEN_CHARACTERS_MAX
 from atoll.errors import AtollError, NotFoundError, UsageError
 from atoll.runtime.service.following import FollowedRuntimes
@@ -100,6 +101,21 @@ class Context:
     """The runtimes of the root, where they are served."""
     deployers: Mapping[str, Redeployer] = field(default_factory=dict)
     """For each module that can be deployed again what does it."""
+    cluster: RootCluster | None = None
+    """That of the root, over all its modules."""
+
+    def of_root(self) -> RootCluster:
+        """The cluster of the root.
+
+        Raises:
+            UsageError: When the service was not told of it.
+        """
+        if self.cluster is None:
+            raise UsageError(
+                "this service knows nothing of the cluster of its root",
+                hint="start it with atoll run, which serves the cluster of its root",
+            )
+        return self.cluster
 
     def app(self, module: str) -> AppOrStopped:
         """The deployed module of that name.

@@ -2,14 +2,15 @@
 
 Options: ``root``, ``module``, ``pstate``; ``field`` to choose among the values of a struct whose
 fields are stored apart (dotted where nested); ``groups``, into how many Spark partitions the
-vnodes are divided (4 unless given). The commit is chosen once, when the read is planned, so all
-Spark partitions see the same one.
+vnodes are divided. Unless it is given, a Spark partition reads what one parallel unit owns when the
+read is planned. The commit is chosen then, too, so all Spark partitions see the same one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -17,7 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from atoll.errors import DamageError, NotFoundError, UsageError
 from atoll.placement.mapping import Mapping
 from atoll.spark.analysis import spark_schema
+from atoll.storage.local import LocalStore
 from atoll.views.connect import connect
+from atoll.views.placed import mapping_now
 from atoll.views.tables import entry_schema, read_entries
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["AtollDataSource"]
 
 _GROUPS = 4
+"""Where nobody says who owns what."""
 
 
 @dataclass
@@ -66,12 +70,10 @@ class _Reader(DataSourceReader):
         """Groups of vnodes, all at the last commit."""
         found = _Source(self.options)
         spec = found.pstate.spec
-        groups = min(int(self.options.get("groups", _GROUPS)), spec.vnode_count)
-        mapping = Mapping.even(spec.vnode_count, range(max(1, groups)))
         view = found.pstate.view()
         return [
             _VnodeGroup(vnodes, view.commit_id, view.timeline)
-            for vnodes in mapping.groups(max(1, groups))
+            for vnodes in _divided(spec.vnode_count, self.options)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -93,6 +95,17 @@ class _Reader(DataSourceReader):
                     pstate=found.pstate.name,
                 ) from error
             raise
+
+
+def _divided(vnode_count: int, options: dict[str, str]) -> list[tuple[int, ...]]:
+    """The vnodes of each Spark partition."""
+    if "groups" not in options:
+        store = LocalStore(Path(options["root"]))
+        mapping = mapping_now(store, options["module"], options["pstate"])
+        if mapping is not None and len(mapping.units) == vnode_count:
+            return [mapping.vnodes(unit) for unit in mapping.unit_ids()]
+    groups = max(1, min(int(options.get("groups", _GROUPS)), vnode_count))
+    return list(Mapping.even(vnode_count, range(groups)).groups(groups))
 
 
 class _Source:

@@ -142,6 +142,24 @@ def test_the_fragments_are_the_steps_that_share_no_exchange(cluster):
     assert [w.units for w in info.workers] == [(0, 1, 2)]
 
 
+def test_the_edges_between_fragments_are_in_the_cluster_info(cluster):
+    """Both ways; the rows of a step go to those after it, whatever lies between."""
+    app = cluster.deploy(build())
+    assert {each.id: each.upstream for each in app.cluster.info().fragments} == {
+        1: (),
+        2: (1,),
+        3: (2,),
+        4: (),
+        5: (4,),
+        6: (4,),
+        7: (4,),
+    }
+    for described in (app.cluster.describe(), cluster.whole.describe()):
+        edges = {each["id"]: each["downstream"] for each in described["fragments"]}
+        assert edges == {1: [2], 2: [3], 3: [], 4: [5, 6, 7], 5: [], 6: [], 7: []}
+        assert described["fragments"][2]["upstream"] == [2]
+
+
 def test_in_out_and_sideways_under_load_the_state_stays_that_of_the_records(cluster):
     """Each change moves the least, the next microbatch runs there, and the sums are right."""
     app = cluster.deploy(build())

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from atoll.placement.deploying import WorkerReport, deployed, policy_plan, with_workers
+from atoll.placement.deploying import WorkerReport, policy_plan
 from atoll.placement.fragments import FragmentSpec
-from atoll.placement.info import ClusterInfo
 from atoll.placement.policies.shortage import shortage
-from atoll.placement.workers import cordon
+from atoll.placement.registry import Registry, cordon, deployed, meet, view
 
 
 def cluster(policy, *units, cordoned=(), vnode_count=8):
@@ -19,8 +18,8 @@ def cluster(policy, *units, cordoned=(), vnode_count=8):
         FragmentSpec("one", ("q",), 1),
     ]
     workers = [WorkerReport(f"w{n}", "h", each) for n, each in enumerate(units)]
-    info = deployed(ClusterInfo(), workers[:1], {"mb": specs}, {"mb": policy})
-    return policy_plan(cordon(with_workers(info, workers), cordoned)).info
+    registry = deployed(Registry(), "m", workers[:1], {"mb": specs}, {"mb": policy})
+    return policy_plan(view(cordon(meet(registry, "m", workers), cordoned), "m")).info
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,15 @@ def run(
     parallelism: Annotated[
         int, typer.Option(help="How many cores Spark uses on this machine.", min=1, max=1024)
     ] = 2,
+    units: Annotated[
+        int | None,
+        typer.Option(
+            help="How many parallel units each worker has; as many as its cores without.",
+            min=1,
+            max=1024,
+            show_default=False,
+        ),
+    ] = None,
     master: Annotated[
         str | None,
         typer.Option(
@@ -121,7 +130,7 @@ def run(
         if follow and module is None:  # nothing runs here
             _refuse_master(master)
             engine = EngineChoice.INLINE
-        cluster = _cluster(root, parallelism, master, settings, engine)
+        cluster = _cluster(root, parallelism, units, master, settings, engine)
         from atoll.runtime.service.following import announce
         from atoll.runtime.service.runtimes import Runtimes
         from atoll.server import ServerSettings, create_app, serve
@@ -139,6 +148,7 @@ def run(
                 settings=ServerSettings(hosts=names),
                 deployers={app.name: _redeployer(cluster, app, target or "") for app in apps},
                 runtimes=runtimes,
+                cluster=cluster.whole,
             )
             with serve(service, listener, note) as address:
                 stop.listen()
@@ -231,6 +241,7 @@ def _refuse_master(master: str | None) -> None:
 def _cluster(
     root: Path,
     parallelism: int,
+    units: int | None,
     master: str | None,
     settings: dict[str, str],
     engine: EngineChoice,
@@ -241,7 +252,7 @@ def _cluster(
 
         if engine is EngineChoice.SPARK:
             note(f"starting Spark with {parallelism} cores ...")
-        return LocalCluster(root, parallelism=parallelism, engine=engine.value)
+        return LocalCluster(root, parallelism=parallelism, engine=engine.value, units=units)
     if engine is not EngineChoice.SPARK:
         raise UsageError(
             f"the cluster of a master runs on spark, not {engine.value}", hint="leave --engine out"
@@ -249,7 +260,7 @@ def _cluster(
     from atoll.cluster.spark import SparkCluster
 
     note(f"starting Spark on {master} ...")
-    return SparkCluster(root, master, settings=settings)
+    return SparkCluster(root, master, settings=settings, units_per_worker=units)
 
 
 def _settings(given: list[str], master: str | None) -> dict[str, str]:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 from atoll.cluster.app import App
 from atoll.cluster.deploy.failures import not_started, nothing_runs
@@ -19,7 +20,9 @@ from atoll.cluster.deploy.last_run import LastRun
 from atoll.cluster.deploy.lives import Lives
 from atoll.cluster.deploy.stopped import StoppedModule
 from atoll.cluster.deploy.versions import Version
+from atoll.cluster.scaling.over_modules import RootCluster
 from atoll.cluster.scaling.resting import RestingCluster
+from atoll.cluster.scaling.revisions import Revisions
 from atoll.cluster.scaling.scaling import Scaling
 from atoll.cluster.scaling.sizes import vnode_bytes
 from atoll.cluster.upkeep.reviving import Reviver
@@ -105,17 +108,28 @@ class Deploying:
 
     def at_rest(self, name: str, info: ClusterInfo, since: int | None = None) -> RestingCluster:
         """The workers of a module that does not run; ``since`` when it last ran here."""
-        folders = self._lives().folders
-        folder = state_folder(folders.local, name)
+        lives = self._lives()
+        folder = self._folder(name)
         return RestingCluster(
-            LocalStore(folders.root),
+            LocalStore(lives.folders.root),
+            lives.revisions,
             name,
             info,
             since,
             lock=self.lock,
             running=lambda: self._cluster_of(name),
             sizes=lambda info: vnode_bytes(info, folder, {}),
-            now_ms=self._lives().drive.now_ms,
+            now_ms=lives.drive.now_ms,
+        )
+
+    def over_modules(self, revisions: Revisions) -> RootCluster:
+        """The cluster of the root, over all its modules."""
+        return RootCluster(
+            revisions,
+            lambda: {n: app.cluster for n, app in [*self.apps.items()] if app.fenced is None},
+            lambda: {n: each.cluster for n, each in [*self.stopped.items()] if each.fenced is None},
+            lambda name, info: vnode_bytes(info, self._folder(name), {}),
+            self._lives().drive.now_ms,
         )
 
     def close(self) -> None:
@@ -123,8 +137,7 @@ class Deploying:
         self.reviver.close()
         with self.lock, ExitStack() as ending:
             for name in self.apps:
-                folder = state_folder(self._lives().folders.local, name)
-                ending.callback(shared_environments().close, folder)
+                ending.callback(shared_environments().close, self._folder(name))
             self._end(App.close)
 
     def kill(self) -> None:
@@ -195,6 +208,9 @@ class Deploying:
                     _log.warning("the module runs again", module=name)
                     self._tell(app)
             return any(each.fenced is None for each in self.stopped.values())
+
+    def _folder(self, name: str) -> Path:
+        return state_folder(self._lives().folders.local, name)
 
     def _cluster_of(self, name: str) -> Scaling | None:
         return self.apps[name].cluster if name in self.apps else None

@@ -12,10 +12,9 @@ import msgspec
 
 from atoll.cluster.deploy.versions import Version
 from atoll.cluster.scaling.revisions import Revision, Revisions
-from atoll.errors import FencedError
 from atoll.microbatch.epochs import Epoch
 from atoll.placement.info import ClusterInfo
-from atoll.storage.local import LocalStore
+from atoll.placement.registry import Registry, view, with_view
 from atoll.views.deployment import Deployment, latest_deployment, save_deployment
 
 
@@ -37,7 +36,7 @@ class LastRun:
 
 
 def reinstate(
-    store: LocalStore,
+    revisions: Revisions,
     module: str,
     deployment: Deployment | None,
     info: ClusterInfo,
@@ -48,10 +47,10 @@ def reinstate(
     """Make the root say again what stood, where it says something else.
 
     Args:
-        store: The root.
+        revisions: Of the root's cluster.
         module: The module.
         deployment: What has to be deployed; None where nothing was: that is left as it is.
-        info: What has to run where; its revision may be one of the past.
+        info: What has to run where, as the module sees it; its revision may be one of the past.
         epoch: The life on whose behalf this is done.
         now_ms: The time.
 
@@ -60,35 +59,23 @@ def reinstate(
         FencedError: When another life of the coordinator owns the module.
     """
     if deployment is not None:
+        store = revisions.store
         latest = latest_deployment(store, module)
         if latest is None or _encoded(latest) != _encoded(deployment):
             epoch.check()
             save_deployment(store, deployment)
-    revisions = Revisions(store, module)
-    last = revisions.latest()
-    if last is not None and _what_runs(last.info) != _what_runs(info):
-        again = _after(last.info, info)
+    latest_registry = revisions.latest()
+    if module not in latest_registry.parts and info == view(latest_registry, module):
+        return  # it never was placed
+
+    def again(now: Registry) -> Registry:
+        return with_view(now, module, info)
+
+    if again(latest_registry) != latest_registry:
         epoch.check()
-        if not revisions.create(Revision(again, epoch.number, now_ms, "as before")):
-            raise FencedError(
-                f"another process made revision {again.revision} of the cluster",
-                hint="this module now runs there; stop this process",
-            )
-
-
-def _what_runs(info: ClusterInfo) -> tuple[object, ...]:
-    return info.workers, info.fragments, info.policies
-
-
-def _after(last: ClusterInfo, info: ClusterInfo) -> ClusterInfo:
-    """The info as the next revision; ids that were given meanwhile are not given again."""
-    return msgspec.structs.replace(
-        info,
-        revision=last.revision + 1,
-        next_worker=max(last.next_worker, info.next_worker),
-        next_unit=max(last.next_unit, info.next_unit),
-        next_fragment=max(last.next_fragment, info.next_fragment),
-    )
+        revisions.change(
+            again, lambda now: Revision(now, module, epoch.number, now_ms, "as before")
+        )
 
 
 def _encoded(deployment: Deployment) -> bytes:

@@ -20,6 +20,7 @@ from atoll.cluster.deploy.removing import delete_removed
 from atoll.cluster.deploy.versions import Version, placed
 from atoll.cluster.depots import depot_spec, described_partitioner
 from atoll.cluster.hidden.adoption import deployed_hidden
+from atoll.cluster.scaling.rests import note_rest
 from atoll.cluster.scaling.revisions import Revision, Revisions
 from atoll.cluster.updates.depot_migrations import known_ids, with_depot_migrations
 from atoll.ddl import to_ddl
@@ -29,6 +30,7 @@ from atoll.logs import get_logger
 from atoll.microbatch.epochs import Epoch, claim_epoch, refuse_other_processes
 from atoll.microbatch.plans.mirrored import drop_stale_pins
 from atoll.placement.info import ClusterInfo
+from atoll.placement.registry import view
 from atoll.storage.folders import depot_folder
 from atoll.storage.local import LocalStore
 from atoll.topology.kept.meanings import meanings_of
@@ -67,6 +69,7 @@ class Lives:
         observer: Called after each numbered step of every microbatch.
         drive: What moves the topologies.
         present: The workers that there are.
+        revisions: Of the root's cluster.
     """
 
     folders: RootFolders
@@ -74,6 +77,7 @@ class Lives:
     observer: Observer | None
     drive: Drive
     present: Callable[[], Sequence[WorkerReport]]
+    revisions: Revisions
 
     def begin(self, version: Version, last: LastRun | None) -> tuple[App, LastRun]:
         """Let a version take the module over and run it.
@@ -94,13 +98,14 @@ class Lives:
             refuse_other_processes(store, name, last.epoch)
         with ExitStack() as undo:
             epoch = claim_epoch(store, name)
+            undo.callback(note_rest, store, name, epoch)
             store.sweep(name)
-            before, ran = self._stood(store, name, last, epoch, undo)
+            before = self._stood(store, name, last, epoch, undo)
             depots = self._open_depots(version, epoch, undo)
-            info = self._place(store, version, ran, epoch)
+            info = self._place(version, epoch)
             readable: dict[str, Depot | MirrorDepot] = {**depots, **version.mirrors.depots}
             deployment = self._deployment(version, readable, before)
-            app = self._app(store, version, epoch, depots, info)
+            app = self._app(store, version, epoch, depots)
             undo.callback(app.kill)
             for each in (with_depot_migrations(each, readable) for each in version.bound):
                 starts = deployment.topologies[each.declared.name].starts
@@ -122,34 +127,36 @@ class Lives:
         last: LastRun | None,
         epoch: Epoch,
         undo: ExitStack,
-    ) -> tuple[Deployment | None, ClusterInfo]:
+    ) -> Deployment | None:
         """What stands before this life; it is what stands again when the life does not begin."""
         if last is not None:
             before: Deployment | None = last.deployment
-            self._reinstate(store, name, before, last.info, epoch)
+            self._reinstate(name, before, last.info, epoch)
         else:
             before = latest_deployment(store, name)
-        latest = Revisions(store, name).latest()
-        info = ClusterInfo() if latest is None else latest.info
+        registry = self.revisions.take_over(
+            name, lambda now: Revision(now, name, epoch.number, self.drive.now_ms(), "taken over")
+        )
+        info = view(registry, name)
 
         def stand_again() -> None:
             try:
-                self._reinstate(store, name, before, info, epoch)
+                self._reinstate(name, before, info, epoch)
             except Exception as error:  # noqa: BLE001 - what went wrong before is what is told
                 _log.warning("what was deployed before is not restored", error=str(error))
 
         undo.callback(stand_again)
-        return before, info
+        return before
 
     def _reinstate(
         self,
-        store: LocalStore,
         name: str,
         deployment: Deployment | None,
         info: ClusterInfo,
         epoch: Epoch,
     ) -> None:
-        reinstate(store, name, deployment, info, epoch=epoch, now_ms=self.drive.now_ms())
+        now_ms = self.drive.now_ms()
+        reinstate(self.revisions, name, deployment, info, epoch=epoch, now_ms=now_ms)
 
     def _open_depots(self, version: Version, epoch: Epoch, undo: ExitStack) -> dict[str, Depot]:
         depots = {}
@@ -164,19 +171,14 @@ class Lives:
             undo.callback(_closed, depots[name])
         return depots
 
-    def _place(
-        self, store: LocalStore, version: Version, ran: ClusterInfo, epoch: Epoch
-    ) -> ClusterInfo:
+    def _place(self, version: Version, epoch: Epoch) -> ClusterInfo:
         """Where the fragments run now; a new revision when that is not where they ran."""
-        revisions = Revisions(store, version.module.name)
-        while True:  # the life before may make one more revision until it finds out
-            info = placed(version.bound, ran, self.present())
-            made = Revision(info, epoch.number, self.drive.now_ms(), "deployed")
-            if info is ran or revisions.create(made):
-                return info
-            epoch.check()
-            latest = revisions.latest()
-            ran = ran if latest is None else latest.info
+        name = version.module.name
+        stood = self.revisions.change(
+            lambda registry: placed(version.bound, registry, name, self.present()),
+            lambda now: Revision(now, name, epoch.number, self.drive.now_ms(), "deployed"),
+        )
+        return view(stood, name)
 
     def _app(
         self,
@@ -184,7 +186,6 @@ class Lives:
         version: Version,
         epoch: Epoch,
         depots: Mapping[str, Depot],
-        info: ClusterInfo,
     ) -> App:
         return App(
             version.module.name,
@@ -194,7 +195,7 @@ class Lives:
             epoch=epoch,
             depots=depots,
             mirrors=version.mirrors.depots,
-            info=info,
+            revisions=self.revisions,
             drive=self.drive,
             bound_queries=version.queries,
             mirrored=MirroredPStates(self.folders.root, version.mirrored),

@@ -29,7 +29,8 @@ from atoll.depot.segments.chain import SegmentChain
 from atoll.depot.start import StartFrom, end
 from atoll.errors import AtollError
 from atoll.microbatch.control.tuning import SettingsLog
-from atoll.placement.deploying import WorkerReport, deployed
+from atoll.placement.deploying import WorkerReport
+from atoll.placement.registry import Registry, deployed, view
 from atoll.queries.bind import bind_queries
 from atoll.queries.declare import mirrors_read
 from atoll.storage.folders import depot_folder
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
     from atoll.cluster.engines import Engine
     from atoll.module import Module
-    from atoll.placement.info import ClusterInfo
     from atoll.queries.run import BoundQuery
     from atoll.storage.folders import RootFolders
     from atoll.views.deployment import Deployment, MirrorDeployment
@@ -78,7 +78,7 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
     engine: Engine,
     folders: RootFolders,
     before: Deployment | None,
-    info: ClusterInfo,
+    registry: Registry,
     present: Sequence[WorkerReport],
 ) -> Version:
     """Check a module in full and compare it with what is deployed.
@@ -89,7 +89,7 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
         engine: What will run it.
         folders: Where everything lies.
         before: What is deployed, or None.
-        info: What runs where.
+        registry: What runs where.
         present: The workers that there are.
 
     Raises:
@@ -100,7 +100,7 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
     store = LocalStore(folders.root)
     _, settings = SettingsLog(store, module.name).latest()
     mirrors = resolve_mirrors(store, module)
-    known = Known(before, info)
+    known = Known(before, view(registry, module.name))
     bound = bind_topologies(engine, module, folders, settings, mirrors.pstates, known)
     bound = migrated(before, bound, _ship)
     specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
@@ -115,7 +115,7 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
         check_key_partitioners(folders, before, specs)
     if not plan.refused:
         refusals = [
-            *_misplaced(bound, info, present),
+            *_misplaced(bound, registry, module.name, present),
             *_unopened(module, migrations, before, folders.root),
         ]
         plan = replace(plan, changes=(*plan.changes, *refusals))
@@ -124,8 +124,8 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
 
 
 def placed(
-    bound: list[BoundTopology], info: ClusterInfo, present: Sequence[WorkerReport]
-) -> ClusterInfo:
+    bound: list[BoundTopology], registry: Registry, module: str, present: Sequence[WorkerReport]
+) -> Registry:
     """Where the fragments of these topologies run, given where they ran; the same if they stay.
 
     Raises:
@@ -133,16 +133,16 @@ def placed(
     """
     specs = {each.declared.name: fragment_specs(each.declared.graph) for each in bound}
     policies = {each.declared.name: each.declared.parallelism for each in bound}
-    return deployed(info, present, specs, policies)
+    return deployed(registry, module, present, specs, policies)
 
 
 def _misplaced(
-    bound: list[BoundTopology], info: ClusterInfo, present: Sequence[WorkerReport]
+    bound: list[BoundTopology], registry: Registry, module: str, present: Sequence[WorkerReport]
 ) -> Iterator[DeployChange]:
     """The topologies that find no unit to run on."""
     for upto in range(len(bound)):
         try:
-            placed(bound[: upto + 1], info, present)
+            placed(bound[: upto + 1], registry, module, present)
         except AtollError as error:
             yield _refused("topology", bound[upto].declared.name, error)
             return

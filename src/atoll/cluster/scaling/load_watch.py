@@ -79,7 +79,7 @@ class LoadWatch:
         options = msgspec.structs.replace(self._options, least=policy.least, most=policy.most)
         current = max(len(f.units) for f in info.roots(topology) if f.kind != "singleton")
         state = self._states.get(topology, LoadState())
-        available = len(info.live_units())
+        available = len(info.staying_units())
         self._states[topology], wanted = decide(state, sample, current, available, options)
         if wanted is not None:
             self._scaling.resize(topology, wanted)

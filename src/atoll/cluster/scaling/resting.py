@@ -15,12 +15,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from atoll.cluster.description import described_cluster
+from atoll.cluster.scaling.rests import note_rest
 from atoll.cluster.scaling.revisions import Revisions
 from atoll.cluster.scaling.scaling import Scaling
 from atoll.cluster.scaling.sizes import Sizes
 from atoll.microbatch.epochs import Epoch, claim_epoch, refuse_other_processes
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import Placement
+from atoll.placement.registry import view
 from atoll.placement.reschedule.change import UnitChange
 from atoll.placement.reschedule.plan import ReschedulePlan
 from atoll.storage.local import LocalStore
@@ -33,8 +35,9 @@ class RestingCluster:
 
     Args:
         store: The root.
+        revisions: Of the root's cluster.
         module: The module.
-        info: What is to run where.
+        info: What is to run where, as the module sees it.
         since: The last life of this process's, after which no other process may have had one: it
             decides by now. None: what the root says holds, and whoever runs the module is fenced.
         lock: Held during each change: nobody starts the module meanwhile.
@@ -46,6 +49,7 @@ class RestingCluster:
     def __init__(  # noqa: PLR0913  # injected once, by the cluster
         self,
         store: LocalStore,
+        revisions: Revisions,
         module: str,
         info: ClusterInfo,
         since: int | None,
@@ -56,6 +60,7 @@ class RestingCluster:
         now_ms: Callable[[], int],
     ) -> None:
         self._store = store
+        self._revisions = revisions
         self._module = module
         self._info = info
         self._since = since
@@ -67,6 +72,10 @@ class RestingCluster:
     def info(self) -> ClusterInfo:
         """What is to run where."""
         return self._info
+
+    def took(self, info: ClusterInfo) -> None:
+        """Know what a change over several modules came to, which stands by now."""
+        self._info = info
 
     def describe(self) -> dict[str, Any]:
         """As of a module that runs."""
@@ -99,7 +108,12 @@ class RestingCluster:
         return self._changed(lambda cluster: cluster.remove(workers))
 
     def set_parallelism(
-        self, topology: str, policy: str, *, dry_run: bool = False
+        self,
+        topology: str,
+        policy: str,
+        *,
+        dry_run: bool = False,
+        timeout_seconds: float = 60.0,
     ) -> ReschedulePlan:
         """Let a policy decide a topology's parallelism, from the next start on.
 
@@ -107,7 +121,11 @@ class RestingCluster:
             UsageError: When there is no such policy.
             NotFoundError: When there is no such topology.
         """
-        return self._changed(lambda each: each.set_parallelism(topology, policy, dry_run=dry_run))
+        return self._changed(
+            lambda cluster: cluster.set_parallelism(
+                topology, policy, dry_run=dry_run, timeout_seconds=timeout_seconds
+            )
+        )
 
     def reschedule(
         self,
@@ -116,6 +134,7 @@ class RestingCluster:
         revision: int,
         resolve: bool = False,
         dry_run: bool = False,
+        timeout_seconds: float = 60.0,
     ) -> ReschedulePlan:
         """Change which units run some fragments, from the next start on.
 
@@ -124,7 +143,11 @@ class RestingCluster:
         """
         return self._changed(
             lambda cluster: cluster.reschedule(
-                changes, revision=revision, resolve=resolve, dry_run=dry_run
+                changes,
+                revision=revision,
+                resolve=resolve,
+                dry_run=dry_run,
+                timeout_seconds=timeout_seconds,
             )
         )
 
@@ -133,24 +156,25 @@ class RestingCluster:
             running = self._running()
             if running is not None:
                 return change(running)
-            cluster = self._at_rest()
-            result = change(cluster)
+            epoch = _WhenNeeded(self._store, self._module)
+            cluster = self._at_rest(epoch)
+            try:
+                result = change(cluster)
+            finally:
+                epoch.end()
             self._info = cluster.info()
             return result
 
-    def _at_rest(self) -> Scaling:
+    def _at_rest(self, epoch: Epoch) -> Scaling:
         """The cluster as a new life has it, with topologies that take any placement at once."""
         if self._since is not None:
             refuse_other_processes(self._store, self._module, self._since)
-        revisions = Revisions(self._store, self._module)
-        latest = revisions.latest()
-        number = 0 if latest is None else latest.info.revision
-        known = self._info if self._since is not None or latest is None else latest.info
-        info = msgspec.structs.replace(known, revision=number)
-        names = {each.topology for each in info.fragments}
-        topologies = {name: _AtRest() for name in names}
-        epoch = _WhenNeeded(self._store, self._module)
-        return Scaling(revisions, epoch, info, topologies, self._sizes, self._now_ms)
+        known = view(self._revisions.of(self._module), self._module)
+        info = self._info if self._since is not None else known
+        info = msgspec.structs.replace(info, revision=known.revision, workers=known.workers)
+        topologies = {name: _AtRest() for name in {each.topology for each in info.fragments}}
+        sizes, now_ms = self._sizes, self._now_ms
+        return Scaling(self._revisions, self._module, epoch, topologies, sizes, now_ms, info=info)
 
 
 class _WhenNeeded(Epoch):
@@ -158,6 +182,7 @@ class _WhenNeeded(Epoch):
 
     def __init__(self, store: LocalStore, module: str) -> None:
         self._claim = partial(claim_epoch, store, module)
+        self._rest = partial(note_rest, store, module)
         self._claimed: Epoch | None = None
 
     def check(self) -> None:
@@ -166,6 +191,11 @@ class _WhenNeeded(Epoch):
             self._claimed = self._claim()
             super().__init__(self._claimed.objects, self._claimed.number)
         super().check()
+
+    def end(self) -> None:
+        """Say that the life has ended, if it began."""
+        if self._claimed is not None:
+            self._rest(self._claimed)
 
 
 class _AtRest:

@@ -69,14 +69,15 @@ def _check_cluster(info: ClusterInfo, request: Request, unavailable: str | None)
 
 def _check_cordons(info: ClusterInfo, changes: Mapping[int, UnitChange]) -> None:
     """A new actor on a cordoned worker is refused, even one rebuilt; taking one off is fine."""
-    cordoned = {u: each for each in info.workers if each.state == "cordoned" for u in each.units}
+    closed = ("cordoned", "leaving")
+    cordoned = {u: each for each in info.workers if each.state in closed for u in each.units}
     for fragment, change in changes.items():
         for unit in change.added:
             if unit in cordoned:
                 worker = cordoned[unit]
                 raise RescheduleError(
                     f"parallel unit {unit} gets no actor of {_named_in(info, fragment)}, as "
-                    f"worker {worker.id} ({worker.name}) is cordoned",
+                    f"worker {worker.id} ({worker.name}) is {worker.state}",
                     hint=f"uncordon worker {worker.id}, or add a unit of another worker",
                     problem="cordoned worker",
                     fragment=fragment,

@@ -5,6 +5,8 @@ same changes that a person's reschedule is made of. The rules and their reasons:
 
 * What is gone is replaced under every policy, ``custom`` too: a unit that does not run stops the
   topology, and that is nobody's wish.
+* What runs on a worker that is leaving moves as if the worker had gone, as long as others are
+  there.
 * Beyond that, the fewest changes. A new worker is used only by a policy that asks for more units:
   moving an actor costs a cold cache, and all workers are equal in what they compute.
 * A cordon alone changes nothing. Its worker gets no new actors, and what it has stays until a
@@ -48,7 +50,7 @@ def choose_units(
     """
     ranked = []
     for worker in info.workers:
-        if worker.gone:
+        if worker.gone or worker.leaving:
             continue
         allowed = [
             (unit not in current, -held.get(unit, 0), unit)
@@ -110,7 +112,7 @@ def _chosen(
     counts: Mapping[str, int],
 ) -> tuple[int, ...]:
     """The units that a root and its followers should have; none when there are none to have."""
-    live = info.live_units()
+    live = info.staying_units()
     if root.kind == "singleton":
         if set(root.units) <= set(live):
             return root.units

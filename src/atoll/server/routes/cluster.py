@@ -13,7 +13,7 @@ from atoll.cluster.description import described_plan
 from atoll.errors import UsageError
 from atoll.placement.reschedule.change import UnitChange
 from atoll.placement.reschedule.text import parse_plan
-from atoll.server.context import Context, ContextOf, Name, answer
+from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, answer
 
 router = APIRouter(prefix="/v1/modules/{module}", tags=["cluster"])
 
@@ -21,11 +21,16 @@ _ID_DIGITS_MAX = 18
 _LIST_LENGTH_MAX = 10_000
 _PLAN_LENGTH_MAX = 100_000
 _POLICY_LENGTH_MAX = 100
+_NAME_LENGTH_MAX = 63
 
 _Id = Annotated[int, Field(ge=0, lt=10**_ID_DIGITS_MAX)]
 _Units = Annotated[list[_Id], Field(max_length=_LIST_LENGTH_MAX)]
 # One text per id, so that no fragment can be named twice.
 _IdText = Annotated[str, StringConstraints(pattern=rf"^(0|[1-9][0-9]{{0,{_ID_DIGITS_MAX - 1}}})$")]
+
+
+_Seconds = Annotated[float, Field(gt=0, le=WAIT_SECONDS_MAX)]
+"""How long to wait for the first microbatch on the new mapping."""
 
 
 class _Body(BaseModel):
@@ -54,6 +59,7 @@ class Reschedule(_Body):
     revision: Annotated[int, Field(ge=0)]
     resolve: bool = False
     dry_run: bool = False
+    timeout_seconds: _Seconds = 60.0
 
     def asked(self) -> dict[int, UnitChange]:
         """The changes, whichever way they were given.
@@ -80,6 +86,14 @@ class Parallelism(_Body):
 
     policy: Annotated[str, Field(max_length=_POLICY_LENGTH_MAX)]
     dry_run: bool = False
+    timeout_seconds: _Seconds = 60.0
+
+
+class ParallelismOf(Parallelism):
+    """The same, of a topology of some module."""
+
+    module: Annotated[str, Field(max_length=_NAME_LENGTH_MAX)]
+    topology: Annotated[str, Field(max_length=_NAME_LENGTH_MAX)]
 
 
 class Workers(_Body):
@@ -105,6 +119,7 @@ async def reschedule(context: ContextOf, module: Name, wanted: Reschedule) -> Re
             revision=wanted.revision,
             resolve=wanted.resolve,
             dry_run=wanted.dry_run,
+            timeout_seconds=wanted.timeout_seconds,
         )
     )
     return answer(described_plan(plan, dry_run=wanted.dry_run))
@@ -117,7 +132,13 @@ async def set_parallelism(
     """Let a policy decide the topology's parallelism; answers with what moved."""
     cluster = context.app(module).cluster
     plan = await context.in_waiting_thread(
-        partial(cluster.set_parallelism, topology, wanted.policy, dry_run=wanted.dry_run)
+        partial(
+            cluster.set_parallelism,
+            topology,
+            wanted.policy,
+            dry_run=wanted.dry_run,
+            timeout_seconds=wanted.timeout_seconds,
+        )
     )
     return answer(described_plan(plan, dry_run=wanted.dry_run))
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
-from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, UrlOption
+import typer
+
+from atoll.cli.options import DEFAULT_URL, Output, OutputOption, UrlOption
 from atoll.cli.output import print_json, print_table
 
 _WORKER_COLUMNS = ("id", "name", "host", "state", "units", "actors", "vnodes")
@@ -13,9 +15,16 @@ _FRAGMENT_COLUMNS = ("id", "topology", "name", "kind", "follows", "policy")
 
 
 def cluster(
-    module: ModuleName, url: UrlOption = DEFAULT_URL, output: OutputOption = Output.TABLE
+    module: Annotated[
+        str | None,
+        typer.Argument(help="Name of a module; all of the root without.", show_default=False),
+    ] = None,
+    url: UrlOption = DEFAULT_URL,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Show the workers, and how many vnodes of each fragment each parallel unit owns.
+
+    Without a module it shows those of all modules of the root, whichever process runs them.
 
     The matrix has a column worker:unit for each parallel unit. A source fragment owns no vnodes:
     a dot shows where it runs.
@@ -23,7 +32,7 @@ def cluster(
     from atoll.cli.client import Client
 
     with Client(url) as client:
-        described = client.get("modules", module, "cluster")
+        described = client.get(*(() if module is None else ("modules", module)), "cluster")
     if output is Output.JSON:
         print_json(described)
         return
@@ -60,8 +69,11 @@ def _print_matrix(described: dict[str, Any]) -> None:
             vnodes = dict.fromkeys(vnodes, ".")
         cells = [str(vnodes.get(unit, "")).rjust(len(heading)) for unit, heading in units.items()]
         follows = "" if fragment["follows"] is None else str(fragment["follows"])
-        policy = described["policies"].get(fragment["topology"], "")
-        names = [fragment["id"], fragment["topology"], fragment["name"], fragment["kind"]]
+        topology = fragment["topology"]
+        if "module" in fragment:
+            topology = f"{fragment['module']}/{topology}"
+        policy = described["policies"].get(topology, "")
+        names = [fragment["id"], topology, fragment["name"], fragment["kind"]]
         rows.append([*names, follows, policy, *cells])
     print_table([*_FRAGMENT_COLUMNS, *units.values()], rows)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from atoll.cli.options import DEFAULT_URL, ModuleName, Output, OutputOption, UrlOption
+from atoll.cli.options import DEFAULT_URL, Output, OutputOption, UrlOption
 from atoll.cli.output import note, print_json, print_table
 from atoll.errors import UsageError
 
@@ -15,7 +15,13 @@ _COLUMNS = ("fragment", "unit", "before", "after")
 
 
 def scale(
-    module: ModuleName,
+    module: Annotated[
+        str | None,
+        typer.Argument(
+            help="Name of the module; without one a plan may name fragments of any.",
+            show_default=False,
+        ),
+    ] = None,
     topology: Annotated[
         str | None,
         typer.Argument(help="Name of the topology; with --parallelism.", show_default=False),
@@ -50,6 +56,14 @@ def scale(
             "--resolve", help="A change of a fragment that follows another is meant for that one."
         ),
     ] = False,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            help="How many seconds to wait for the first microbatch on the new units.",
+            min=0.1,
+            max=300,
+        ),
+    ] = 60.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would move.")] = False,
     url: UrlOption = DEFAULT_URL,
     output: OutputOption = Output.TABLE,
@@ -57,7 +71,8 @@ def scale(
     """Change on how many parallel units a topology runs, or on which ones its fragments run.
 
     Either a topology and --parallelism: a policy, which answers to workers that come and go from
-    then on. Or --plan and --revision: just these units, all of the plan or nothing. The topologies
+    then on. Or --plan and --revision: just these units, all of the plan or nothing; without a
+    module of any, also of those that other processes run on the root. The topologies
     go on meanwhile; the command ends when they have committed on the new units. A policy that asks
     for more units than there are is stored all the same, with exit code 0, and what is missing is
     said.
@@ -67,12 +82,16 @@ def scale(
     parts: tuple[str, ...]
     data: dict[str, Any]
     if plan is None:
+        if module is None:
+            raise typer.BadParameter("name a module, or give --plan and --revision")
         topology, data = _by_policy(topology, parallelism, revision, resolve=resolve)
         parts = ("modules", module, "topologies", topology, "parallelism")
     else:
         data = _by_plan(plan, topology, parallelism, revision)
         data["resolve"] = resolve
-        parts = ("modules", module, "cluster", "reschedule")
+        of_module = () if module is None else ("modules", module)
+        parts = (*of_module, "cluster", "reschedule")
+    data["timeout_seconds"] = timeout
     with Client(url) as client:
         done = client.post(*parts, data={**data, "dry_run": dry_run})
     if output is Output.JSON:

@@ -1,0 +1,65 @@
+"""Runs a worker of a cluster, and lets it leave before it ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from atoll.cli.output import note
+from atoll.cluster.scaling.leaving import await_empty, say_leaving
+from atoll.cluster.scaling.revisions import Revisions
+from atoll.errors import AtollError
+from atoll.storage.local import LocalStore
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def run_worker(command: Sequence[str], root: Path, name: str, timeout_seconds: float) -> int:
+    """Run a command that is a worker; its exit code.
+
+    Args:
+        command: In the foreground.
+        root: Of the cluster.
+        name: The worker's.
+        timeout_seconds: How long the first signal waits until nothing runs there; a second one
+            does not wait.
+    """
+    stopping = threading.Event()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_DFL)
+        stopping.set()
+
+    for each in _SIGNALS:
+        signal.signal(each, on_signal)
+    # A group of its own: Ctrl-C at the terminal is for this process, which passes it on.
+    with subprocess.Popen(command, start_new_session=True, stdout=sys.stdout.fileno()) as process:  # noqa: S603 - the user's own command line
+        try:
+            while process.poll() is None and not stopping.wait(0.1):
+                pass
+            if process.poll() is None:
+                _leave(root, name, timeout_seconds)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+        return process.wait()
+
+
+def _leave(root: Path, name: str, timeout_seconds: float) -> None:
+    """Say it and wait; whatever stands in the way is told, and the worker ends all the same."""
+    revisions = Revisions(LocalStore(root.expanduser().resolve()))
+    note(f"worker {name} is leaving")
+    try:
+        worker = say_leaving(revisions, name, lambda: int(time.time() * 1000))
+        await_empty(revisions, [worker], timeout_seconds)
+    except AtollError as error:
+        note(f"it ends all the same: {error.message}")
+    else:
+        note("nothing runs there any more")
