@@ -226,11 +226,11 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
         values = [_ordered(value, kind) for value in values]
     try:
         return exact_array(values, kind)
-    except _MISFIT:  # there may be objects among them
-        simple = [plain(value) for value in values]
-        if all(one is other for one, other in zip(simple, values, strict=True)):
-            raise
-        return exact_array(simple, kind)
+    except _MISFIT as error:  # there may be objects among them
+        try:
+            return exact_array([plain(value) for value in values], kind)
+        except _MISFIT:
+            raise error from None
 
 
 @functools.lru_cache(maxsize=256)
