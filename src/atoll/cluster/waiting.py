@@ -36,7 +36,6 @@ class Waiting:
         depots: Mapping[str, Depot],
         mirrors: Mapping[str, MirrorDepot],
     ) -> None:
-        """Bind them."""
         self._module = module
         self._loops = loops
         self._depots = depots

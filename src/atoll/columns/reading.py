@@ -238,7 +238,8 @@ class _Reader:
         return node
 
 
-_ONE_ROW = pa.RecordBatch.from_pydict({"row": [0]})
+_ONE_ROW = pa.RecordBatch.from_arrays([pa.nulls(1, pa.int64())], ["row"])
+"""Not made from Python values: for its first such array pyarrow imports pandas."""
 
 
 def _folded(node: Node) -> Node:

@@ -51,7 +51,6 @@ class Graph:
     """What it is the graph of, for messages."""
 
     def __init__(self, module: str, topology: str) -> None:
-        """An empty graph."""
         self.module = module
         self.topology = topology
         self.operators: list[Operator] = []

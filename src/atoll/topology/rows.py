@@ -226,11 +226,12 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
         values = [_ordered(value, kind) for value in values]
     try:
         return exact_array(values, kind)
-    except _MISFIT as error:  # there may be objects among them
+    except _MISFIT as misfit:  # there may be objects among them
+        simple = [plain(value) for value in values]
         try:
-            return exact_array([plain(value) for value in values], kind)
+            return exact_array(simple, kind)
         except _MISFIT:
-            raise error from None
+            raise misfit from None  # it shows what was given
 
 
 @functools.lru_cache(maxsize=256)

@@ -35,7 +35,6 @@ class ConnectedWaiting:
     def __init__(
         self, store: LocalStore, deployment: Deployment, head: Callable[[str], Commit]
     ) -> None:
-        """Nothing is read yet."""
         self._store = store
         self._deployment = deployment
         self._head = head

@@ -31,17 +31,19 @@ def main(root, seed):
     runtimes.open()
     found = next(iter(runtimes), None) or runtimes.create(DEFINITION)
     runtime = found if found.status == "running" else runtimes.start(found)
-    threading.Thread(
-        target=_scale, args=(runtimes, runtime, random.Random(seed)), daemon=True
-    ).start()
+    sent = threading.Event()
+    change = (runtimes, runtime, random.Random(seed), sent)
+    threading.Thread(target=_scale, args=change, daemon=True).start()
     for number in itertools.count():
         events = [{"k": f"k{(number + at) % KEYS}", "v": 1} for at in range(7)]
         sending.send(runtimes, runtime, "in", events)
         _say("accepted", len(events))
+        sent.set()
 
 
-def _scale(runtimes, runtime, chance):
-    while True:
+def _scale(runtimes, runtime, chance, sent):
+    while sent.wait():  # else nobody would come in between two moves
+        sent.clear()
         _say("copies", runtimes.scale(runtime, chance.randrange(1, 9), "move").copies)
 
 

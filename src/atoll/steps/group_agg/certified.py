@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from atoll.steps.group_agg.declare import GroupAgg
     from atoll.topology.operator import Operator
 
-__all__ = ["CertifiedAgg", "certified_agg"]
 
 _KEYS = (pa.string(), pa.bool_(), DATE, INSTANT, *INTEGERS)
 _EXTREMES = (pa.string(), DATE, INSTANT, DOUBLE, *INTEGERS)

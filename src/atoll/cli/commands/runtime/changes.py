@@ -10,8 +10,6 @@ import typer
 from atoll.cli.commands.runtime.group import Reference, app, ask, say
 from atoll.cli.options import DEFAULT_URL, Output, OutputOption, UrlOption
 
-__all__ = ["Fate", "delete", "scale", "start", "stop"]
-
 
 class Fate(StrEnum):
     """What becomes of the state of copies that go, and of state by key."""

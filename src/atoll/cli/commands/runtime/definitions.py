@@ -11,8 +11,6 @@ from atoll.cli.commands.runtime.group import Reference, app, ask, read, say
 from atoll.cli.options import DEFAULT_URL, Output, OutputOption, UrlOption
 from atoll.cli.output import note, print_json, print_table
 
-__all__ = ["create", "list_", "show", "validate"]
-
 _Definition = Annotated[
     Path, typer.Argument(metavar="FILE", help="The definition, JSON; - for stdin.")
 ]

@@ -14,8 +14,6 @@ from atoll.cli.options import DEFAULT_URL, Output, OutputOption, UrlOption
 from atoll.cli.output import print_json, print_table
 from atoll.errors import AtollError, UsageError
 
-__all__ = ["send", "shunt", "stats"]
-
 _LINES_MAX = 10_000
 _BLOCK_BYTES = 8 << 20
 

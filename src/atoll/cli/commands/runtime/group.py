@@ -12,8 +12,6 @@ from atoll.cli.options import Output
 from atoll.cli.output import note, print_json
 from atoll.errors import UsageError
 
-__all__ = ["Actor", "Reference", "app", "ask", "opened", "read", "say"]
-
 app = typer.Typer(
     help="Make, run and ask runtimes: pipelines declared in JSON.",
     no_args_is_help=True,
