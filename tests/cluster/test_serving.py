@@ -65,7 +65,7 @@ def _partitions(app, name):
     from atoll.spark.datasource import AtollDataSource
 
     options = {"root": str(app.store.root), "module": app.name, "pstate": name}
-    source = AtollDataSource({**options, "groups": str(app._groups(name))})
+    source = AtollDataSource(options)
     reader = source.reader(source.schema())
     return reader, reader.partitions()
 

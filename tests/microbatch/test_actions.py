@@ -119,7 +119,12 @@ def test_who_was_stopped_at_any_step_changes_nothing_later(store, depot, stops_a
     """A later life makes several commits meanwhile; the first finds out with its next step."""
     seen = []
     executor = FakeExecutor(appends=ROWS)
-    first = Life(store, depot, executor=executor, publish=seen.append, deliver=seen.append)
+
+    def deliver(commit):
+        seen.append(commit)
+        return {}
+
+    first = Life(store, depot, executor=executor, publish=seen.append, deliver=deliver)
     first.until(stops_at)
     seen.clear()
     second = Life(store, depot)
@@ -194,6 +199,7 @@ def test_what_a_commit_appends_is_delivered_before_it_is_published(store, depot)
         calls.append(("deliver", commit.id))
         if refusals:
             raise refusals.pop()
+        return {}
 
     life = Life(
         store,

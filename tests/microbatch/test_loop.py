@@ -110,6 +110,7 @@ def test_a_delivery_that_fails_shows_in_the_status_and_holds_back_the_next(store
         if not works.is_set():
             raise StorageError("the disk refused: no space left on device")
         delivered.append(commit.id)
+        return {}
 
     loop = start(FakeExecutor(appends=ROWS), deliver=deliver)
     _until(lambda: loop.status.state.failures > 2)
@@ -137,7 +138,12 @@ def test_a_new_life_delivers_what_is_owed_before_it_goes_on(start):
         msgspec.structs.replace(GENESIS, id=number, appends=ROWS if number != 2 else [])
         for number in (1, 2, 3)
     )
-    loop = start(first=ev.Begin(None, owed), deliver=lambda commit: delivered.append(commit.id))
+
+    def deliver(commit):
+        delivered.append(commit.id)
+        return {}
+
+    loop = start(first=ev.Begin(None, owed), deliver=deliver)
     loop.wait_processed(3)
     assert delivered == [1, 3]
 

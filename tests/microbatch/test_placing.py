@@ -220,6 +220,7 @@ def test_a_life_that_still_owes_rows_is_recovering(store, depot, epoch, idle):
             full.set()
             raise StorageError("no space left")
         assert delivered.wait(60)
+        return {}
 
     owed = msgspec.structs.replace(GENESIS, id=1, appends=ROWS)
     actions = make_actions(store, epoch, Recorder(), depot, deliver=deliver)

@@ -21,6 +21,7 @@ import atoll
 from atoll import Map, agg, path
 from atoll.cluster.local import LocalCluster
 from atoll.engine.exchange.waybills import column_origins
+from atoll.placement.reschedule.change import UnitChange
 from atoll.spark import executor as executors
 from atoll.spark.frames.job import JobFrames
 from atoll.spark.standing import tasks as modules
@@ -273,6 +274,19 @@ class Running:
         for name in self.app.topologies():
             self.app.cluster.set_parallelism(name, str(units), timeout_seconds=WAIT_SECONDS)
 
+    def gather(self):
+        """Run all fragments on unit 0: one unit for each need not be the same for all."""
+        info = self.app.cluster.info()
+        changes = {
+            each.id: UnitChange((0,), tuple(u for u in each.units if u != 0))
+            for each in info.fragments
+            if each.units != (0,)
+        }
+        if changes:
+            self.app.cluster.reschedule(
+                changes, revision=info.revision, resolve=True, timeout_seconds=WAIT_SECONDS
+            )
+
 
 @pytest.fixture(scope="module")
 def session():
@@ -427,6 +441,7 @@ def test_posts_come_and_go_with_the_units(session, running, monkeypatch):
     monkeypatch.setattr(modules, "_UNWANTED_SECONDS", 0.1)
     for each in (running, *others(running)):
         each.scale(1)
+        each.gather()
     gc.collect()
     until(lambda: set(standing.processes()) < set(most), "the end of the others")
     until(lambda: tasks_of(session) == len(standing.processes()), "the end of their Spark tasks")

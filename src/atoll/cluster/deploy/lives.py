@@ -100,6 +100,7 @@ class Lives:
             epoch = claim_epoch(store, name)
             undo.callback(note_rest, store, name, epoch)
             store.sweep(name)
+            store.sweep("meta")  # where others may be creating objects just now: they notice
             before = self._stood(store, name, last, epoch, undo)
             depots = self._open_depots(version, epoch, undo)
             info = self._place(version, epoch)
