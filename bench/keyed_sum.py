@@ -116,7 +116,9 @@ def run_side(
     if wrong or not report["records"]:
         raise SystemExit(f"{side} ran microbatches of {wrong or 'no'} records, not of {batch}")
     median = statistics.median(report["durations_ms"])
-    names = report["phases_ms"][0].keys() - {"id", "records"}
+    first = report["phases_ms"][0]
+    names = {name for name, value in first.items() if isinstance(value, int | float)}
+    names -= {"id", "records", "version"}
     report["phases_ms"] = {
         name: round(statistics.median(each.get(name, 0) for each in report["phases_ms"]), 1)
         for name in sorted(names)
