@@ -115,22 +115,16 @@ class Waiting:
 
     def _on_the_way(self, wanted: Reach, topology: str) -> frozenset[str]:
         readers = {name: tuple(loop.depots) for name, loop in self._loops.items()}
+        among = self.chains.leading_to(topology, wanted, readers)
+        running = _Running(self._loops[topology])
         for depot in wanted:
-            if not self.chains.between(depot, topology, readers):
-                raise ReceiptError(
-                    f"topology {topology!r} never sees what is appended to depot {depot!r}",
-                    hint=f"it reads {', '.join(sorted(readers[topology])) or 'none'}",
-                )
-            running = _Running(self._loops[topology])
             if depot in running.depots and not running.reads(depot, wanted[depot]):
                 raise ReceiptError(
                     f"topology {topology!r} began to read depot {depot!r} behind the records of "
                     "the receipt",
                     hint="give source(...) another start_from before it is first deployed",
                 )
-        return frozenset(
-            name for depot in wanted for name in self.chains.between(depot, topology, readers)
-        )
+        return among
 
 
 class _Running:

@@ -58,15 +58,7 @@ class ConnectedWaiting:
         among: frozenset[str] | None = None
         if topology is not None:
             readers = {name: tuple(each.depots) for name, each in topologies.items()}
-            among = frozenset()
-            for depot in wanted:
-                on_the_way = self._chains.between(depot, topology, readers)
-                if not on_the_way:
-                    raise ReceiptError(
-                        f"topology {topology!r} never sees what is appended to depot {depot!r}",
-                        hint=f"it reads {', '.join(sorted(readers[topology])) or 'none'}",
-                    )
-                among |= on_the_way
+            among = self._chains.leading_to(topology, wanted, readers)
         passing = {name: _Followed(self, name, each) for name, each in topologies.items()}
         return wait_passed(passing, wanted, timeout_seconds, among)
 

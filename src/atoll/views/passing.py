@@ -8,10 +8,11 @@ append meanwhile is not waited for.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from atoll.errors import ReceiptError
 from atoll.microbatch.commits.objects import Reach, further
 
 
@@ -67,6 +68,25 @@ class Chains:
             return frozenset()
         before = {name: {each for each in readers if name in after[each]} for name in readers}
         return frozenset(reached & _closed({topology}, before))
+
+    def leading_to(
+        self, topology: str, depots: Iterable[str], readers: Mapping[str, Sequence[str]]
+    ) -> frozenset[str]:
+        """The topologies on the ways from all of some depots to a topology, itself too.
+
+        Raises:
+            ReceiptError: When no way leads there from one of them.
+        """
+        found: frozenset[str] = frozenset()
+        for depot in depots:
+            ways = self.between(depot, topology, readers)
+            if not ways:
+                raise ReceiptError(
+                    f"topology {topology!r} never sees what is appended to depot {depot!r}",
+                    hint=f"it reads {', '.join(sorted(readers[topology])) or 'none'}",
+                )
+            found |= ways
+        return found
 
 
 def wait_passed(

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from atoll.cluster.description import described_plan
 from atoll.errors import UsageError
 from atoll.placement.reschedule.change import UnitChange
+from atoll.placement.reschedule.plan import ReschedulePlan
 from atoll.placement.reschedule.text import parse_plan
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, answer
 
@@ -102,6 +103,21 @@ class Workers(_Body):
     workers: Annotated[list[_Id], Field(min_length=1, max_length=_LIST_LENGTH_MAX)]
 
 
+async def rescheduled(
+    context: Context, reschedule: Callable[..., ReschedulePlan], wanted: Reschedule
+) -> Response:
+    """What a reschedule moved, of a module or of all."""
+    asked = partial(
+        reschedule,
+        wanted.asked(),
+        revision=wanted.revision,
+        resolve=wanted.resolve,
+        dry_run=wanted.dry_run,
+        timeout_seconds=wanted.timeout_seconds,
+    )
+    return answer(described_plan(await context.in_waiting_thread(asked), dry_run=wanted.dry_run))
+
+
 @router.get("/cluster")
 async def get_cluster(context: ContextOf, module: Name) -> Response:
     """Revision, policies, workers, fragments with their actors, and the fragment-by-unit matrix."""
@@ -111,18 +127,7 @@ async def get_cluster(context: ContextOf, module: Name) -> Response:
 @router.post("/cluster/reschedule")
 async def reschedule(context: ContextOf, module: Name, wanted: Reschedule) -> Response:
     """Change which units run some fragments, all or nothing; answers with what moved."""
-    cluster = context.app(module).cluster
-    plan = await context.in_waiting_thread(
-        partial(
-            cluster.reschedule,
-            wanted.asked(),
-            revision=wanted.revision,
-            resolve=wanted.resolve,
-            dry_run=wanted.dry_run,
-            timeout_seconds=wanted.timeout_seconds,
-        )
-    )
-    return answer(described_plan(plan, dry_run=wanted.dry_run))
+    return await rescheduled(context, context.app(module).cluster.reschedule, wanted)
 
 
 @router.post("/topologies/{topology}/parallelism")

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Response
 
 from atoll.cluster.description import described_plan
 from atoll.server.context import Context, ContextOf, answer
-from atoll.server.routes.cluster import ParallelismOf, Reschedule, Workers
+from atoll.server.routes.cluster import ParallelismOf, Reschedule, Workers, rescheduled
 
 router = APIRouter(prefix="/v1/cluster", tags=["cluster"])
 
@@ -24,17 +24,7 @@ async def get_cluster_of_root(context: ContextOf) -> Response:
 @router.post("/reschedule")
 async def reschedule_over_modules(context: ContextOf, wanted: Reschedule) -> Response:
     """Change which units run some fragments, of whichever modules, all or nothing."""
-    plan = await context.in_waiting_thread(
-        partial(
-            context.of_root().reschedule,
-            wanted.asked(),
-            revision=wanted.revision,
-            resolve=wanted.resolve,
-            dry_run=wanted.dry_run,
-            timeout_seconds=wanted.timeout_seconds,
-        )
-    )
-    return answer(described_plan(plan, dry_run=wanted.dry_run))
+    return await rescheduled(context, context.of_root().reschedule, wanted)
 
 
 @router.post("/parallelism")

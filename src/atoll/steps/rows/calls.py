@@ -62,17 +62,9 @@ def call_rows(
         beside = row.asdict() if adding else None
         try:
             out.extend(put_beside(beside, taken(each)) for each in function(row))
-        except Exception as error:
-            read = row_at(plain, at)
-            blamed = blame(step, read, _at(origins, at), error)
-            if isinstance(error, UserCodeError):
-                blamed.context.pop("line", None)  # no line of the user's was running
-            if rejects is None or not is_rejectable(error):
-                if blamed is error:
-                    raise
-                raise blamed from error
+        except Exception as error:  # noqa: BLE001 - the user's function raised it
+            _set_aside(step, row_at(plain, at), _at(origins, at), error, rejects)
             del out[ends[-1] :]
-            rejects.add(step, read, _at(origins, at), blamed)
         ends.append(len(out))
     columns = given_columns(step.emitted, plain.schema)
     try:
@@ -213,18 +205,28 @@ def _values(
     for at, row in enumerate(rows_of(plain)):
         try:
             values.append(function(row))
-        except Exception as error:
-            read = row_at(plain, at)
-            blamed = blame(step, read, _at(origins, at), error)
-            if isinstance(error, UserCodeError):
-                blamed.context.pop("line", None)  # no line of the user's was running
-            if rejects is None or not is_rejectable(error):
-                if blamed is error:
-                    raise
-                raise blamed from error
-            rejects.add(step, read, _at(origins, at), blamed)
+        except Exception as error:  # noqa: BLE001 - the user's function raised it
+            _set_aside(step, row_at(plain, at), _at(origins, at), error, rejects)
             values.append(_ASIDE)
     return values
+
+
+def _set_aside(
+    step: Step, row: Row, origin: int | None, error: Exception, rejects: Rejects | None
+) -> None:
+    """Reject a row on which a user's function raised; where rows cannot be, it fails the attempt.
+
+    Raises:
+        AtollError: What was raised, with the step, the record and the line.
+    """
+    blamed = blame(step, row, origin, error)
+    if isinstance(error, UserCodeError):
+        blamed.context.pop("line", None)  # no line of the user's was running
+    if rejects is None or not is_rejectable(error):
+        if blamed is error:
+            raise error
+        raise blamed from error
+    rejects.add(step, row, origin, blamed)
 
 
 def _at(origins: pa.Array | None, index: int) -> int | None:
