@@ -61,17 +61,20 @@ class RootCluster:
         sizes: For each root fragment of a module's view the bytes of its vnodes; of a module that
             does not run here.
         now_ms: The wall clock.
+        units: Gives this process so many parallel units.
     """
 
-    def __init__(
+    def __init__(  # injected once, by the cluster
         self,
         revisions: Revisions,
         running: Callable[[], Mapping[str, Scaling]],
         stopped: Callable[[], Mapping[str, RestingCluster]],
         sizes: Callable[[str, ClusterInfo], Sizes],
         now_ms: Callable[[], int],
+        units: Callable[[int], None],
     ) -> None:
         """Nothing changes yet."""
+        self._units = units
         self._revisions = revisions
         self._running = running
         self._stopped = stopped
@@ -150,6 +153,17 @@ class RootCluster:
 
         why = f"parallelism of {module}/{topology}"
         return self._asked(asked, why, timeout_seconds, dry_run=dry_run)
+
+    def set_units(self, units: int) -> ClusterInfo:
+        """Give this process so many parallel units from now on, until it ends.
+
+        Raises:
+            UsageError: When there cannot be so many, or the process runs on a Spark cluster, whose
+                workers say theirs.
+            FencedError: When another process runs a module of this one by now.
+        """
+        self._units(units)
+        return self.info()
 
     def cordon(self, workers: Iterable[int]) -> ClusterInfo:
         """Give these workers no new actors, of any module; those that they have stay.
