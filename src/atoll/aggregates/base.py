@@ -88,6 +88,8 @@ class Packing:
     """A column of a scalar's type, without nulls, as keys."""
     leaf: Callable[[Node, Mapping[str, str]], LeafForm] | None = None
     """A leaf's form, by its schema and the finishes of its fields."""
+    orders: Callable[[Sequence[pa.Array], Sequence[bool]], pa.Array] | None = None
+    """One binary column that sorts as several columns do, some of them the other way round."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from atoll.aggregates.base import Packing, PlainForms
 from atoll.codec.keys.columns import encode_columns
+from atoll.codec.keys.orders import order_bytes
 from atoll.codec.values.leaf import leaf_codec
 from atoll.codec.values.opaque import decode_plain, encode_plain, pack, plain_forms_sort, unpack
 
@@ -21,5 +22,10 @@ def _keys(column: pa.Array, kind: Scalar) -> EncodedKeys:
 
 
 PACKING = Packing(
-    pack, unpack, PlainForms(encode_plain, decode_plain, plain_forms_sort), _keys, leaf_codec
+    pack,
+    unpack,
+    PlainForms(encode_plain, decode_plain, plain_forms_sort),
+    _keys,
+    leaf_codec,
+    order_bytes,
 )
