@@ -130,3 +130,43 @@ def test_a_struct_gets_a_field_by_a_migration_only():
     refused = pytest.raises(DeployError, match=r"structure: .* is deployed")
     with TopologyTestDriver(fixed(a=int, tags=Set(str))) as driver, refused:
         driver.update(fixed(a=int, tags=Set(str), more=Map(str, int)))
+
+
+def test_a_global_depot_has_one_partition_and_no_client_picks_one():
+    """Where a record goes is the depot's affair, whoever appends it."""
+    module = atoll.Module("shop")
+    module.depot("global", "v long", is_global=True)
+    module.depot("keyed", "k string", partition_by="k", partitions=8)
+    with TopologyTestDriver(module) as driver:
+        receipt = driver.depot("global").append([{"v": v} for v in range(10)])
+        assert receipt.offsets == {0: (0, 10)}
+        places = {tuple(driver.depot("keyed").append({"k": "a"}).offsets) for _ in range(5)}
+        assert len(places) == 1
+        with pytest.raises(TypeError, match="partition"):
+            driver.depot("keyed").append({"k": "a"}, partition=1)
+
+
+@pytest.mark.parametrize("track_size", [False, True])
+def test_a_collection_is_renamed_with_all_below_it(track_size):
+    """Sizes go along; what lay under the new name before is replaced."""
+    module = atoll.Module("m")
+    depot = module.depot("d", "a string, b string, new string", partition_by="a")
+    mb = module.microbatch("mb", vnode_count=4)
+    state = mb.pstate("state", Map(str, Map(str, Map(str, int))), track_size=track_size)
+
+    def put(row, state):
+        if row.new is None:
+            state[row.a][row.b].update({row.b: 1, "x": 2})
+        else:
+            state.transform(path.key(row.a).map_key(row.b).term(lambda _: row.new))
+
+    mb.source(depot, start_from=FIRST).process(put, key="a", states=[state])
+    with TopologyTestDriver(module) as driver:
+        for rows in ([("b",), ("c",), ("d",)], [("b", "e"), ("c", "d")]):
+            records = [dict(zip(("a", "b", "new"), ("k", *each), strict=False)) for each in rows]
+            driver.depot("d").append(records)
+            driver.run()
+        read = driver.pstate("state")
+        assert read.get("k") == {"d": {"c": 1, "x": 2}, "e": {"b": 1, "x": 2}}
+        sizes = [read.select_one(path.key("k", *keys).size()) for keys in ((), ("e",), ("b",))]
+        assert sizes == [2, 2, 0]
