@@ -31,6 +31,7 @@ from atoll.stream import control
 from atoll.stream.asking import Asking
 from atoll.stream.exchanging import Exchanging
 from atoll.stream.missing import missing
+from atoll.stream.sequenced import Sequenced
 from atoll.stream.typed import giving, named_texts, of_condition, of_rows, seeing_objects
 from atoll.topology.declared import R, U
 from atoll.topology.flow import Flow, after
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     Duration = str | dt.timedelta
 
 
-class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Generic[R]):
+class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Sequenced["Stream[Any]"], Generic[R]):
     """Rows of one microbatch on their way through a topology."""
 
     __slots__ = ()
