@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from atoll.engine.actor import run_actor
-from atoll.engine.attempt import BlockSource, JobSpecs, described, has_work
+from atoll.engine.attempt import BlockSource, JobSpecs, described, has_work, rows_of
+from atoll.engine.beside import Beside
+from atoll.engine.exchange.ahead import Packed, ReadAhead, Shares, is_foreseeable, share_ahead
 from atoll.engine.exchange.blobs import Blob
 from atoll.engine.exchange.feeding import feed_splits, packers_of
 from atoll.engine.program import JobProgram, JobSpec, Program
@@ -46,6 +48,8 @@ class InlineExecutor:
         self.depots = depots
         self.specs = JobSpecs(program, cut, depots)
         self._cancelled = threading.Event()
+        self._ahead = ReadAhead()
+        self._beside = Beside(f"atoll-ahead-{program.topology}")
 
     def run(
         self, plan: Plan, epoch: int, version: int, placement: Placement, timeout_seconds: float
@@ -55,8 +59,7 @@ class InlineExecutor:
         Raises:
             AttemptError: When a task failed, the attempt was cancelled or the time was over.
         """
-        self._cancelled.clear()
-        self._place(placement)
+        self._begin(placement)
         return self._run(self.specs, (plan, epoch, version), timeout_seconds)
 
     def run_carefully(
@@ -67,8 +70,7 @@ class InlineExecutor:
         Raises:
             AttemptError: As :meth:`run`.
         """
-        self._cancelled.clear()
-        self._place(placement)
+        self._begin(placement)
         program = self.program.tracking(self.cut.number.values())
         specs = JobSpecs(program, self.cut, self.depots, self.specs.options, careful=True)
         return self._run(specs, (plan, epoch, version), timeout_seconds)
@@ -82,6 +84,15 @@ class InlineExecutor:
     def tune(self, options: Options) -> None:
         """Run with these options."""
         self.specs.options = options
+
+    def read_ahead(self, plan: Plan) -> None:
+        """Read and pack in another thread, while this one commits."""
+        limit = _Limit(float(self.specs.options.phase_timeout_seconds), self._cancelled)
+        self._beside.begin(lambda: self._read_ahead(plan, limit))
+
+    def end_reading_ahead(self) -> None:
+        """Wait for that thread."""
+        self._beside.end()
 
     def cancel(self) -> None:
         """End the running attempt before its next task. Safe from any thread."""
@@ -100,9 +111,26 @@ class InlineExecutor:
         for job in program.jobs:
             spec = specs.spec(*attempt, job, done)
             work = has_work(job, spec)
-            manifests = self._run_job(program, job, spec, limit) if work else []
-            done.append(JobOutcome(job.index, manifests, Way.INLINE if work else None))
+            kept = self._ahead.take(program, spec) if job.index == 0 else {}
+            manifests = self._run_job(program, job, spec, limit, kept) if work else []
+            way = Way.INLINE if work else None
+            done.append(JobOutcome(job.index, manifests, way, bool(kept)))
         return Outcome(done)
+
+    def _begin(self, placement: Placement) -> None:
+        self._beside.end()
+        self._cancelled.clear()
+        self._place(placement)
+
+    def _read_ahead(self, plan: Plan, limit: _Limit) -> None:
+        program, specs, shares = self.program, self.specs, {}
+        spec = specs.spec(plan, plan.epoch, 0, program.jobs[0], [])
+        if not rows_of(spec) or not is_foreseeable(program, spec):
+            return
+        for index in range(len(spec.splits)):
+            limit.check()
+            shares[index] = share_ahead(program, spec, index)
+        self._ahead.keep(program, spec, shares)
 
     def _place(self, placement: Placement) -> None:
         if placement != self.program.placement:
@@ -110,10 +138,10 @@ class InlineExecutor:
             self.specs = JobSpecs(self.program, self.cut, self.depots, self.specs.options)
 
     def _run_job(
-        self, program: Program, job: JobProgram, spec: JobSpec, limit: _Limit
+        self, program: Program, job: JobProgram, spec: JobSpec, limit: _Limit, kept: Shares
     ) -> list[Manifest]:
         try:
-            blobs = _packed(program, job, spec, limit)
+            blobs = _packed(program, job, spec, limit, kept)
             manifests = []
             for unit in program.units:
                 limit.check()
@@ -126,15 +154,19 @@ class InlineExecutor:
 
 
 def _packed(
-    program: Program, job: JobProgram, spec: JobSpec, limit: _Limit
+    program: Program, job: JobProgram, spec: JobSpec, limit: _Limit, kept: Shares
 ) -> dict[int, list[Blob]]:
-    """What the reading tasks pack for each unit."""
+    """What the reading tasks pack for each unit, or have packed."""
     blobs: dict[int, list[Blob]] = {}
     for index in range(len(spec.splits)):
         limit.check()
-        packers = packers_of(program, spec, index)
-        feed_splits(program, spec, job.chains, index, packers)
-        for unit, tag, rows in packers.parcels():
+        if index in kept:
+            parcels: Iterable[Packed] = kept[index].parcels(spec)
+        else:
+            packers = packers_of(program, spec, index)
+            feed_splits(program, spec, job.chains, index, packers)
+            parcels = packers.parcels()
+        for unit, tag, rows in parcels:
             blobs.setdefault(unit, []).append((tag, index, rows))
     return blobs
 

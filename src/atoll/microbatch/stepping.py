@@ -96,6 +96,8 @@ class Stepper(Requests):
         """Do what was decided."""
         began = self._work_began = time.perf_counter()
         self.status.working()
+        if isinstance(command, ev.CreateCommit) and command.ahead is not None:
+            self.status.reading_ahead()
         event = self.actions.perform(command)
         self.status.resting()
         self._measure(event, (time.perf_counter() - began) * 1000.0)

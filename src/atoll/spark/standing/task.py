@@ -18,8 +18,9 @@ from pyspark import TaskContext
 
 from atoll.engine.actor import run_actor
 from atoll.engine.attempt import described
-from atoll.engine.exchange.blobs import Blob, failure_in, unwrap, wrapped
-from atoll.engine.exchange.feeding import feed_splits, packed_alone, packers_of
+from atoll.engine.exchange.ahead import ReadAhead, Shares, alone_ahead, share_ahead
+from atoll.engine.exchange.blobs import Blob, failure_in, unwrap, wrap, wrapped
+from atoll.engine.exchange.feeding import fed, packed_alone
 from atoll.engine.exchange.waybills import attempt_of
 from atoll.engine.program import JobSpec, Program
 from atoll.engine.warming import warm_up
@@ -32,6 +33,9 @@ Address = str | tuple[str, int]
 """Of a Unix socket its path; else host and port."""
 
 _CONNECT_SECONDS_MAX = 10.0
+
+_kept = ReadAhead()
+"""What this process has read for attempts to come."""
 
 
 @dataclass(frozen=True)
@@ -99,36 +103,69 @@ def answer(request: Request) -> Reply:
         spec: JobSpec = pickle.loads(request.spec)  # noqa: S301 - the driver proved itself
     except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
         return Reply(request.number, None, failure=described(error))
-    alone: dict[int, list[Blob]] = {}
-    if request.work == Work.DIRECT:
-        units = [part.number for part in request.parts]
-        try:
-            alone = packed_alone(program, spec, units)
-        except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
-            failure = described(error)
-            failed = [Result(unit, failure=failure) for unit in units]
-            return Reply(request.number, attempt_of(spec), failed)
-    results = [_done(program, spec, request.work, part, alone) for part in request.parts]
-    return Reply(request.number, attempt_of(spec), results)
+    return Reply(request.number, attempt_of(spec), _results(program, spec, request))
+
+
+def _results(program: Program, spec: JobSpec, request: Request) -> list[Result]:
+    """What came of the parts of an attempt, or of one that may come."""
+    numbers = [part.number for part in request.parts]
+    try:
+        match request.work:
+            case Work.PACK:
+                kept = _kept.take(program, spec)
+                return [_packed(program, spec, index, kept) for index in numbers]
+            case Work.PACK_AHEAD:
+                shares = {n: share_ahead(program, spec, n, parks=True) for n in numbers}
+                _kept.keep(program, spec, shares)
+                return [Result(number) for number in numbers]
+            case Work.DIRECT_AHEAD:
+                _kept.keep(program, spec, {0: alone_ahead(program, spec, numbers)})
+                return [Result(number) for number in numbers]
+            case Work.DIRECT:
+                alone, ahead = _alone(program, spec, tuple(numbers))
+            case _:
+                alone, ahead = {}, False
+    except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
+        failure = described(error)
+        return [Result(number, failure=failure) for number in numbers]
+    return [_done(program, spec, part, alone, ahead=ahead) for part in request.parts]
+
+
+def _alone(
+    program: Program, spec: JobSpec, units: tuple[int, ...]
+) -> tuple[dict[int, list[Blob]], bool]:
+    """The rows of each unit, and whether they were read ahead."""
+    kept = _kept.take(program, spec, units).get(0)
+    if kept is None:
+        return packed_alone(program, spec, units), False
+    blobs: dict[int, list[Blob]] = {unit: [] for unit in units}
+    for unit, tag, rows in kept.parcels(spec):
+        blobs[unit].append((tag, 0, rows))
+    return blobs, True
 
 
 def _done(
-    program: Program, spec: JobSpec, work: Work, part: Part, alone: dict[int, list[Blob]]
+    program: Program, spec: JobSpec, part: Part, alone: dict[int, list[Blob]], *, ahead: bool
 ) -> Result:
     try:
-        if work == Work.PACK:
-            return Result(part.number, blobs=_packed(program, spec, part.number))
-        return Result(part.number, manifest=_acted(program, spec, part, alone))
+        return Result(part.number, manifest=_acted(program, spec, part, alone), ahead=ahead)
     except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
         return Result(part.number, failure=described(error))
 
 
-def _packed(program: Program, spec: JobSpec, index: int) -> list[tuple[int, bytes]]:
-    packers = packers_of(program, spec, index)
-    feed_splits(program, spec, program.jobs[spec.job].chains, index, packers)
-    return [
-        (unit, wrapped(program, spec, (tag, index), rows)) for unit, tag, rows in packers.parcels()
-    ]
+def _packed(program: Program, spec: JobSpec, index: int, kept: Shares) -> Result:
+    try:
+        if index in kept:
+            parcels = kept[index].parcels(spec)
+            blobs = [(unit, wrap(tag, index, rows)) for unit, tag, rows in parcels]
+            return Result(index, blobs, ahead=True)
+        blobs = [
+            (unit, wrapped(program, spec, (tag, index), rows))
+            for unit, tag, rows in fed(program, spec, [index], index).parcels()
+        ]
+        return Result(index, blobs)
+    except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
+        return Result(index, failure=described(error))
 
 
 def _acted(program: Program, spec: JobSpec, part: Part, alone: dict[int, list[Blob]]) -> Manifest:
