@@ -9,17 +9,18 @@ from __future__ import annotations
 import os
 import pickle
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
-from atoll.engine.actor import run_actor
+from atoll.beats import Beat, Task, present, watched
+from atoll.engine.actor import ACTOR, run_actor
 from atoll.engine.attempt import described
 from atoll.engine.exchange.blobs import Blob, failure_in, unwrap, wrapped
-from atoll.engine.exchange.feeding import feed_splits, packed_alone, packers_of
+from atoll.engine.exchange.feeding import READER, feed_splits, packed_alone, packers_of
 from atoll.engine.exchange.waybills import attempt_of
 from atoll.engine.program import JobSpec, Program
 from atoll.engine.warming import warm_up
@@ -32,6 +33,7 @@ Address = str | tuple[str, int]
 """Of a Unix socket its path; else host and port."""
 
 _CONNECT_SECONDS_MAX = 10.0
+_encoder = msgspec.msgpack.Encoder()
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,15 @@ class StandingTask:
                 message = wire.receive()
             except (EOFError, ConnectionError):
                 return
-            wire.send(msgspec.msgpack.encode(answer(decoder.decode(message))))
+            request = decoder.decode(message)
+            with watched(Task("task", self.number), _teller(wire, request.number)):
+                reply = answer(request)
+            wire.send(_encoder.encode(reply))
+
+
+def _teller(wire: Wire, number: int) -> Callable[[Beat], None]:
+    """What sends the driver what the task is at, before it answers a request."""
+    return lambda beat: wire.send(_encoder.encode(Reply(number, None, beat=beat)))
 
 
 def answer(request: Request) -> Reply:
@@ -94,6 +104,7 @@ def answer(request: Request) -> Reply:
         if request.work == Work.WARM:
             told = msgspec.msgpack.decode(request.spec, type=Warming)
             for part in request.parts:
+                present().part(ACTOR, part.number)
                 warm_up(program, part.number, told.commit, told.timeline, told.share)
             return Reply(request.number, None)
         spec: JobSpec = pickle.loads(request.spec)  # noqa: S301 - the driver proved itself
@@ -102,6 +113,7 @@ def answer(request: Request) -> Reply:
     alone: dict[int, list[Blob]] = {}
     if request.work == Work.DIRECT:
         units = [part.number for part in request.parts]
+        present().part(ACTOR, units[0])
         try:
             alone = packed_alone(program, spec, units)
         except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
@@ -124,6 +136,7 @@ def _done(
 
 
 def _packed(program: Program, spec: JobSpec, index: int) -> list[tuple[int, bytes]]:
+    present().part(READER, index)
     packers = packers_of(program, spec, index)
     feed_splits(program, spec, program.jobs[spec.job].chains, index, packers)
     return [
