@@ -131,7 +131,8 @@ class _Followed:
                     return commit.id, reach
             if time.monotonic() >= until:
                 raise WaitTimeoutError(
-                    f"the records waited for of topology {self._name!r} not reached in time",
+                    f"topology {self._name!r} has not processed the records waited for in the "
+                    "time given",
                     hint="look at the topology's status where the module runs",
                     processed=commit.processed,
                 )

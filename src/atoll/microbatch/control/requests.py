@@ -102,7 +102,7 @@ class Requests:
                 )
             return False
 
-        self._wait(done, timeout_seconds, "pause")
+        self._wait(done, timeout_seconds, "come to rest")
 
     def resume(self) -> None:
         """Go on, also after the topology failed; it may fail again before this returns.
@@ -121,7 +121,7 @@ class Requests:
             self._refuse_fenced(state)
             return state.said.taken >= ticket
 
-        self._wait(done, 60.0, "resume")
+        self._wait(done, 60.0, "gone on")
 
     def set_options(self, options: Options) -> None:
         """Go on with other options from the next microbatch on; does not wait for it."""
@@ -161,7 +161,7 @@ class Requests:
                 )
             return False
 
-        self._wait(done, timeout_seconds, "a checkpoint")
+        self._wait(done, timeout_seconds, "written the checkpoint")
         return self.status.state.asked.commit
 
     def rollback(
@@ -179,7 +179,10 @@ class Requests:
         """
         with self._saying:  # who lets it go on meanwhile means what comes after
             failure = self._answered(
-                lambda ticket: ev.RollBack(ticket, to, keep_appended), _went_back, timeout_seconds
+                lambda ticket: ev.RollBack(ticket, to, keep_appended),
+                _went_back,
+                timeout_seconds,
+                "gone back",
             )
         if failure is not None:
             kind = UsageError if failure.code == UsageError.code else StateError
@@ -200,7 +203,10 @@ class Requests:
         before = self.status.state.placement
         try:
             failure = self._answered(
-                lambda ticket: ev.MoveTo(ticket, to, trial), _placed, timeout_seconds
+                lambda ticket: ev.MoveTo(ticket, to, trial),
+                _placed,
+                timeout_seconds,
+                "committed on the new placement",
             )
         except WaitTimeoutError:
             if not trial:
@@ -232,7 +238,7 @@ class Requests:
             self._refuse_stopped(state)
             return False
 
-        self._wait(done, timeout_seconds, f"{count} processed records")
+        self._wait(done, timeout_seconds, f"processed {count} records")
 
     def wait_reached(
         self, ends: Mapping[str, Mapping[int, int]], timeout_seconds: float = 60.0
@@ -260,7 +266,7 @@ class Requests:
             self._refuse_stopped(state)
             return False
 
-        self._wait(done, timeout_seconds, "the records waited for")
+        self._wait(done, timeout_seconds, "processed the records waited for")
         return self.published
 
     def wait_passed(
@@ -281,7 +287,7 @@ class Requests:
             self._refuse_stopped(state)
             return False
 
-        self._wait(done, timeout_seconds, "the records waited for")
+        self._wait(done, timeout_seconds, "processed the records waited for")
         with self._changed:
             return self.published.id, self.status.state.delivered
 
@@ -300,7 +306,7 @@ class Requests:
             self._refuse_stopped(state)
             return self.rests(now_ms())
 
-        self._wait(done, timeout_seconds, "a rest")
+        self._wait(done, timeout_seconds, "come to rest")
 
     def rests(self, now_ms: int) -> bool:
         """Whether nothing runs, and without further records nothing would."""
@@ -348,6 +354,7 @@ class Requests:
         asking: Callable[[int], ev.Event],
         answer_of: Callable[[ev.State], ev.Answer],
         timeout_seconds: float,
+        what: str,
     ) -> ActorFailure | None:
         """Ask under a ticket of its own, and wait for the answer to it."""
         if self._ended:
@@ -355,14 +362,13 @@ class Requests:
         with self._one_at_a_time:
             self._tickets += 1
             ticket = self._tickets
-            event = asking(ticket)
-            self._request(event)
+            self._request(asking(ticket))
 
             def done(state: ev.State) -> bool:
                 self._refuse_fenced(state)
                 return answer_of(state).ticket == ticket
 
-            self._wait(done, timeout_seconds, type(event).__name__.lower())
+            self._wait(done, timeout_seconds, what)
             return answer_of(self.status.state).failure
 
     def _resumption(self, ticket: int) -> ev.Event:
@@ -383,26 +389,27 @@ class Requests:
             self._changed.notify_all()
 
     def _wait(self, done: Callable[[ev.State], bool], timeout_seconds: float, what: str) -> None:
+        """Wait for what is done; ``what`` says it of the topology, behind "it has not"."""
         until = time.monotonic() + timeout_seconds
         with self._changed:
             while not done(self.status.state):
                 left = until - time.monotonic()
                 if self._closing:
                     raise StoppedError(
-                        f"topology {self.topology!r} was closed while waiting for {what}",
+                        f"topology {self.topology!r} was closed before it had {what}",
                         hint="wait again once the module runs again: what was accepted is kept, "
                         "and a receipt holds there, too",
                     )
                 if self._ended:
                     self._refuse_stopped(self.status.state)
                 if left <= 0:
-                    raise self._not_reached(what, f"in {timeout_seconds:g} s")
+                    raise self._not_reached(what, " in the time given")
                 self._changed.wait(left)
 
     def _not_reached(self, what: str, when: str) -> WaitTimeoutError:
         paused = self.status.state.condition == ev.Condition.PAUSED
         return WaitTimeoutError(
-            f"{what} of topology {self.topology!r} not reached {when}",
+            f"topology {self.topology!r} has not {what}{when}",
             hint="the topology is paused: resume it"
             if paused
             else "look at the topology's status for its lag and error",
