@@ -133,7 +133,7 @@ class HandLoop(Stepper):
                     return None
                 self._refuse_stopped(self.status.state)
                 if self._clock.now_ms() > until_ms:
-                    raise self._not_reached("committed", " in an hour of virtual time")
+                    raise self._not_reached("a commit", "in an hour of virtual time")
 
     # Inside ---------------------------------------------------------------------------------------
 
@@ -162,9 +162,9 @@ class HandLoop(Stepper):
             if done(self.status.state):
                 break
             if (event is None or self._found_nothing(event)) and not self._requests:
-                raise self._not_reached(what, ", and nothing is left to do")
+                raise self._not_reached(what, "and nothing is left to do")
             if self._clock.now_ms() > until_ms:
-                raise self._not_reached(what, f" in {timeout_seconds:g} s of virtual time")
+                raise self._not_reached(what, f"in {timeout_seconds:g} s of virtual time")
         finishing = (ev.Step.PUBLISH, ev.Step.TIDY)  # what has committed
         while self.status.state.step in finishing and self._clock.now_ms() <= until_ms:
             self.go()

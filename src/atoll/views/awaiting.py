@@ -131,8 +131,7 @@ class _Followed:
                     return commit.id, reach
             if time.monotonic() >= until:
                 raise WaitTimeoutError(
-                    f"topology {self._name!r} has not processed the records waited for in the "
-                    "time given",
+                    f"topology {self._name!r} did not come to the records waited for in time",
                     hint="look at the topology's status where the module runs",
                     processed=commit.processed,
                 )

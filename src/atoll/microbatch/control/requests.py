@@ -102,7 +102,7 @@ class Requests:
                 )
             return False
 
-        self._wait(done, timeout_seconds, "come to rest")
+        self._wait(done, timeout_seconds, "a pause")
 
     def resume(self) -> None:
         """Go on, also after the topology failed; it may fail again before this returns.
@@ -121,7 +121,7 @@ class Requests:
             self._refuse_fenced(state)
             return state.said.taken >= ticket
 
-        self._wait(done, 60.0, "gone on")
+        self._wait(done, 60.0, "going on")
 
     def set_options(self, options: Options) -> None:
         """Go on with other options from the next microbatch on; does not wait for it."""
@@ -161,7 +161,7 @@ class Requests:
                 )
             return False
 
-        self._wait(done, timeout_seconds, "written the checkpoint")
+        self._wait(done, timeout_seconds, "a checkpoint")
         return self.status.state.asked.commit
 
     def rollback(
@@ -182,7 +182,7 @@ class Requests:
                 lambda ticket: ev.RollBack(ticket, to, keep_appended),
                 _went_back,
                 timeout_seconds,
-                "gone back",
+                "the rollback",
             )
         if failure is not None:
             kind = UsageError if failure.code == UsageError.code else StateError
@@ -206,7 +206,7 @@ class Requests:
                 lambda ticket: ev.MoveTo(ticket, to, trial),
                 _placed,
                 timeout_seconds,
-                "committed on the new placement",
+                "its new placement",
             )
         except WaitTimeoutError:
             if not trial:
@@ -238,7 +238,7 @@ class Requests:
             self._refuse_stopped(state)
             return False
 
-        self._wait(done, timeout_seconds, f"processed {count} records")
+        self._wait(done, timeout_seconds, f"{count} processed records")
 
     def wait_reached(
         self, ends: Mapping[str, Mapping[int, int]], timeout_seconds: float = 60.0
@@ -266,7 +266,7 @@ class Requests:
             self._refuse_stopped(state)
             return False
 
-        self._wait(done, timeout_seconds, "processed the records waited for")
+        self._wait(done, timeout_seconds, "the records waited for")
         return self.published
 
     def wait_passed(
@@ -287,7 +287,7 @@ class Requests:
             self._refuse_stopped(state)
             return False
 
-        self._wait(done, timeout_seconds, "processed the records waited for")
+        self._wait(done, timeout_seconds, "the records waited for")
         with self._changed:
             return self.published.id, self.status.state.delivered
 
@@ -306,7 +306,7 @@ class Requests:
             self._refuse_stopped(state)
             return self.rests(now_ms())
 
-        self._wait(done, timeout_seconds, "come to rest")
+        self._wait(done, timeout_seconds, "a rest")
 
     def rests(self, now_ms: int) -> bool:
         """Whether nothing runs, and without further records nothing would."""
@@ -389,32 +389,36 @@ class Requests:
             self._changed.notify_all()
 
     def _wait(self, done: Callable[[ev.State], bool], timeout_seconds: float, what: str) -> None:
-        """Wait for what is done; ``what`` says it of the topology, behind "it has not"."""
         until = time.monotonic() + timeout_seconds
         with self._changed:
             while not done(self.status.state):
                 left = until - time.monotonic()
                 if self._closing:
                     raise StoppedError(
-                        f"topology {self.topology!r} was closed before it had {what}",
+                        f"topology {self.topology!r} was closed while waiting for {what}",
                         hint="wait again once the module runs again: what was accepted is kept, "
                         "and a receipt holds there, too",
                     )
                 if self._ended:
                     self._refuse_stopped(self.status.state)
                 if left <= 0:
-                    raise self._not_reached(what, " in the time given")
+                    raise self._not_reached(what, f"in {timeout_seconds:.3g} s")
                 self._changed.wait(left)
 
     def _not_reached(self, what: str, when: str) -> WaitTimeoutError:
-        paused = self.status.state.condition == ev.Condition.PAUSED
+        state = self.status.state
+        message = f"topology {self.topology!r} did not come to {what} {when}"
+        hint = "look at the topology's status for its lag and error"
+        if state.condition == ev.Condition.PAUSED:
+            hint = "the topology is paused: resume it"
+        elif state.failure is not None:
+            message += f", and its last attempt failed: {state.failure.message}"
+            hint = state.failure.hint or hint
         return WaitTimeoutError(
-            f"topology {self.topology!r} has not {what}{when}",
-            hint="the topology is paused: resume it"
-            if paused
-            else "look at the topology's status for its lag and error",
+            message,
+            hint=hint,
             processed=self.published.processed,
-            step=self.status.state.step.name.lower(),
+            step=state.step.name.lower(),
         )
 
     def _refuse_stopped(self, state: ev.State) -> None:
