@@ -29,6 +29,7 @@ from atoll.steps.rows.map_batches import MapBatches
 from atoll.steps.windows import build as windows
 from atoll.stream import control
 from atoll.stream.asking import Asking
+from atoll.stream.controlling import Controlling
 from atoll.stream.exchanging import Exchanging
 from atoll.stream.missing import missing
 from atoll.stream.typed import giving, named_texts, of_condition, of_rows, seeing_objects
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from atoll.aggregates.base import Aggregator
     from atoll.literals import Literal as Literals
     from atoll.path import Path
-    from atoll.stream.control import Condition
     from atoll.stream.interim import Aggregated, Grouped, Windowed
     from atoll.topology.declared import Columns, DepotDeclaration, PStateDeclaration, Target
     from atoll.topology.operator import Operator
@@ -53,7 +53,9 @@ if TYPE_CHECKING:
     Duration = str | dt.timedelta
 
 
-class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Generic[R]):
+class Stream(
+    Exchanging["Stream[R]"], Asking["Stream[Any]"], Controlling["Stream[Any]"], Generic[R]
+):
     """Rows of one microbatch on their way through a topology."""
 
     __slots__ = ()
@@ -217,34 +219,6 @@ class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Generic[R]):
         asked = tuple(of_condition(self, each, "branch", place) for each in conditions)
         return tuple(map(stream_of, control.branch(self, asked, place)))
 
-    def loop(
-        self,
-        body: Callable[[Stream], Stream],
-        *,
-        until: Condition,
-        at_most: int,
-        left: Literal["error", "emit"] = "error",
-    ) -> Stream:
-        """Send rows through ``body`` until a condition holds of them.
-
-        Args:
-            body: ``stream -> stream`` with the same columns; called once per round while
-                declaring.
-            until: Rows of which it holds come out, also before the first round.
-            at_most: How many rounds there are.
-            left: Whether rows left after the last round are an ``error`` or are ``emit``-ted.
-
-        Raises:
-            DeclarationError: When the body gives no stream.
-        """
-        place = declared_at(1)
-        check_function(body, 1, "loop", place)
-
-        def round_of(flow: Flow) -> Any:
-            return body(stream_of(flow))
-
-        return stream_of(control.loop(self, round_of, until, at_most, left, place))
-
     # State ------------------------------------------------------------------------------------
 
     def aggregate(
@@ -380,14 +354,6 @@ class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Generic[R]):
             name: What to call it, where two watermarks would not be told apart.
         """
         return stream_of(windows.with_watermark(self, column, delay, name, declared_at(1)))
-
-    def with_processing_time(self, column: str) -> Stream:
-        """Add when the rows are processed, a timestamp: ``with_processing_time("seen_at")``.
-
-        It is the clock's time when the microbatch was planned, so all rows of a microbatch have
-        the same, and so has every attempt at it. It never goes back.
-        """
-        return stream_of(windows.with_processing_time(self, column, declared_at(1)))
 
     @overload
     def window(

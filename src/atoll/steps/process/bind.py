@@ -114,7 +114,8 @@ class BoundProcess(KeyedStep):
 
         firing = None
         if self.timers is not None:
-            firing = Firing(work.times.of(self.clock), work.due(self.timers))
+            times = work.times
+            firing = Firing(times.of(self.clock), work.due(self.timers), times.microbatch_id)
         out = process(self, rows, work, firing)
         if firing is not None and self.timers is not None:
             work.agenda[self.timers] = firing.agenda

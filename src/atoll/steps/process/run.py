@@ -65,7 +65,7 @@ def process(
         ]
         if firing is not None and step.timers is not None:
             writer = work.writer(step.timers, vnode)
-            timers = Timers(work.pstates[step.timers], writer, vnode, firing.now_ms)
+            timers = Timers(work.pstates[step.timers], writer, vnode, firing)
             handles.append(timers)
             if vnode in due:
                 run.timers(timers, handles)
