@@ -25,6 +25,7 @@ from atoll.steps.materialize.declare import Materialize
 from atoll.steps.process.declare import process, update
 from atoll.steps.rows.flat_map import FlatMap
 from atoll.steps.rows.map import Map
+from atoll.steps.rows.map_async import map_async
 from atoll.steps.rows.map_batches import MapBatches
 from atoll.steps.windows import build as windows
 from atoll.stream import control
@@ -39,7 +40,7 @@ from atoll.topology.usercode import check_function, declared_at, emitted_columns
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -117,6 +118,29 @@ class Stream(
         calling = of_rows(self, function, "map", place)
         step = Map((self.operator,), place, calling, _beside(emits, place))
         return stream_of(giving(self._then(step), emits))
+
+    def map_async(
+        self,
+        function: Callable[[R], Awaitable[Any]],
+        *,
+        emits: type[U] | Columns,
+        at_once: int = 16,
+        timeout: Duration = "30 seconds",
+    ) -> Stream[U]:
+        """As ``map``, awaiting an ``async`` function of each row; rows keep their order.
+
+        The calls go to the outside at least once: an attempt that is repeated makes them again.
+
+        Args:
+            function: Gives a row out for a row in.
+            emits: The columns that come out.
+            at_once: How many calls may be under way in a task.
+            timeout: How long one may take.
+        """
+        place = declared_at(1)
+        calling = of_rows(self, function, "map_async", place)
+        made = map_async(self, calling, _beside(emits, place), at_once, timeout, place)
+        return stream_of(giving(made, emits))
 
     def flat_map(
         self, function: Callable[[R], Iterable[Any]], *, emits: type[U] | Columns
