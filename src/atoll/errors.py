@@ -23,6 +23,7 @@ __all__ = [
     "DepotError",
     "FencedError",
     "NotFoundError",
+    "OvertakenError",
     "PathError",
     "ProducerError",
     "QueryError",
@@ -156,6 +157,16 @@ class ProducerError(DepotError):
     """
 
     code = "E-PRODUCER"
+
+
+class OvertakenError(DepotError):
+    """Retention deleted records before a reader came to them.
+
+    ``context["offset"]`` is the next record that was to be read in ``context["partition"]``,
+    ``context["oldest"]`` the first that is still there.
+    """
+
+    code = "E-OVERTAKEN"
 
 
 class DamageError(AtollError):

@@ -32,6 +32,7 @@ CHECKED = {
     "options": rf"\w+/options/{NUMBER}",
     "segment": rf"\w+/depots/\w+/segments/{NUMBER}\.seg",
     "claim": rf"\w+/depots/\w+/writers/{NUMBER}",
+    "note of what is acknowledged": rf"\w+/depots/\w+/acknowledged/{NUMBER}",
     "retained": rf"\w+/depots/\w+/retained/{NUMBER}",
     "commit": rf"\w+/\w+/commits/{NUMBER}",
     "commit of a later timeline": rf"\w+/\w+/commits-\d+/{NUMBER}",

@@ -442,6 +442,8 @@ class App(ModuleWaits):
     def _end_subscriptions(self, reason: AtollError | None = None) -> None:
         for each in list(self._subscriptions):
             each.close(reason)
+        for depot in self._depots.values():
+            depot.end_tails(reason)
 
     def _history(self, loop: Stepper) -> CommitHistory:
         """The log as of the published commit; the same object while there is no new one."""

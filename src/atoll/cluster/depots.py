@@ -22,6 +22,7 @@ def depot_spec(
         ),
         migrations=migrations,
         module=declared.module,
+        row_class=declared.row_class,
     )
 
 
