@@ -297,3 +297,9 @@ class QueryTimeoutError(WaitTimeoutError):
     """A query did not come to its answer within the time given."""
 
     code = "E-QUERY-TIMEOUT"
+
+
+def kind_of_value(value: object) -> str:
+    """A value's type as messages name it: ``a str``, ``an int``."""
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"

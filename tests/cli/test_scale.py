@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 def serving(_service, monkeypatch):
     """Serves a module where commands look for it."""
 
-    def serve(app):
-        _service.application = create_app(app)
+    def serve(app, cluster=None):
+        _service.application = create_app(app, cluster=cluster)
         monkeypatch.setenv("ATOLL_URL", _service.url)
         return _service.url
 
@@ -176,8 +176,7 @@ class TestScale:
         done = atoll("scale", MODULE, "mb", "--parallelism", "9")
         assert done.code == 0
         assert "is stored, but mb has 5 of the 9 units that it asks for: 4 missing" in done.err
-        assert "to do: let workers with more units join" in done.err
-        assert "--parallelism 9)" in done.err
+        assert "to do: atoll worker units 7 (cluster.set_units(7) in Python)" in done.err
         assert cluster.info().policies == {"mb": "fixed(9)"}
         again = atoll("scale", MODULE, "mb", "--parallelism", "9")
         assert (again.code, again.out) == (0, "nothing moves\n")
@@ -348,6 +347,22 @@ class TestOfTheRoot:
         assert states == ["leaving", "running"]
         assert atoll("worker", "leave").code == atoll("worker", "leave", "x").code == 2
 
+    def test_more_units_while_it_runs(self, atoll, both):
+        """The line that a scale beyond what is there prints does it, for all modules; and back."""
+        asked = ("scale", "more", "mb", "--parallelism", "4")
+        atoll("worker", "remove", 1)
+        done = atoll(*asked)
+        (line,) = re.findall(r"atoll (worker units \d+) ", done.err)
+        assert line == "worker units 4"
+        done = atoll(*line.split())
+        assert (done.code, done.err) == (0, "")
+        assert "0,1,2,6" in done.out
+        assert both.apps["more"].cluster.info().roots("mb")[1].units == (0, 1, 2, 6)
+        assert (atoll(*asked).out, atoll(*asked).err) == ("nothing moves\n", "")
+        done = atoll("worker", "units", 1, "-o", "json")
+        assert len(json.loads(done.out)["workers"][0]["units"]) == 1
+        assert [atoll("worker", "units", n).code for n in (0, 1025, "a")] == [2, 2, 2]
+
     def test_the_waiting_time_of_a_reschedule_has_bounds(self, atoll, both):
         """As the service has them."""
         for given in ("0", "-1", "301", "x"):
@@ -385,7 +400,7 @@ def test_the_lines_of_the_guide_do_what_it_shows(atoll, serving, tmp_path):
     commands = _shown()
     assert len(commands) > 10
     with LocalCluster(tmp_path / "root", engine="inline", parallelism=4) as cluster:
-        url = serving(cluster.deploy(loaded.module))
+        url = serving(cluster.deploy(loaded.module), cluster.whole)
         cluster.add_worker("spare", 2)
         for command, shown in commands:
             if command.startswith("atoll "):

@@ -457,6 +457,11 @@ class TestOfTheRoot:
             == "leaving"
         )
         assert not {"3", "4"} & client.get("/v1/cluster").json()["matrix"][str(PAIRS)].keys()
+        answer = client.post("/v1/cluster/units", json={"units": 6})
+        assert answer.json() == client.get("/v1/cluster").json()
+        assert len(answer.json()["workers"][0]["units"]) == 6
+        for wrong in (0, 1025, "2", None):
+            problem(client.post("/v1/cluster/units", json={"units": wrong}), 422)
         asked = {"module": "more", "topology": "mb", "policy": "fixed(2)"}
         assert client.post("/v1/cluster/parallelism", json=asked).status_code == 200
         assert client.get("/v1/cluster").json()["policies"]["more/mb"] == "fixed(2)"

@@ -58,6 +58,8 @@ class Packing:
     pack: Callable[[Node, object], bytes]
     unpack: Callable[[Node, bytes], Any]
     plain: PlainForms | None = None
+    orders: Callable[[Sequence[pa.Array], Sequence[bool]], pa.Array] | None = None
+    """One binary column that sorts as several columns do, some of them the other way round."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from atoll.cluster.deploy.versions import Version, checked_version
 from atoll.cluster.scaling.follower import Follower
 from atoll.cluster.scaling.resting import RestingCluster
 from atoll.cluster.scaling.revisions import Revision, Revisions
-from atoll.errors import NotFoundError
+from atoll.errors import NotFoundError, UsageError
 from atoll.placement.deploying import WorkerReport
 from atoll.placement.registry import view, with_view, without
 from atoll.storage.local import LocalStore
@@ -74,7 +74,7 @@ class Cluster(ABC):
         self._drive = drive or Drive()
         self._revisions = Revisions(LocalStore(folders.root))
         self._deploying = Deploying(self._lives)
-        self.whole = self._deploying.over_modules(self._revisions)
+        self.whole = self._deploying.over_modules(self._revisions, self.set_units)
         """The workers, and what runs where, of all modules of the root."""
         self._follower = Follower(self.whole)
         self.apps: dict[str, App] = self._deploying.apps
@@ -83,6 +83,17 @@ class Cluster(ABC):
     @abstractmethod
     def present(self) -> list[WorkerReport]:
         """The workers that there are now."""
+
+    def set_units(self, units: int) -> None:
+        """Give this process so many parallel units from now on; only one without a cluster can.
+
+        Raises:
+            UsageError: When it cannot.
+        """
+        raise UsageError(
+            f"{units} units cannot be set here: the workers of this cluster say theirs",
+            hint="start another worker of the Spark cluster; it is met as its executors come",
+        )
 
     def plan(self, module: Module, *, remove: Collection[str] = ()) -> DeployPlan:
         """What deploying a module would change, without changing anything.

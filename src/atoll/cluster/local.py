@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from atoll.cluster.cluster import Cluster
 from atoll.cluster.engines import EngineName, engine_named
-from atoll.errors import DeclarationError, NotFoundError
+from atoll.errors import AtollError, DeclarationError, NotFoundError, UsageError
 from atoll.placement.deploying import WorkerReport
+from atoll.placement.workers import LOCAL_WORKER, UNITS_MAX
 from atoll.storage.folders import RootFolders
 from atoll.storage.local import LocalStore
 
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from atoll.microbatch.stepping import Observer
 
 __all__ = ["LocalCluster"]
-
-WORKER = "local"
-"""The name of the worker that this process is."""
 
 
 class LocalCluster(Cluster):
@@ -41,6 +39,7 @@ class LocalCluster(Cluster):
         session: A Spark session to use instead of the process's own.
         observer: Called after each numbered step of every microbatch, for tests and tools.
         units: How many parallel units this process has; as many as ``parallelism`` when None.
+            :meth:`set_units` changes it.
 
     Example:
         >>> with LocalCluster() as cluster:          # doctest: +SKIP
@@ -68,7 +67,7 @@ class LocalCluster(Cluster):
         folders = RootFolders.of(LocalStore(folder.expanduser().resolve()))
         super().__init__(folders, engine_named(engine, parallelism, session), observer)
         self.parallelism = parallelism
-        self._workers = {WORKER: parallelism if units is None else units}
+        self._workers = {LOCAL_WORKER: parallelism if units is None else units}
 
     def present(self) -> list[WorkerReport]:
         """This process, and the workers that exist by name only."""
@@ -82,14 +81,35 @@ class LocalCluster(Cluster):
             if self._temporary:
                 shutil.rmtree(self.root, ignore_errors=True)
 
+    def set_units(self, units: int) -> None:
+        """Give this process so many parallel units from now on, while its modules run.
+
+        Every topology goes where its policy wants it then: one that asked for more units than
+        there were takes those that came, and what ran on one that goes is moved first. A microbatch
+        that runs ends where it began. Until this process ends: the next one has as many as it is
+        started with.
+
+        Args:
+            units: How many there are from now on, 1 to 1024. They share this machine's cores.
+
+        Raises:
+            UsageError: When there cannot be so many.
+            FencedError: When another process runs a module by now; the others have them all the
+                same.
+        """
+        if not 1 <= units <= UNITS_MAX:
+            raise UsageError(f"{units} units cannot be", hint=f"give 1 to {UNITS_MAX}")
+        with self._deploying.lock:
+            self._workers[LOCAL_WORKER] = units
+            self._tell()
+
     def add_worker(self, name: str, units: int) -> None:
         """Let a worker join that exists by name only: its actors run in this process too.
 
         For trying out and testing what happens when workers join.
         """
         self._workers[name] = units
-        for app in self.apps.values():
-            app.cluster.meet(self.present())
+        self._tell()
 
     def lose_worker(self, name: str) -> None:
         """Let a worker be gone; its actors' vnodes go to the others.
@@ -102,5 +122,15 @@ class LocalCluster(Cluster):
                 f"there is no worker {name!r}", hint="there are " + ", ".join(self._workers)
             )
         del self._workers[name]
-        for app in self.apps.values():
-            app.cluster.meet(self.present())
+        self._tell()
+
+    def _tell(self) -> None:
+        """Let every module that runs here meet the workers that there are now."""
+        failed: AtollError | None = None
+        for app in list(self.apps.values()):
+            try:
+                app.cluster.meet(self.present())
+            except AtollError as error:  # the others meet them all the same
+                failed = error
+        if failed is not None:
+            raise failed

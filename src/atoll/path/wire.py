@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from atoll.errors import PathError
+from atoll.errors import PathError, kind_of_value
 from atoll.path.path import Path
 from atoll.path.steps import COMPARISONS, Step
 
@@ -96,7 +96,7 @@ def _plain(value: Any) -> Any:
     for kinds, plain in _PLAIN_FORMS:
         if isinstance(value, kinds):
             return plain(value)
-    raise PathError(f"a {type(value).__name__} cannot be sent in a path")
+    raise PathError(f"{kind_of_value(value)} cannot be sent in a path")
 
 
 _UNFINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}

@@ -403,6 +403,46 @@ def test_policies_answer_to_workers(cluster):
         app.cluster.set_parallelism("mb", "ratio(1.1)")
 
 
+def test_a_running_service_gets_units_and_gives_them_back(cluster):
+    """With records in flight: policies answer to it, and the state stays that of the records."""
+    app = cluster.deploy(build())
+    app.cluster.set_parallelism("mb", "4")
+    done = 0
+    for units, ids in ((5, (0, 1, 2, 3)), (2, (0, 1)), (2, (0, 1)), (4, (0, 1, 5, 6)), (1, (0,))):
+        app.depot("transfers").append(_transfers(done, 60))
+        done += 60
+        cluster.set_units(units)
+        assert _units(app, "mb")["process _debit"] == ids
+        assert len(app.cluster.info().live_units()) == units
+        _append(app, done, 20)
+        done += 20
+        _check(app, done)
+    app.pause()
+    cluster.set_units(3)  # a paused topology takes them at once
+    assert len(_units(app, "mb")["process _debit"]) == 3
+    for wrong in (0, 1025):
+        with pytest.raises(UsageError):
+            cluster.set_units(wrong)
+
+
+def test_units_that_come_hold_for_modules_that_come_later_too(tmp_path):
+    """And a cluster that is started again has what it is started with; a policy stays."""
+    root = tmp_path / "root"
+    with LocalCluster(root, engine="inline", parallelism=1) as cluster:
+        cluster.set_units(4)
+        app = cluster.deploy(build())
+        app.cluster.set_parallelism("mb", "3")
+        assert _units(app, "mb")["process _debit"] == (0, 1, 2)
+        _append(app, 0, 40)
+    with LocalCluster(root, engine="inline", parallelism=1) as cluster:
+        app = cluster.deploy(build())
+        assert _units(app, "mb")["process _debit"] == (0,)
+        cluster.set_units(4)
+        assert len(_units(app, "mb")["process _debit"]) == 3
+        _append(app, 40, 40)
+        _check(app, 80)
+
+
 def test_a_lost_worker_s_vnodes_go_to_the_survivors_at_once(cluster):
     """Singletons move as well; when it comes back, adaptive topologies use it again."""
     app = cluster.deploy(build())

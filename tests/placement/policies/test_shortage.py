@@ -8,6 +8,7 @@ from atoll.placement.deploying import WorkerReport, policy_plan
 from atoll.placement.fragments import FragmentSpec
 from atoll.placement.policies.shortage import shortage
 from atoll.placement.registry import Registry, cordon, deployed, meet, view
+from atoll.placement.workers import LOCAL_WORKER
 
 
 def cluster(policy, *units, cordoned=(), vnode_count=8):
@@ -40,7 +41,19 @@ def test_what_is_missing(policy, units, lacks):
     """Only a policy that names a number can lack units; a singleton never does."""
     found = shortage(cluster(policy, *units), "mb")
     assert (found and (found.asked, found.has, found.missing)) == lacks
-    assert found is None or f"--parallelism {lacks[1] + lacks[2]}" in found.hint
+    assert found is None or found.hint == "let workers with more units join"
+
+
+@pytest.mark.parametrize(("asked", "spare", "total"), [(4, 0, 4), (7, 2, 5), (2000, 0, None)])
+def test_a_service_on_one_machine_is_told_its_number(asked, spare, total):
+    """So many units that what is missing is there; not more than one worker may have."""
+    workers = [WorkerReport(LOCAL_WORKER, "h", 2)]
+    workers += [WorkerReport("spare", "h", spare)] if spare else []
+    specs = {"mb": [FragmentSpec("source")]}
+    registry = deployed(Registry(), "m", workers, specs, {"mb": f"fixed({asked})"})
+    found = shortage(view(registry, "m"), "mb")
+    assert found.local_units == total
+    assert (f"atoll worker units {total} " in found.hint) is (total is not None)
 
 
 def test_cordoned_workers_are_named():

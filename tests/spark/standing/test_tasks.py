@@ -452,6 +452,22 @@ def test_posts_come_and_go_with_the_units(session, running, monkeypatch):
     assert running.settled()["plain"] == ["standing", "standing"]
 
 
+def test_units_that_come_while_it_runs_are_served_by_standing_tasks(session, running):
+    """A service's own units: the processes that stand serve them too, and more where cores are."""
+    local = running.cluster
+    running.scale(2)
+    before = stand(session, 2)
+    local.set_units(7)
+    try:
+        running.app.cluster.set_parallelism("plain", "7")
+        assert len(running.app.cluster.info().roots("plain")[0].units) == 7
+        assert before.items() <= stand(session, 7).items()
+        assert running.settled()["plain"] == ["standing", "standing"]
+    finally:
+        local.set_units(5)
+    assert running.settled()["plain"] == ["standing", "standing"]
+
+
 def others(running):
     """The modules that run beside it."""
     found = []

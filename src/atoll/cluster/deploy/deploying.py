@@ -122,7 +122,7 @@ class Deploying:
             now_ms=lives.drive.now_ms,
         )
 
-    def over_modules(self, revisions: Revisions) -> RootCluster:
+    def over_modules(self, revisions: Revisions, units: Callable[[int], None]) -> RootCluster:
         """The cluster of the root, over all its modules."""
         return RootCluster(
             revisions,
@@ -130,6 +130,7 @@ class Deploying:
             lambda: {n: each.cluster for n, each in [*self.stopped.items()] if each.fenced is None},
             lambda name, info: vnode_bytes(info, self._folder(name), {}),
             self._lives().drive.now_ms,
+            units,
         )
 
     def close(self) -> None:

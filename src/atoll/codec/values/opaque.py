@@ -16,6 +16,7 @@ import msgspec
 
 from atoll.aggregates.base import Packing, PlainForms
 from atoll.codec.keys.elements import encode_element
+from atoll.codec.keys.orders import order_bytes
 from atoll.codec.scalars import decimal_of, fit, plain_of, value_of
 from atoll.errors import StateError
 from atoll.objects import as_row
@@ -92,7 +93,9 @@ def plain_forms_sort(node: Node) -> bool:
     return False
 
 
-PACKING = Packing(pack, unpack, PlainForms(encode_plain, decode_plain, plain_forms_sort))
+PACKING = Packing(
+    pack, unpack, PlainForms(encode_plain, decode_plain, plain_forms_sort), order_bytes
+)
 """What aggregates are handed."""
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from atoll.placement.info import ClusterInfo
 from atoll.placement.policies.policy import POLICY_DEFAULT, Fixed, Load, parse_policy
+from atoll.placement.workers import LOCAL_WORKER, UNITS_MAX
 
 
 class Shortage(msgspec.Struct, frozen=True):
@@ -22,6 +23,8 @@ class Shortage(msgspec.Struct, frozen=True):
         missing: How many more it would take: fewer than the difference where there are fewer
             vnodes than units asked for.
         cordoned: Workers that could give units if they were not cordoned, by id.
+        local_units: How many units the worker must have that a service on one machine is, to
+            give what is missing; None where there is no such worker, or it gives none.
     """
 
     policy: str
@@ -29,14 +32,17 @@ class Shortage(msgspec.Struct, frozen=True):
     has: int
     missing: int
     cordoned: tuple[int, ...] = ()
+    local_units: int | None = None
 
     @property
     def hint(self) -> str:
         """How to add the units."""
-        join = (
-            "let workers with more units join (on one machine: start atoll run again with "
-            f"--parallelism {self.has + self.missing})"
-        )
+        join = "let workers with more units join"
+        if self.local_units is not None:
+            join = (
+                f"atoll worker units {self.local_units} (cluster.set_units({self.local_units}) in "
+                "Python) gives this service so many while it runs"
+            )
         if not self.cordoned:
             return join
         return f"uncordon worker {', '.join(map(str, self.cordoned))}, or {join}"
@@ -67,4 +73,12 @@ def shortage(info: ClusterInfo, topology: str) -> Shortage | None:
         for each in info.workers
         if each.state == "cordoned" and not {*each.units} <= {*units}
     )
-    return Shortage(str(policy), asked, len(units), missing, cordoned)
+    return Shortage(str(policy), asked, len(units), missing, cordoned, _local(info, missing))
+
+
+def _local(info: ClusterInfo, missing: int) -> int | None:
+    """How many units the local worker must have to give so many more than it has."""
+    local = next((each for each in info.workers if each.name == LOCAL_WORKER), None)
+    if local is None or local.state != "running" or len(local.units) + missing > UNITS_MAX:
+        return None
+    return len(local.units) + missing

@@ -14,6 +14,7 @@ from atoll.errors import UsageError
 from atoll.placement.reschedule.change import UnitChange
 from atoll.placement.reschedule.plan import ReschedulePlan
 from atoll.placement.reschedule.text import parse_plan
+from atoll.placement.workers import UNITS_MAX
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, answer
 
 router = APIRouter(prefix="/v1/modules/{module}", tags=["cluster"])
@@ -101,6 +102,12 @@ class Workers(_Body):
     """Workers by their ids."""
 
     workers: Annotated[list[_Id], Field(min_length=1, max_length=_LIST_LENGTH_MAX)]
+
+
+class Units(_Body):
+    """How many parallel units a process has that runs modules without a cluster."""
+
+    units: Annotated[int, Field(ge=1, le=UNITS_MAX)]
 
 
 async def rescheduled(

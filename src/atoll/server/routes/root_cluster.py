@@ -10,7 +10,7 @@ from fastapi import APIRouter, Response
 
 from atoll.cluster.description import described_plan
 from atoll.server.context import Context, ContextOf, answer
-from atoll.server.routes.cluster import ParallelismOf, Reschedule, Workers, rescheduled
+from atoll.server.routes.cluster import ParallelismOf, Reschedule, Units, Workers, rescheduled
 
 router = APIRouter(prefix="/v1/cluster", tags=["cluster"])
 
@@ -41,6 +41,13 @@ async def set_parallelism_of_module(context: ContextOf, wanted: ParallelismOf) -
         )
     )
     return answer(described_plan(plan, dry_run=wanted.dry_run))
+
+
+@router.post("/units")
+async def set_units(context: ContextOf, wanted: Units) -> Response:
+    """Give this process so many parallel units from now on; answers with the cluster."""
+    await context.in_waiting_thread(context.of_root().set_units, wanted.units)
+    return answer(await context.in_thread(context.of_root().describe))
 
 
 @router.post("/cordon")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from atoll.engine.step import BoundStep
     from atoll.topology.binding import Binding
     from atoll.topology.declared import PStateDeclaration, Target
+    from atoll.topology.querying.step import Done, InQuery
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +74,12 @@ class Lookup(StateOperator):
 
         spec = binding.specs[self.target.pstate.name]
         return (bound_lookup(self, binding.name(self), binding.rows(self), spec, binding.own),)
+
+    def in_query(self, query: InQuery) -> Done:
+        """Reads what the call sees."""
+        from atoll.steps.lookup.in_query import looks_up
+
+        return looks_up(self, query)
 
 
 def lookup(stream: Flow, source: Target | PStateDeclaration, column: str, place: str) -> Flow:

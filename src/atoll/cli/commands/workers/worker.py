@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from atoll.cli.commands.workers.cluster import print_workers
 from atoll.cli.options import DEFAULT_URL, Output, OutputOption, UrlOption
 from atoll.cli.output import print_json
+from atoll.placement.workers import UNITS_MAX
 
 app = typer.Typer(
-    help="Take workers out of use, and back.", no_args_is_help=True, rich_markup_mode=None
+    help="Take workers out of use, and back; give a service more units.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 _Workers = Annotated[
@@ -67,6 +70,29 @@ def leave(
     _change("leave", list(map(str, workers)), url, output)
 
 
+@app.command()
+def units(
+    count: Annotated[
+        int,
+        typer.Argument(
+            metavar="N", help="How many parallel units it has from now on.", min=1, max=UNITS_MAX
+        ),
+    ],
+    url: UrlOption = DEFAULT_URL,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Give a service without a Spark cluster so many parallel units, while it runs.
+
+    Topologies go where their policies want them: one that asked for more than there were takes
+    those that came; what runs on units that go is moved first. It holds until the service ends;
+    the next one has as many as atoll run --units says.
+    """
+    from atoll.cli.client import Client
+
+    with Client(url) as client:
+        _show(client.post("cluster", "units", data={"units": count}), output)
+
+
 @app.command(context_settings={"allow_interspersed_args": False})
 def run(
     command: Annotated[
@@ -93,13 +119,18 @@ def run(
 
 
 def _change(action: str, given: list[str], url: str, output: Output) -> None:
-    """Ask for it, then show the workers; all of the cluster with JSON wanted."""
+    """Ask for it, then show the workers."""
     from atoll.cli.client import Client
 
     module, workers = _parsed(given)
     parts = ("cluster", action) if module is None else ("modules", module, "cluster", action)
     with Client(url) as client:
         described = client.post(*parts, data={"workers": workers})
+    _show(described, output)
+
+
+def _show(described: dict[str, Any], output: Output) -> None:
+    """The workers; all of the cluster with JSON wanted."""
     if output is Output.JSON:
         print_json(described)
     else:
