@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 __all__ = [
     "AccountsError",
     "AtollError",
+    "BacklogError",
     "BusyError",
     "ConflictError",
     "DamageError",
@@ -95,6 +96,15 @@ class AccountsError(AtollError):
     """
 
     code = "E-ACCOUNTS"
+
+
+class BacklogError(AtollError):
+    """Rows for a depot of another module wait, and no more are made until some are taken.
+
+    ``context["depot"]`` is the depot, ``context["records"]`` how many rows wait.
+    """
+
+    code = "E-BACKLOG"
 
 
 class BusyError(AtollError):

@@ -228,6 +228,12 @@ class Depot:
         """What records of older schemas go through, in order."""
         return self._chain.migrations
 
+    def last_sequence(self, producer_id: str) -> int | None:
+        """The number of a producer's last append; None when it is not known."""
+        with self._chain.lock:
+            marks = self._chain.producers().marks(producer_id, int(self._clock() * 1000))
+        return marks[-1].sequence if marks else None
+
     def codec_for(self, producer: Producer | None) -> RecordCodec:
         """What reads the records of an append: also those sent again from before a migration.
 

@@ -124,6 +124,9 @@ class Options:
     small_records_max: int = _option("topology.microbatch.small.max.records", 20_000, 0, _COUNT_MAX)
     """Up to how many records a microbatch runs without an exchange, each actor reading all."""
 
+    parcel_records_max: int = _option("topology.parcels.max.records", 1_000_000, 1, _COUNT_MAX)
+    """How many rows may wait for a depot of another module before no more are made."""
+
     recovery_check_seconds: int = _option(
         "topology.recovery.check.interval.seconds", 60, 1, _DAY_MILLIS // 1000
     )
