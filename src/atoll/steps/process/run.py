@@ -19,6 +19,7 @@ import lmdb
 import numpy as np
 import pyarrow as pa
 
+from atoll.beats import present
 from atoll.ddl import columns_in_words
 from atoll.engine.exchange.keyed import VNODE, key_arrays, with_vnodes
 from atoll.errors import GivenError, UserCodeError
@@ -172,7 +173,7 @@ class _Run:
         function = self.step.on_timer
         assert function is not None
         call = self._call if self.rejects is None else self._call_or_reject
-        for place, timer in list(timers.due()):
+        for place, timer in present().each(list(timers.due())):
             timers.belong_to(timer["key"])
             call(_Calling(function, timer, (_TIMERS, timer["time_ms"], place)), handles)
 
@@ -188,7 +189,7 @@ class _Run:
         )
         places = iter(positions.tolist())
         for batch in rows.to_batches():
-            for row in rows_of(batch):
+            for row in present().each(rows_of(batch)):
                 if keys is not None:
                     handles[-1].belong_to(next(keys))
                 place = next(places)
