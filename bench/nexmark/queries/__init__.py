@@ -44,7 +44,6 @@ NAMES = (
 JOINS = ("outer", "anti", "interval")
 """More joins over the same records, which it does not have."""
 
-
 FALLING = ("top_categories", "busy_auctions")
 """Two of our own, whose orders fall as well as rise."""
 
