@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 import atoll
 from atoll import Map, Set, agg, start
 from atoll.errors import AtollError
+from atoll.fsck.root import check_root
 from atoll.pstate.store.vnode_writer import VnodeWriter
 from atoll.testing import TopologyTestDriver
 
@@ -297,3 +298,35 @@ def test_an_update_keeps_the_rows_and_refuses_another_kind():
         for other in ("right", "full"):
             with pytest.raises(AtollError, match=r"incremental_join of .* is changed in meaning"):
                 driver.update(module_of(other))
+
+
+def house(*, joins):
+    """Bids, their highest by auction, and with ``joins`` auctions beside it."""
+    module = atoll.Module("house")
+    bids = module.depot("bids", "auction long, price long", partition_by="auction")
+    auctions = module.depot("auctions", "id long", partition_by="id")
+    mb = module.microbatch("mb", vnode_count=4)
+    highest = mb.pstate("highest", Map(int, int))
+    best = mb.source(bids).aggregate(highest["auction"], agg.max("price")).changes()
+    opened = mb.source(auctions)
+    opened.aggregate(mb.pstate("opened", int, initial=0), agg.count())
+    if joins:
+        prices = mb.pstate("prices", Map(int, int))
+        beside = opened.incremental_join(best, on="left.id = right.auction")
+        beside.aggregate(prices["id"], agg.last("new.highest"))
+    return module
+
+
+def test_rows_from_before_the_join_come_with_their_next_change(tmp_path):
+    """It knows nothing of them; the change brings the new row, and takes nothing away."""
+    with TopologyTestDriver(house(joins=False), root=tmp_path, engine="inline") as driver:
+        driver.depot("bids").append([{"auction": 7, "price": 10}, {"auction": 8, "price": 10}])
+        driver.run_until_idle()
+        driver.update(house(joins=True))
+        driver.depot("auctions").append([{"id": 7}, {"id": 8}])
+        driver.run_until_idle()
+        assert driver.pstate("prices").get() in ({}, None)
+        driver.depot("bids").append([{"auction": 7, "price": 12}])
+        driver.run_until_idle()
+        assert driver.pstate("prices").get() == {7: 12}
+    assert check_root(tmp_path).findings == []
