@@ -165,6 +165,8 @@ class RunningTopology:
         warnings = self._warnings.of(self.name)
         now_ms = self._loop.actions.now_ms()
         status = self._loop.status.as_dict(self._loop.published, ends, now_ms, warnings)
+        room = self._loop.actions.room
+        status["parcels"] = {} if room is None else room.status()
         if self._loop.closed and status["state"] in ("running", "paused"):
             return {**status, "state": "stopped"}
         return status

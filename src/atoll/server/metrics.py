@@ -25,6 +25,7 @@ atoll_cluster_revision                   gauge      module
 atoll_actors                             gauge      module, topology, fragment
 atoll_depot_lag_records                  gauge      module, topology, depot, depot_partition
 atoll_depot_end_offset                   gauge      module, depot, depot_partition
+atoll_parcel_records_waiting             gauge      module, topology, depot (of another module)
 atoll_http_requests_total                counter    route, method, status
 atoll_http_request_duration_seconds      histogram  route
 =======================================  =========  ==============================================
@@ -135,7 +136,9 @@ class _ModuleCollector(Collector):
                 continue
             try:
                 for topology in app.topologies():
-                    families.add_topology(name, topology, app.topology(topology).status())
+                    status = app.topology(topology).status()
+                    families.add_topology(name, topology, status)
+                    families.add_parcels(name, topology, status)
                 families.add_cluster(name, app.cluster.info())
                 for depot in app.depots():
                     families.add_depot(name, depot, app.depot(depot).end_offsets())
@@ -233,6 +236,11 @@ class _Families:
             "Records appended and not yet committed.",
             labels=(*topology, "depot", "depot_partition"),
         )
+        self.parcels = GaugeMetricFamily(
+            "atoll_parcel_records_waiting",
+            "Rows sent to a depot of another module and not taken yet.",
+            labels=(*topology, "depot"),
+        )
         self.end = GaugeMetricFamily(
             "atoll_depot_end_offset", "The offset after the last record.", labels=partition
         )
@@ -267,6 +275,11 @@ class _Families:
         for depot, lags in (status.get("lag") or {}).items():
             for partition, lag in enumerate(lags):
                 self.lag.add_metric((*labels, depot, str(partition)), lag)
+
+    def add_parcels(self, module: str, topology: str, status: Mapping[str, Any]) -> None:
+        """Take over what a topology has sent to other modules, of its status."""
+        for depot, each in (status.get("parcels") or {}).items():
+            self.parcels.add_metric((module, topology, depot), each["waiting_records"])
 
     def add_stopped(self, module: str, topologies: Iterable[str]) -> None:
         """Take over that a module does not run."""
@@ -308,4 +321,5 @@ class _Families:
             self.actors,
             self.lag,
             self.end,
+            self.parcels,
         ]

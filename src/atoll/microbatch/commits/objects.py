@@ -58,7 +58,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def times(self) -> Times:
         """What time it is in every attempt."""
-        return Times(self.planned_at_ms, self.watermarks, self.watermarks_before)
+        return Times(self.planned_at_ms, self.watermarks, self.watermarks_before, self.id)
 
     @property
     def records(self) -> int:
