@@ -186,6 +186,22 @@ def test_what_need_not_be_kept_is_not(how, unique, kept):
         assert entries(driver) == kept
 
 
+@pytest.mark.parametrize("how", KINDS)
+def test_of_a_unique_side_the_first_row_stays(how):
+    """Also when it had found its partner long before."""
+    module = module_of(how, unique="left")
+    with TopologyTestDriver(module, engine="inline") as driver:
+        rows = {"left": [], "right": []}
+        for number, name in enumerate(("right", "left", "left", "right", "left")):
+            values = (number, 0, number)
+            rows[name].append(values)
+            record = dict(zip(NAMES[name], values, strict=True))
+            driver.depot(name).append([{**record, "gone": False}])
+            driver.run_until_idle()
+        records = changes_in(driver)
+        assert summed(records, row_names(how)) == joined(rows["left"][:1], rows["right"], how)
+
+
 def test_a_change_costs_its_partners_alone(monkeypatch):
     """One more row under a key that has thousands reads and writes none of them."""
     met = []
