@@ -170,3 +170,27 @@ def test_a_collection_is_renamed_with_all_below_it(track_size):
         assert read.get("k") == {"d": {"c": 1, "x": 2}, "e": {"b": 1, "x": 2}}
         sizes = [read.select_one(path.key("k", *keys).size()) for keys in ((), ("e",), ("b",))]
         assert sizes == [2, 2, 0]
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+def test_sources_that_write_one_pstate_are_taken_in_the_order_of_their_declaration(flipped):
+    """Rama says no order; here the later source sees what the earlier one wrote."""
+    module = atoll.Module("m")
+    depots = [module.depot(name, "k long, v string", partition_by="k") for name in "ab"]
+    mb = module.microbatch("mb", vnode_count=4)
+    all_of_it, last = mb.pstate("all", Map(int, list[str])), mb.pstate("last", Map(int, str))
+
+    def put(row, state):
+        state[row.k] = [*state.get(row.k, []), row.v]
+
+    for depot in depots[::-1] if flipped else depots:
+        rows = mb.source(depot, start_from=FIRST)
+        rows.process(put, key="k", states=[all_of_it])
+        rows.aggregate(last["k"], agg.last("v"))
+    with TopologyTestDriver(module, parallelism=3) as driver:
+        for name in "ab":
+            driver.depot(name).append([{"k": key, "v": name} for key in range(20)])
+        driver.microbatch()
+        order = ["b", "a"] if flipped else ["a", "b"]
+        assert driver.pstate("all").get() == dict.fromkeys(range(20), order)
+        assert driver.pstate("last").get() == dict.fromkeys(range(20), order[-1])

@@ -111,6 +111,8 @@ class JobOutcome(msgspec.Struct, frozen=True):
     manifests: list[Manifest]
     way: Way | None = None
     """None for a job that had nothing to do."""
+    ahead: bool = False
+    """Whether rows of it were read before the attempt."""
 
     @property
     def failure(self) -> ActorFailure | None:

@@ -100,6 +100,8 @@ class Stepper(Requests):
         """Do what was decided."""
         began = self._work_began = time.perf_counter()
         self.status.working()
+        if isinstance(command, ev.CreateCommit) and command.ahead is not None:
+            self.status.reading_ahead()
         if isinstance(command, ev.RunAttempt):  # whose tasks the executor watches
             event = self.actions.perform(command)
         else:

@@ -51,6 +51,13 @@ def own_target(flow: Flow, given: object, step: str, place: str) -> Target:
             f'to see whether it is there: lookup({given.text}, "known")',
             declared=place,
         )
+    if isinstance(given, Target) and given.is_as_of:
+        held, time = replace(given, parts=given.parts[:-1]), shown(given.parts[-1].text)
+        raise DeclarationError(
+            f"{given.text} can only be read, and {step} writes",
+            hint=f"write under the time itself: {held.text}[{time}]",
+            declared=place,
+        )
     return given if isinstance(given, Target) else Target(given, ())  # type: ignore[arg-type]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from atoll.engine.exchange.blobs import Blob
@@ -78,13 +78,18 @@ def feed_splits(
 
 def packed_alone(program: Program, spec: JobSpec, units: Collection[int]) -> dict[int, list[Blob]]:
     """What the actors of a process pack for themselves: all is read, and their rows are kept."""
-    packers = packers_of(program, spec)
-    for index in range(len(spec.splits)):
-        feed_splits(program, spec, program.jobs[spec.job].chains, index, packers)
     blobs: dict[int, list[Blob]] = {unit: [] for unit in units}
-    for unit, tag, rows in packers.parcels(only=units):
+    for unit, tag, rows in fed(program, spec, range(len(spec.splits))).parcels(only=units):
         blobs[unit].append((tag, 0, rows))
     return blobs
+
+
+def fed(program: Program, spec: JobSpec, indices: Sequence[int], sequence: int = 0) -> Packers:
+    """The packers of a task that has read the splits of some reading tasks."""
+    packers = packers_of(program, spec, sequence)
+    for index in indices:
+        feed_splits(program, spec, program.jobs[spec.job].chains, index, packers)
+    return packers
 
 
 def feed(

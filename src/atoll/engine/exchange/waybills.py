@@ -59,6 +59,7 @@ class Packers(dict[int, "Packer | RejectPacker"]):
         self._numbers = {(e.origin, e.numbers): n for n, e in enumerate(job.chains)}
         self._reads: list[RowsRead] = []
         self._chains: dict[int, ChainCounts] = {}
+        self._parcels: dict[int, list[Parcel]] = defaultdict(list)
 
     def read(self, rows: RowsRead) -> None:
         """Some rows were read; neighbours become one entry."""
@@ -83,20 +84,29 @@ class Packers(dict[int, "Packer | RejectPacker"]):
         Args:
             only: The units whose actors pack for themselves; else they are for all units.
         """
-        parcels: dict[int, list[Parcel]] = defaultdict(list)
+        yield from self.packed(only)
+        yield from self.waybills(self.spec, only)
+
+    def packed(self, only: Collection[int] | None = None) -> Iterator[tuple[int, int, pa.Buffer]]:
+        """Unit, tag and rows of every blob; to be called once."""
         with locating(self.program, self.spec):
             for tag, packer in self.items():
                 present().begin("packing rows")
                 for unit, rows in packer.finish(only):
-                    parcels[unit].append(_parcel(self.sequence, tag, rows))
+                    self._parcels[unit].append(_parcel(self.sequence, tag, rows))
                     yield unit, tag, rows
-        alone = only is not None
+
+    def waybills(
+        self, spec: JobSpec, only: Collection[int] | None = None
+    ) -> Iterator[tuple[int, int, pa.Buffer]]:
+        """The waybills for what was packed, for the actors of an attempt."""
+        parcels, alone = self._parcels, only is not None
         units = self.program.units if only is None else tuple(only)
         teller = units[self.sequence % len(units)]
         told, spent = self._told(), present().spent_ms()
         for unit in units:
             waybill = Waybill(
-                attempt_of(self.spec),
+                attempt_of(spec),
                 self.sequence,
                 alone,
                 unit,

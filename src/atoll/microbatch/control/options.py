@@ -127,6 +127,9 @@ class Options:
     small_records_max: int = _option("topology.microbatch.small.max.records", 20_000, 0, _COUNT_MAX)
     """Up to how many records a microbatch runs without an exchange, each actor reading all."""
 
+    pipeline: int = _option("topology.microbatch.pipeline", 0, 0, 1)
+    """1: while a microbatch commits, the next one is read and packed."""
+
     recovery_check_seconds: int = _option(
         "topology.recovery.check.interval.seconds", 60, 1, _DAY_MILLIS // 1000
     )

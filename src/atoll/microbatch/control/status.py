@@ -45,6 +45,8 @@ class Status:
     """For each column step, with its place, what runs it and why not the tasks."""
     jobs_total: Counter[str] = field(default_factory=Counter)
     """Jobs run in this life, by what ran them."""
+    ahead_total: Counter[str] = field(default_factory=Counter)
+    """How often reading ahead was begun in this life, and how often an attempt used it."""
     failed_total: Counter[str] = field(default_factory=Counter)
     """Attempts that failed in this life, by the code of their error."""
     cuts_total: int = 0
@@ -102,6 +104,7 @@ class Status:
         self.ways = [None if job.way is None else str(job.way) for job in outcome.jobs]
         with self._lock:
             self.jobs_total.update(way for way in self.ways if way is not None)
+            self.ahead_total["used"] += any(job.ahead for job in outcome.jobs)
             self.opened_total.update(self.opened)
             self.logs_applied_total += outcome.logs_applied()
             self._vnode_bytes.update(outcome.vnode_bytes())
@@ -110,6 +113,11 @@ class Status:
                 where = "first" if before is None else "same" if before == worker else "other"
                 self.actor_runs_total[where] += 1
                 self._worker_of[unit] = worker
+
+    def reading_ahead(self) -> None:
+        """Remember that the next microbatch is read while one commits."""
+        with self._lock:
+            self.ahead_total["begun"] += 1
 
     def failed(self, failure: ActorFailure, at_ms: int) -> None:
         """Remember that an attempt failed, and why."""
@@ -209,6 +217,7 @@ class Status:
             "actor_runs_total": dict(self.actor_runs_total),
             "jobs": list(self.ways),
             "jobs_total": dict(self.jobs_total),
+            "read_ahead": {each: self.ahead_total[each] for each in ("begun", "used")},
             "columns": [dict(each) for each in self.columns],
             "migrations": left(published, state.migrations),
             "paused": None if state.paused is None else msgspec.structs.asdict(state.paused),

@@ -95,6 +95,8 @@ class StandingJob:
         self.spec = spec
         self.attempt = attempt_of(spec)
         self.pickled = pickle.dumps(spec, pickle.HIGHEST_PROTOCOL)
+        self.ahead = False
+        """Whether rows of it were read before the attempt."""
 
     def direct(self) -> list[Manifest]:
         """Actors that read for themselves.
@@ -113,14 +115,9 @@ class StandingJob:
             NotReadyError: As :meth:`direct`.
             AttemptError: As :meth:`direct`, or when a task could not read or pack.
         """
-        source = self.program.placement.source
         with self._turns() as round_:
-            shares = {
-                index: self.posts[source[index % len(source)]]
-                for index in range(len(self.spec.splits))
-            }
             blobs: dict[int, list[bytes]] = {}
-            results = self._results(round_, Work.PACK, shares, {})
+            results = self._results(round_, Work.PACK, self._shares(), {})
             failure = first_failure(result.failure for result in results)
             if failure is not None:
                 raise AttemptError(failure)
@@ -138,12 +135,35 @@ class StandingJob:
         with self._turns() as round_:
             return self._manifests(round_, blobs, Work.ACT)
 
+    def read_ahead(self, *, direct: bool) -> None:
+        """Let the posts read and pack for an attempt that may come, if nobody else uses them.
+
+        Raises:
+            NotReadyError: When others use a post or wait for one.
+            AttemptError: As :meth:`direct`.
+        """
+        asked = self._units() if direct else self._shares()
+        work = Work.DIRECT_AHEAD if direct else Work.PACK_AHEAD
+        with self._turns(0.0) as round_:
+            self._results(round_, work, asked, {})
+
     # Inside ---------------------------------------------------------------------------------------
+
+    def _units(self) -> dict[int, Post]:
+        """The post of each actor."""
+        return {unit: self.posts[unit] for unit in sorted(self.program.units)}
+
+    def _shares(self) -> dict[int, Post]:
+        """The post that reads each share of the splits."""
+        source = self.program.placement.source
+        return {
+            index: self.posts[source[index % len(source)]] for index in range(len(self.spec.splits))
+        }
 
     def _manifests(
         self, round_: _Round, blobs: Mapping[int, list[bytes]], work: Work
     ) -> list[Manifest]:
-        units = {unit: self.posts[unit] for unit in sorted(self.program.units)}
+        units = self._units()
         manifests = []
         for result in self._results(round_, work, units, blobs):
             unit = result.part
@@ -174,12 +194,13 @@ class StandingJob:
             if told != wanted:
                 raise AttemptError(_mistaken(f"parts {wanted} were answered as {told}"))
             found.update({result.part: result for result in reply.results})
+        self.ahead = self.ahead or any(result.ahead for result in found.values())
         return [found[part] for part in parts]
 
     @contextmanager
-    def _turns(self) -> Iterator[_Round]:
+    def _turns(self, seconds_max: float = _TURN_SECONDS_MAX) -> Iterator[_Round]:
         """The posts of all units, for this job alone."""
-        with _turns(self.posts.values(), self.limit):
+        with _turns(self.posts.values(), self.limit, seconds_max):
             yield _Round(self.attempt, self.limit)
 
 
@@ -348,7 +369,9 @@ def _asked(
 
 
 @contextmanager
-def _turns(posts: Iterable[Post], limit: JobLimit) -> Iterator[None]:
+def _turns(
+    posts: Iterable[Post], limit: JobLimit, seconds_max: float = _TURN_SECONDS_MAX
+) -> Iterator[None]:
     """Have some posts to oneself.
 
     Raises:
@@ -356,7 +379,7 @@ def _turns(posts: Iterable[Post], limit: JobLimit) -> Iterator[None]:
         AttemptError: When the attempt is over.
     """
     mine = sorted(set(posts), key=lambda each: each.key)
-    until = time.monotonic() + _TURN_SECONDS_MAX
+    until = time.monotonic() + seconds_max
     with ExitStack() as turns:
         for post in mine:  # all take them in the same order, so nobody waits in a circle
             limit.check()
