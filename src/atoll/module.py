@@ -327,6 +327,7 @@ class Microbatch:
         private: bool = False,
         partition_by: Callable[[Any], int] | None = None,
         track_size: bool = False,
+        backfill: bool = False,
     ) -> PState[V]:
         """Declare a PState that this topology writes.
 
@@ -342,6 +343,9 @@ class Microbatch:
                 keys evenly.
             track_size: Keep the number of elements of every map and set beside it, so that
                 ``size()`` and ``len`` need not count; each write does a little more.
+            backfill: When an update adds it to a topology that is deployed, fill it from all
+                that the topology has read so far, while that goes on. It is readable when it has
+                caught up. Otherwise it begins empty.
 
         Raises:
             DeclarationError: When the schema, or something beside it, cannot be.
@@ -386,6 +390,7 @@ class Microbatch:
             private,
             partition_by,
             track_size,
+            backfill,
             graph=self.graph,
             declared_as=schema,
         )

@@ -84,6 +84,17 @@ class LocalStore:
                 _drop(path)  # nobody will name it; a full disk needs the space
                 raise
 
+    def link(self, name: str, other: str) -> None:
+        """Let an object that lies durably be there under another name too; nothing if it is.
+
+        Each of the two names is deleted for itself.
+        """
+        path = self.path(other)
+        with storage_errors(path):
+            make_folder(path.parent)
+            with contextlib.suppress(FileExistsError):
+                os.link(self.path(name), path)
+
     def settle(self, name: str) -> None:
         """Fsync the object and every folder above it in the store, on fresh descriptors."""
         path = self.path(name)

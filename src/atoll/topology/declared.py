@@ -165,6 +165,8 @@ class PStateDeclaration(Generic[V]):
     """From top-level key to number, which says the key's vnode; the key's CRC-32 when None."""
     track_size: bool = False
     """Whether the sizes of its maps and sets are kept beside them."""
+    backfill: bool = False
+    """Whether it is filled from the past when an update adds it to a topology that runs."""
 
     def __repr__(self) -> str:
         """As messages show it: ``<PState 'counts' of topology 'mb': Map(str, int)>``."""
