@@ -22,6 +22,7 @@ __all__ = [
     "DeployError",
     "DepotError",
     "FencedError",
+    "GivenError",
     "NotFoundError",
     "PathError",
     "ProducerError",
@@ -270,6 +271,16 @@ class UserCodeError(AtollError):
     code = "E-USER-CODE"
 
 
+class GivenError(UserCodeError):
+    """A function of the user's gave its step what it never takes: a row returned, not yielded.
+
+    It is the way in which the function is written, so it is not tried again.
+    """
+
+    code = "E-GIVEN"
+    permanent = True
+
+
 class UsageError(AtollError):
     """A call or a command with arguments that cannot be."""
 
@@ -292,3 +303,9 @@ class QueryTimeoutError(WaitTimeoutError):
     """A query did not come to its answer within the time given."""
 
     code = "E-QUERY-TIMEOUT"
+
+
+def kind_of_value(value: object) -> str:
+    """A value's type as messages name it: ``a str``, ``an int``."""
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"

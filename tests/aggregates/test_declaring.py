@@ -16,7 +16,7 @@ from atoll.aggregates.kernels.types import accepts
 from atoll.arrow_types import leaf_types, node_of
 from atoll.codec.values import opaque
 from atoll.codec.values.leaf import leaf_codec
-from atoll.codec.values.opaque import PACKING
+from atoll.codec.values.packing import PACKING
 from atoll.errors import DeclarationError, StateError, UserCodeError
 from atoll.schema import List, Map, Scalar, Set, Struct, as_node
 
@@ -171,7 +171,8 @@ def test_what_does_not_fit_is_refused_at_deploy(aggregator, node, types, message
         (agg.collect_set("v"), [STR], Set(str)),
         (agg.combine(0, max, "v"), [INT], Scalar("int", optional=True)),
         (agg.top_n(1, "v", "v"), [INT, INT], List(int | None)),
-        (agg.top_n(1, "v", ["v", "k"]), [INT, INT, STR], List(tuple[int | None, str | None])),
+        (agg.top_n(1, "v", ["v", "k"]), [INT, INT, STR], List(Struct(v=int | None, k=str | None))),
+        (agg.top_n(1, "v", ["v + 1", "k"]), [INT, INT, STR], List(tuple[int | None, str | None])),
         (agg.top_n(1, "v", {"a": "v"}), [INT, INT], List(Struct(a=int | None))),
         (StructOf.of({"n": agg.count(), "s": agg.sum("v")}), [BOOL, FLOAT],
          Struct(n=int, s=float | None)),

@@ -14,6 +14,7 @@ import shlex
 import tokenize
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import pytest
 import typer
@@ -22,8 +23,11 @@ import atoll
 from atoll import agg, errors, path
 from atoll.cli import app as cli
 from atoll.microbatch.control.options import Options, bounds_of, levels_of
+from atoll.names import RESERVED
 from atoll.path import Path as StatePath
+from atoll.placement.policies.policy import Custom, Policy, parse_policy
 from atoll.stream.stream import Stream
+from atoll.topology.usercode import HIDDEN_COLUMN
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -284,6 +288,30 @@ def test_console_commands_parse(line):
     """Command, arguments and options are those that the command line takes."""
     _, command, *arguments = shlex.split(line)
     COMMANDS[command].make_context(f"atoll {command}", arguments)
+
+
+def test_the_names_that_are_taken_are_told():
+    """Those of the one list, in the sentence about them and nowhere short of it."""
+    page = (REFERENCE / "declaring.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^A module cannot be called (.*)$", page, re.MULTILINE)
+    told, _, rest = line.partition(", a topology not ")
+    assert set(re.findall(r"`(\w+)`", told)) == RESERVED["module"]
+    assert set(re.findall(r"`(\w+)`", rest)) == RESERVED["topology"]
+    (column,) = re.findall(r"^No column can be called `(\w+)`", page, re.MULTILINE)
+    assert column == HIDDEN_COLUMN
+
+
+def test_every_policy_is_documented():
+    """Each that can be set, where scaling, the command and its help list them; and it parses."""
+    command = next(each for each in COMMANDS["scale"].params if each.name == "parallelism")
+    pages = [ROOT / "docs" / "scaling.md", REFERENCE / "cli.md"]
+    texts = [prose(page).replace("`", "") for page in pages] + [command.help]
+    for policy in ("adaptive", "fixed(4)", "bounded(4)", "ratio(0.5)", "load(1,8)"):
+        assert str(parse_policy(policy)) == policy
+        assert not [text for text in texts if policy not in text], policy
+    kinds = {type(parse_policy(each)) for each in ("adaptive", "4", "bounded(4)")}
+    kinds |= {type(parse_policy(each)) for each in ("ratio(0.5)", "load(1,8)")}
+    assert kinds == set(get_args(Policy)) - {Custom}, "a policy is missing here"
 
 
 def test_every_command_and_option_is_documented():

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import re
 import shutil
+from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
+from waiting import until
 
 import atoll
 from atoll import Map, agg, start
 from atoll.depot import Producer
 from atoll.errors import DamageError
 from atoll.fsck.root import check_root
+from atoll.placement.reschedule.change import UnitChange
+from atoll.runtime.service.following import announce
+from atoll.runtime.service.runtimes import Runtimes
+from atoll.server import create_app
 from atoll.storage.folders import RootFolders, check_identity, share
 from atoll.storage.local import LocalStore
 from atoll.testing import TopologyTestDriver
@@ -24,26 +31,31 @@ FIRST = start.beginning()
 NUMBER = r"\d{20}"
 CHECKED = {
     "identity": "meta/identity",
-    "epoch": rf"\w+/epochs/{NUMBER}",
-    "deployment": rf"\w+/deployments/{NUMBER}",
-    "cluster revision": rf"\w+/cluster/{NUMBER}",
+    "epoch": rf"[\w-]+/epochs/{NUMBER}",
+    "deployment": rf"[\w-]+/deployments/{NUMBER}",
+    "cluster revision": rf"[\w-]+/cluster/{NUMBER}",
     "what was before the first revision": rf"meta/cluster-begin/{NUMBER}",
-    "rest": rf"meta/rests/\w+/{NUMBER}",
-    "options": rf"\w+/options/{NUMBER}",
-    "segment": rf"\w+/depots/\w+/segments/{NUMBER}\.seg",
-    "claim": rf"\w+/depots/\w+/writers/{NUMBER}",
-    "retained": rf"\w+/depots/\w+/retained/{NUMBER}",
-    "commit": rf"\w+/\w+/commits/{NUMBER}",
-    "commit of a later timeline": rf"\w+/\w+/commits-\d+/{NUMBER}",
-    "plan": rf"\w+/\w+/plans/{NUMBER}",
-    "plan of a later timeline": rf"\w+/\w+/plans-\d+/{NUMBER}",
-    "plan cut smaller": rf"\w+/\w+/revisions(-\d+)?/{NUMBER}",
-    "pause": rf"\w+/\w+/pauses/{NUMBER}",
-    "timeline": rf"\w+/\w+/timelines/{NUMBER}",
-    "log": rf"\w+/\w+/logs/[\w-]+/{NUMBER}.*",
-    "checkpoint": rf"\w+/\w+/checkpoints/[\w-]+/{NUMBER}.*",
-    "appended rows": rf"\w+/\w+/appends/.*{NUMBER}.*",
-    "staged rows": rf"\w+/\w+/staged/{NUMBER}.*",
+    "trial": rf"meta/trials/{NUMBER}",
+    "answer to a trial": rf"meta/trial-answers/[\w-]+/{NUMBER}",
+    "runtime": rf"meta/runtimes/{NUMBER}",
+    "who serves runtimes": rf"meta/runtime-owners/{NUMBER}",
+    "effects of a runtime": rf"[\w-]+/effects/{NUMBER}",
+    "rest": rf"meta/rests/[\w-]+/{NUMBER}",
+    "options": rf"[\w-]+/options/{NUMBER}",
+    "segment": rf"[\w-]+/depots/[\w-]+/segments/{NUMBER}\.seg",
+    "claim": rf"[\w-]+/depots/[\w-]+/writers/{NUMBER}",
+    "retained": rf"[\w-]+/depots/[\w-]+/retained/{NUMBER}",
+    "commit": rf"[\w-]+/\w+/commits/{NUMBER}",
+    "commit of a later timeline": rf"[\w-]+/\w+/commits-\d+/{NUMBER}",
+    "plan": rf"[\w-]+/\w+/plans/{NUMBER}",
+    "plan of a later timeline": rf"[\w-]+/\w+/plans-\d+/{NUMBER}",
+    "plan cut smaller": rf"[\w-]+/\w+/revisions(-\d+)?/{NUMBER}",
+    "pause": rf"[\w-]+/\w+/pauses/{NUMBER}",
+    "timeline": rf"[\w-]+/\w+/timelines/{NUMBER}",
+    "log": rf"[\w-]+/\w+/logs/[\w-]+/{NUMBER}.*",
+    "checkpoint": rf"[\w-]+/\w+/checkpoints/[\w-]+/{NUMBER}.*",
+    "appended rows": rf"[\w-]+/\w+/appends/.*{NUMBER}.*",
+    "staged rows": rf"[\w-]+/\w+/staged/{NUMBER}.*",
 }
 """Each kind of file that holds something, by its place below the root."""
 
@@ -52,6 +64,19 @@ FITTING = 2
 
 EMPTY = {"pin": r"\w+/\w+/pins/.*"}
 """Kinds whose name says everything."""
+
+LINES = {"file of a runtime": r"runtime-\w+-\w+/files/.*"}
+"""Kinds that are not read again: what they hold is whoever asked for them's."""
+
+RUNTIME = {
+    "name": "r",
+    "actors": [
+        {"name": "in", "type": "httpbroadcast"},
+        {"name": "log", "type": "log", "params": {"file": "out.jsonl"}},
+    ],
+    "links": [{"from": "in", "to": "log"}],
+}
+"""What has effects outside: a line of a file."""
 
 
 def shop(columns="item string, price long"):
@@ -118,12 +143,40 @@ def life(root, number, *, last=False):
             topology.wait_processed(12 * (number + 1))
 
 
+def run_runtime(root):
+    """A runtime that has written a line, and who serves it."""
+    with atoll.LocalCluster(root, engine="inline") as cluster:
+        runtimes = Runtimes(cluster)
+        runtimes.open()
+        made = runtimes.start(runtimes.create(RUNTIME))
+        TestClient(create_app(runtimes=runtimes), base_url="http://127.0.0.1:7410").post(
+            "/api/runtimes/r/actors/in", json={"v": 1}
+        )
+        until((root / made.module / "files" / "out.jsonl").exists)
+        announce(root, "http://127.0.0.1:7410")
+        runtimes.close()
+
+
+def try_over_processes(root):
+    """One request for fragments of two modules, each run by a cluster of its own."""
+    with atoll.LocalCluster(root, engine="inline") as one:
+        one.deploy(shop())
+        with atoll.LocalCluster(root, engine="inline") as two:
+            two.deploy(till()).resume()
+            info = one.whole.info()
+            sources = [each.id for each in info.fragments if each.kind == "source"]
+            changes = dict.fromkeys(sources, UnitChange((), (1,)))
+            one.whole.reschedule(changes, revision=info.revision)
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """A root after three lives and a rollback."""
     root = tmp_path_factory.mktemp("rich") / "root"
     for number in range(3):
         life(root, number, last=number == 2)
+    try_over_processes(root)
+    run_runtime(root)
     with TopologyTestDriver(shop(), root=root, engine="inline") as driver:  # the last plan is cut
         driver.depot("sales").append([{"item": "i1", "price": n} for n in range(20)])
         driver.microbatch("mb")
@@ -139,7 +192,9 @@ def files_of(root):
 
 def kind_of(name):
     """Which kind of file it is."""
-    return [kind for kind, form in {**CHECKED, **EMPTY}.items() if re.fullmatch(form, name)]
+    return [
+        kind for kind, form in {**CHECKED, **EMPTY, **LINES}.items() if re.fullmatch(form, name)
+    ]
 
 
 def named(report):
@@ -152,9 +207,60 @@ def test_the_root_is_rich_and_every_file_in_it_is_of_a_known_kind(built):
     kinds = {name: kind_of(name) for name in files_of(built)}
     assert {name: found for name, found in kinds.items() if len(found) != 1} == {}
     stays = {kind for kind in CHECKED if kind != "staged rows"}
-    assert {found[0] for found in kinds.values()} - set(EMPTY) == stays
+    assert {found[0] for found in kinds.values()} - {*EMPTY, *LINES} == stays
     report = check_root(built)
     assert report.is_sound, report.findings
+
+
+def drawn_places():
+    """The places of the tree that the page of microbatches draws, as forms of paths."""
+    page = Path(__file__).parents[2] / "docs" / "concepts" / "microbatch.md"
+    tree = page.read_text(encoding="utf-8").partition("```text\n<root>/meta/\n")[2]
+    folders, forms = ["meta"], []
+    for line in tree.partition("```")[0].splitlines():
+        if line.startswith("<root>/"):
+            folders = [line.removeprefix("<root>/").rstrip("/")]
+            continue
+        name = line.strip().split()[0]
+        depth = (len(line) - len(line.lstrip())) // 4
+        if depth == 0 or depth > len(folders):
+            continue  # goes on with what the line before says
+        folders = [*folders[:depth], name.rstrip("/")]
+        if not name.endswith("/") or name == "staging/":
+            forms.append("/".join(folders))
+    return forms
+
+
+def pattern_of(form):
+    """Of the files that may lie at a drawn place; later timelines lie beside the first one."""
+    parts = []
+    for part in form.split("/"):
+        match part:
+            case "<n>" | "<id>":
+                parts.append(NUMBER)
+            case "<n>.seg":
+                parts.append(NUMBER + r"\.seg")
+            case "...":
+                parts.append(".+")
+            case "plans" | "revisions" | "commits":
+                parts.append(part + r"(-\d+)?")
+            case _:
+                parts.append(r"[\w-]+" if part.startswith("<") else re.escape(part))
+    return "/".join(parts)
+
+
+def test_the_page_of_microbatches_draws_a_root_as_it_is(built):
+    """Every file lies at a place of the tree, and every place but passing ones holds a file."""
+    passing = ["meta/identity", "local/exchange/..."]  # a shared root has its cache elsewhere
+    passing += ["<module>/depots/<depot>/staging", "<module>/<topology>/pins/..."]
+    passing += ["<module>/<topology>/staged/..."]
+    forms = drawn_places()
+    assert set(passing) <= set(forms)
+    patterns = {form: re.compile(pattern_of(form)) for form in forms}
+    files = [path.relative_to(built).as_posix() for path in built.rglob("*") if path.is_file()]
+    found = {name: [form for form in forms if patterns[form].fullmatch(name)] for name in files}
+    assert {name: at for name, at in found.items() if len(at) != 1} == {}
+    assert {at[0] for at in found.values()} | set(passing) == set(forms)
 
 
 def test_a_flipped_byte_in_any_file_is_named(built, tmp_path):
@@ -165,7 +271,7 @@ def test_a_flipped_byte_in_any_file_is_named(built, tmp_path):
     """
     root = shutil.copytree(built, tmp_path / "root")
     missed = []
-    names = files_of(root)
+    names = [each for each in files_of(root) if kind_of(each)[0] not in LINES]
     newest = {name.rpartition("/")[0]: name for name in names}.values()
     for name in names:
         path = root / name

@@ -114,15 +114,15 @@ def test_a_pstate_has_one_topology(mb, states):
 
 
 def test_lookup_reads_values(mb, orders, states):
-    """One value per row; what is stored element by element is none."""
+    """One value per row, be it all that lies below a key."""
     orders.lookup(states["by_user"]["user"], "n")
     assert (_last(mb).keys, _last(mb).column) == (("user",), "n")
     orders.lookup(states["total"], "total")
     assert _last(mb).keys == ()
-    with refused("cannot be looked up as one value"):
-        orders.lookup(states["nested"]["user"], "n")
-    with refused("cannot be looked up as one value"):
-        orders.lookup(states["tags"]["user"], "n")
+    orders.lookup(states["tags"]["user"]["item"], "tagged")
+    assert _last(mb).keys == ("user", "item")
+    with refused("nested is partitioned"):
+        orders.lookup(states["nested"], "n")
 
 
 def test_process_needs_states_that_its_key_reaches(mb, orders, states):

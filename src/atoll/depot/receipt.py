@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 
 from atoll.codec.records.refusals import Refusal
-from atoll.errors import ReceiptError
+from atoll.errors import ReceiptError, kind_of_value
 
 TOKEN_CHARACTERS_MAX = 65_536
 """No token is longer: one of a depot with 4,096 depot partitions has 60,000 characters."""
@@ -118,7 +118,7 @@ def awaited(given: Receipt | Awaited | str) -> Awaited:
         case str():
             return _read(given)
     raise ReceiptError(
-        f"a {type(given).__name__} is no receipt",
+        f"{kind_of_value(given)} is no receipt",
         hint="give what append returned, or the token of it",
     )
 

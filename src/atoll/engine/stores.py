@@ -53,6 +53,7 @@ class OpenStores:
                 writer = self.stores.open(pstate, vnode, self.attempt, self.history, priors)
                 if (known := self.sized.get(pstate)) is not None:
                     writer.sized = known
+                writer.ranked = self._specs[pstate].ranks
                 kind = writer.opening.kind
                 self.opened[kind] = self.opened.get(kind, 0) + 1
                 self.logs_applied += writer.opening.logs

@@ -46,6 +46,8 @@ def check_root(root: Path | str, *, stores: bool = False) -> Report:
     _check_identity(store, report)
     cost = "which runtimes there are is not known, so none is brought back"
     _check_sequence(store, "meta/runtimes", cost, report)
+    cost = "who follows the root does not know whom to pass changes of runtimes on to"
+    _check_sequence(store, "meta/runtime-owners", cost, report)
     _check_cluster(store, report)
     for module in modules:
         _check_module(store, module, report, stores=stores)

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from atoll.ddl import columns_in_words, type_in_words
 from atoll.errors import DeclarationError
-from atoll.queries.bare import known_columns, shown
 from atoll.steps.append_to.fitting import widens
+from atoll.topology.querying.bare import known_columns, shown
 
 if TYPE_CHECKING:
     from atoll.queries.declare import QueryGraph, Returned
@@ -24,11 +24,17 @@ if TYPE_CHECKING:
 class Asks(Protocol):
     """A step that asks a query, as whoever binds it sees it."""
 
-    query: str
-    arguments: tuple[tuple[str, str], ...]
-    """For each parameter of the query the column that gives it."""
-    added: pa.Schema
-    """The columns that the answer fills."""
+    @property
+    def query(self) -> str:
+        """The query that it asks."""
+
+    @property
+    def arguments(self) -> tuple[tuple[str, str], ...]:
+        """For each parameter of the query the column that gives it."""
+
+    @property
+    def added(self) -> pa.Schema:
+        """The columns that the answer fills."""
 
     @property
     def title(self) -> str:

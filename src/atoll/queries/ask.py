@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import pyarrow as pa
+
 from atoll.topology.flow import Flow, after
 from atoll.topology.operator import StateOperator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import pyarrow as pa
-
     from atoll.engine.step import BoundStep
     from atoll.topology.binding import Binding
     from atoll.topology.declared import PStateDeclaration
+    from atoll.topology.querying.step import Done, InQuery
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,15 @@ class Ask(StateOperator):
         from atoll.queries.bind import bound_ask
 
         return (bound_ask(self, binding),)
+
+    def in_query(self, query: InQuery) -> Done:
+        """Asks the other query of the same module."""
+        from atoll.queries.asking import asking
+        from atoll.queries.bind import check_asked
+
+        check_asked(self, query.rows, query.queries)
+        emitted = pa.schema([*query.rows, *self.added])
+        return emitted, asking(self, emitted)
 
 
 def ask(

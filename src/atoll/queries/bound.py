@@ -40,7 +40,7 @@ class BoundAsk(BoundMaterialize):
 
     def run(self, work: Work, rows: list[pa.Table]) -> None:
         """Each task's rows with their answers in a file of their own."""
-        from atoll.queries.reads import answered
+        from atoll.queries.asking import answered
         from atoll.queries.run import Reading
 
         reading = Reading(self.queries, work.view, math.inf)

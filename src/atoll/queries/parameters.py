@@ -10,6 +10,8 @@ from atoll.topology.operator import RootOperator
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from atoll.topology.querying.step import Done, InQuery
+
 
 @dataclass(frozen=True, eq=False)
 class Arguments(RootOperator):
@@ -23,3 +25,9 @@ class Arguments(RootOperator):
     def title(self) -> str:
         """As users write it."""
         return "query"
+
+    def in_query(self, query: InQuery) -> Done:  # noqa: ARG002 - it has no input
+        """The row as it came."""
+        from atoll.topology.querying.step import as_they_are
+
+        return self.schema, as_they_are

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from atoll.queries.declare import Returned
     from atoll.schema import Node
     from atoll.topology.operator import Operator
+    from atoll.topology.querying.step import Run
 
 _DEPTH_MAX = 50
 
@@ -98,9 +99,6 @@ class Reading:
         finally:
             self._depth -= 1
         return answer
-
-
-Run = Callable[[list[pa.Table], Reading], pa.Table]
 
 
 @dataclass(frozen=True)

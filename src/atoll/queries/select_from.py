@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import pyarrow as pa
+
 from atoll.topology.operator import StateOperator
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from atoll.path import Path
     from atoll.topology.declared import PStateDeclaration
+    from atoll.topology.querying.step import Done, InQuery
     from atoll.topology.rows import Row
 
 
@@ -49,3 +50,10 @@ class SelectFrom(StateOperator):
     def reads(self) -> tuple[PStateDeclaration, ...]:
         """The PState."""
         return (self.pstate,)
+
+    def in_query(self, query: InQuery) -> Done:
+        """Reads along the paths."""
+        from atoll.queries.selecting import selecting
+
+        emitted = pa.schema([*query.rows, *self.added])
+        return emitted, selecting(self, query.specs[self.pstate.name], emitted)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from atoll.errors import kind_of_value
 from atoll.runtime.problems import Problem, pointer
 
 DEPTH_MAX = 32
@@ -152,7 +153,7 @@ def _too_large(value: Any, depth: int) -> str | None:
             return next(filter(None, map(_text_misfit, value)), None)
         case list():
             return None
-    return f"a {type(value).__name__} is nothing that JSON knows"
+    return f"{kind_of_value(value)} is nothing that JSON knows"
 
 
 def _text_misfit(text: str) -> str | None:

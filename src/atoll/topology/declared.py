@@ -131,10 +131,12 @@ class Part:
     key: Scalar | None
     skips_null: bool = False
     """Whether rows whose key is null add nothing, unless such keys may be; else they are errors."""
+    element: bool = False
+    """Whether it is an element of a set, which can only be asked for."""
 
     @property
     def is_key(self) -> bool:
-        """Whether it is a map's key."""
+        """Whether it is a map's key, or a set's element."""
         return self.key is not None
 
 
@@ -229,8 +231,13 @@ class Target:
         return node
 
     @property
+    def is_element(self) -> bool:
+        """Whether it asks for an element of a set; its node is a bool, whether it is there."""
+        return bool(self.parts) and self.parts[-1].element
+
+    @property
     def key_parts(self) -> tuple[Part, ...]:
-        """The parts that are map keys."""
+        """The parts that are map keys, and a set's element."""
         return tuple(part for part in self.parts if part.is_key)
 
     @property
@@ -316,6 +323,8 @@ def _deeper(target: Target, given: str | Literal, place: str) -> Target:
     match node:
         case Map(key=key):
             return Target(target.pstate, (*target.parts, Part(part, key)))
+        case Set(item=item):
+            return Target(target.pstate, (*target.parts, Part(part, item, element=True)))
         case Struct(leaf=True):
             problem = "this struct is stored as one value"
             hint = f"aggregate its fields by name: aggregate({target.text}, {part}=agg.sum(...))"
@@ -324,13 +333,14 @@ def _deeper(target: Target, given: str | Literal, place: str) -> Target:
         case Struct():
             problem = "the struct has no field of that name"
             hint = f"its fields are {', '.join(node.names())}"
-        case Set():
-            hint = f'to add elements: aggregate({target.text}, agg.collect_set("{part}")); '
-            hint += "to see whether it has one, read the set in Python: "
-            hint += f'process(function, key="...", states=[{target.pstate.name}], emits="...")'
         case _:
-            hint = f"leave [{shown(part)}] out: the schema ends at {target.text}, which is {node}"
+            what = "an element of a set" if target.is_element else str(node)
+            hint = f"leave [{shown(part)}] out: the schema ends at {target.text}, which is {what}"
     raise DeclarationError(f"{target.text}[{shown(part)}]: {problem}", hint=hint, declared=place)
+
+
+_THERE = Scalar("bool")
+"""What an element of a set is: there or not."""
 
 
 def _child(node: Node, part: Part) -> Node:
@@ -341,4 +351,6 @@ def _child(node: Node, part: Part) -> Node:
             child = node.get(part.text)
             assert child is not None, "a target is checked while it is written"
             return child
+        case Set():
+            return _THERE
     raise AssertionError(f"{node} has no children")

@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from atoll.errors import DeclarationError
 from atoll.topology.expressions import has_star
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from atoll.pstate.spec import PStateSpec
     from atoll.topology.binding import Binding, Kept
     from atoll.topology.declared import DepotDeclaration, PStateDeclaration
+    from atoll.topology.querying.step import Done, InQuery
     from atoll.topology.times import Times
     from atoll.topology.usercode import Rejects
 
@@ -113,6 +115,16 @@ class Operator(ABC):
         """The watermark that rows have from here on: its name in commits, and what it is of."""
         return None
 
+    def in_query(self, query: InQuery) -> Done:
+        """The columns after it in a query, and how a query does it; it may be ``in_queries``.
+
+        Raises:
+            DeclarationError: When the columns that reach it do not fit, or only Spark can do it.
+        """
+        from atoll.topology.querying.step import as_they_are
+
+        return query.rows, as_they_are
+
 
 @dataclass(frozen=True, eq=False)
 class RootOperator(Operator):
@@ -131,7 +143,7 @@ class ColumnOperator(Operator):
     """Whether rows of all its inputs pass it as they are, their columns brought in line."""
 
     compiles: ClassVar[bool] = False
-    """Whether tasks run it by itself where its expressions are certified."""
+    """Whether tasks and queries run it by itself where its expressions are certified."""
 
     steers: ClassVar[bool] = False
     """Whether a ``process`` right behind it takes over what it says, and it need not run."""
@@ -177,6 +189,37 @@ class ColumnOperator(Operator):
 
         raise NotCertifiedError(f"{self.title}, which is a step of Spark's")
 
+    def in_query(self, query: InQuery) -> Done:
+        """As in a task, on all rows."""
+        if not self.compiles:
+            return super().in_query(query)
+        from atoll.topology.querying.step import in_batches
+
+        made = self.certified(query.rows)
+        return made.schema(query.inputs), in_batches(made)
+
+    def certified(self, rows: pa.Schema) -> BatchOperator:
+        """The step as queries run it, which have no Spark.
+
+        Raises:
+            DeclarationError: When one of its expressions is not certified.
+        """
+        from atoll.columns.types import NotCertifiedError
+
+        try:
+            return self.in_task(rows)
+        except NotCertifiedError as error:
+            raise self.needs_spark(error) from None
+
+    def needs_spark(self, why: Exception) -> DeclarationError:
+        """What to say of the step in a query, where only Spark can run it."""
+        return DeclarationError(
+            f"{self.title} computes what only Spark can, and a query runs without it: {why}",
+            hint="write it in other words, or compute it in Python: map, where(lambda row: ...); "
+            'aggregates of atoll.agg are computed anywhere: agg(total=agg.sum("v"))',
+            declared=self.place,
+        )
+
     @property
     def is_hidden(self) -> bool:
         """Whether no user wrote it: it computes what a state step needs."""
@@ -215,8 +258,17 @@ class BatchOperator(Operator):
     runs_own_code: ClassVar[bool] = False
     """Whether it is Atoll's alone and cheap, so that nobody can tell how often a row passes it."""
 
+    sees_batches: ClassVar[bool] = False
+    """Whether its user's function sees whole batches, and not their rows."""
+
     makes: ClassVar[Makes] = "any"
     """What every attempt is held to: see :mod:`atoll.microbatch.accounts.audit`."""
+
+    def in_query(self, query: InQuery) -> Done:
+        """As in a task, on all rows."""
+        from atoll.topology.querying.step import in_batches
+
+        return self.schema(query.inputs), in_batches(self)
 
     @abstractmethod
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:

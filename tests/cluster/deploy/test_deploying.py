@@ -14,7 +14,14 @@ import atoll
 from atoll import LocalCluster, Map, agg, start
 from atoll.cluster.deploy import lives
 from atoll.depot.depot import Depot
-from atoll.errors import DeployError, FencedError, NotFoundError, RescheduleError, StoppedError
+from atoll.errors import (
+    DeployError,
+    FencedError,
+    NotFoundError,
+    RescheduleError,
+    StoppedError,
+    TopologyFailedError,
+)
 from atoll.microbatch import epochs
 from atoll.microbatch.epochs import claim_epoch
 from atoll.storage.local import LocalStore
@@ -142,6 +149,85 @@ def test_a_version_that_cannot_be_started_is_told_with_what_runs(cluster, monkey
     assert app.topology("mb").status()["state"] == "stopped"
     append(again, 2)
     append(cluster.update(shop(more=True)), 3)
+
+
+def test_a_version_that_runs_in_another_process_is_fenced_before_the_new_one_fails(
+    cluster, tmp_path, monkeypatch
+):
+    """Then neither runs; the root says what it said, and the one before starts on it again."""
+    app = cluster.deploy(shop())
+    append(app, 1)
+    with LocalCluster(tmp_path, engine="inline") as other:
+        with monkeypatch.context() as patched:
+            patched.setattr(lives, "save_deployment", full)
+            with pytest.raises(OSError, match="No space left"):
+                other.deploy(shop(more=True))
+        assert other.apps == {}
+        with pytest.raises(FencedError):
+            app.topology("mb").wait_processed(2)
+        again = other.deploy(shop())
+        assert again.topologies() == ["mb"]
+        append(again, 2)
+
+
+def test_a_refusal_leaves_a_version_in_another_process_running(cluster, tmp_path):
+    """Nothing is claimed before all is checked."""
+    app = cluster.deploy(shop())
+    changed = atoll.Module(NAME)
+    changed.depot("rows", "k string")
+    with LocalCluster(tmp_path, engine="inline") as other:
+        with pytest.raises(DeployError):
+            other.deploy(changed)
+        append(app, 1)
+
+
+def test_a_version_whose_topology_fails_is_not_taken_back(cluster):
+    """It was deployed; its state is that of the last commit, for a mended version to go on from."""
+
+    def broken(row, sums):
+        raise ValueError("not yet")
+
+    append(cluster.deploy(shop()), 1)
+    module = atoll.Module(NAME)
+    rows = module.depot("rows", "k string, v long", partition_by="k")
+    once = {"topology.microbatch.retry.max.attempts": 1}
+    mb = module.microbatch("mb", vnode_count=4, options=once)
+    sums = mb.pstate("sums-mb", Map(str, int))
+    mb.source(rows).process(broken, key="k", states=[sums])
+    app = cluster.update(module)
+    app.depot("rows").append([{"k": "a", "v": 1}])
+    with pytest.raises(TopologyFailedError, match="not yet"):
+        app.topology("mb").wait_processed(2)
+    assert cluster.apps[NAME] is app
+    assert app.pstate("sums-mb").get("a") == 1
+    mended = cluster.update(shop())
+    mended.topology("mb").wait_processed(2)
+    assert mended.pstate("sums-mb").get("a") == 2
+
+
+def test_between_two_versions_reads_are_answered_and_appends_are_refused_with_what_to_do(
+    cluster, monkeypatch
+):
+    """Nothing of them is stored; what was taken of the app before shows what that committed."""
+    old = cluster.deploy(shop())
+    append(old, 1)
+    before = old.pstate("sums-mb")
+    seen = []
+
+    def between(*arguments):
+        with pytest.raises(StoppedError, match="another version takes its place") as caught:
+            cluster.module(NAME).depot("rows").append([{"k": "a", "v": 100}])
+        seen.append((caught.value.hint.partition(":")[0], cluster.module(NAME).status()["state"]))
+        seen.append(cluster.module(NAME).pstate("sums-mb").get("a"))
+        return claim_epoch(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lives, "claim_epoch", between)
+        app = cluster.update(shop())
+    assert seen == [("append again", "stopped"), 1]
+    append(app, 2)
+    assert before.get("a") == 1
+    assert sum(app.depot("rows").end_offsets()) == 2
 
 
 def test_options_set_while_it_runs_hold_for_the_version_that_comes_back(cluster, monkeypatch):

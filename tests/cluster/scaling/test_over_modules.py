@@ -15,7 +15,7 @@ import cluster_per_module as old
 import pytest
 
 from atoll.cluster.local import LocalCluster
-from atoll.cluster.scaling import over_modules
+from atoll.cluster.scaling import taking_part
 from atoll.cluster.scaling.revisions import Revision, Revisions
 from atoll.errors import DeclarationError, RescheduleError, WaitTimeoutError
 from atoll.fsck.root import check_root
@@ -178,7 +178,7 @@ def test_a_process_that_dies_while_it_tries_holds_nobody_up(cluster, other):
 
 def test_when_the_asker_dies_before_it_decides_all_go_back(cluster, other, monkeypatch):
     """Whoever waits for the decision gives the trial up; the cluster takes the next change."""
-    monkeypatch.setattr(over_modules, "_GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(taking_part, "GRACE_SECONDS", 0.0)
     before = _where(cluster)
     fragments = [_id(cluster, "one"), _id(cluster, "two")]
     assert other.ask(f"ask-and-die {fragments[0]},{fragments[1]}") == ""  # it is no more

@@ -13,7 +13,7 @@ from waiting import until
 from atoll.cluster.local import LocalCluster
 from atoll.errors import ConflictError, NotFoundError, WaitTimeoutError
 from atoll.runtime.service import known
-from atoll.runtime.service.registry import Change
+from atoll.runtime.service.registry import RuntimeChange
 from atoll.runtime.service.running import RunningRuntime
 from atoll.runtime.service.runtimes import Runtimes
 
@@ -86,7 +86,7 @@ def test_a_process_killed_between_a_change_and_what_follows_leaves_it_to_the_nex
         else:
             runtimes.running(runtime).send("low", [{"v": 30}])
         copies = 3 if kind == "scaled" else 0
-        runtimes.registry.change(lambda _: Change(kind, runtime.id, 1, copies=copies))
+        runtimes.registry.change(lambda _: RuntimeChange(kind, runtime.id, 1, copies=copies))
     with LocalCluster(tmp_path, engine="inline") as cluster:
         runtimes = opened(cluster)
         if kind == "deleted":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atoll.errors import DamageError
-from atoll.runtime.service.registry import Change, Registry, free_name
+from atoll.runtime.service.registry import Registry, RuntimeChange, free_name
 from atoll.storage.local import LocalStore
 
 
@@ -27,7 +27,9 @@ def test_case_26_a_name_once_used_gets_a_number(wanted, taken, given):
 
 def made(name, number=0):
     """Decides to make a runtime."""
-    return lambda known: Change("created", f"id-{name}", number, "coral", name, {"name": name}, 1)
+    return lambda known: RuntimeChange(
+        "created", f"id-{name}", number, "coral", name, {"name": name}, 1
+    )
 
 
 def test_what_there_is_follows_from_the_changes_alone(tmp_path):
@@ -36,10 +38,10 @@ def test_what_there_is_follows_from_the_changes_alone(tmp_path):
     registry = Registry(store)
     first = registry.change(made("a"))
     assert (first.status, first.unique_name, first.revision) == ("created", "coral-a", 1)
-    registry.change(lambda _: Change("started", "id-a", 5))
-    scaled = registry.change(lambda _: Change("scaled", "id-a", 6, copies=3, drop=True))
+    registry.change(lambda _: RuntimeChange("started", "id-a", 5))
+    scaled = registry.change(lambda _: RuntimeChange("scaled", "id-a", 6, copies=3, drop=True))
     assert (scaled.status, scaled.copies, scaled.copies_before) == ("running", 3, 1)
-    registry.change(lambda _: Change("deleted", "id-a", 7))
+    registry.change(lambda _: RuntimeChange("deleted", "id-a", 7))
     assert Registry(store).all() == registry.all()
     assert registry.all()["id-a"].status == "deleted"
 
@@ -66,7 +68,7 @@ def test_a_change_that_cannot_be_followed_is_damage(tmp_path):
     store = LocalStore(tmp_path)
     registry = Registry(store)
     registry.change(made("a"))
-    registry.change(lambda _: Change("started", "id-a", 5))
+    registry.change(lambda _: RuntimeChange("started", "id-a", 5))
     (tmp_path / "meta" / "runtimes" / f"{1:020d}").write_bytes(b"x")
     with pytest.raises(DamageError):
         Registry(store).all()

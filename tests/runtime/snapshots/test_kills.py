@@ -15,7 +15,7 @@ from waiting import until
 
 from atoll.cluster.local import LocalCluster
 from atoll.runtime.engine.compile import TOPOLOGY
-from atoll.runtime.service.registry import Change
+from atoll.runtime.service.registry import RuntimeChange
 from atoll.runtime.service.runtimes import Runtimes
 from atoll.runtime.snapshots.counting import STEPS
 from atoll.runtime.snapshots.worker import SnapshotWorker, calculated
@@ -64,7 +64,7 @@ def test_a_process_killed_after_a_step_leaves_the_rest_to_the_next(tmp_path, ste
     runtimes.open()
     given = definition(by_count(10), copies=2, instances=2)
     if step == "runtime-creation":
-        change = Change("created", "id", 1, "coral", "r", given, 2)
+        change = RuntimeChange("created", "id", 1, "coral", "r", given, 2)
         runtime = runtimes.registry.change(lambda _: change)
     else:
         runtime = Watched(runtimes, runtimes.start(runtimes.create(given)))

@@ -1,13 +1,14 @@
 """What an aggregate that keeps whole rows shows of each: its ``columns``.
 
-Names and expressions make a ``List(Struct(...))``, several expressions a ``List(tuple[...])``,
-one expression a list of values.
+Names and expressions make a ``List(Struct(...))``, and so do several columns of different names;
+several other expressions make a ``List(tuple[...])``, one expression a list of values. Into one
+of ``List(tuple[...])`` columns go as tuples, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from atoll.aggregates.base import Aggregator, expression, in_words, to_declare
@@ -40,14 +41,26 @@ class Shown:
         from atoll.arrow_types import node_of
 
         shown = [node_of(each) for each in types]
-        if self.names:
-            return List(Struct(**dict(zip(self.names, shown, strict=True))))
+        if names := self.names or self.own_names:
+            return List(Struct(**dict(zip(names, shown, strict=True))))
         if self.alone:
             return List(shown[0])
         scalars = [each for each in shown if isinstance(each, Scalar)]
         if len(scalars) < len(shown):
             raise aggregator.refusal("shows more than scalars", "name the columns: columns={...}")
         return List(Scalar("tuple", items=tuple(scalars)))
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """The names that several columns have by themselves; none where one is no column."""
+        names = tuple(each.strip().strip("`") for each in self.exprs)
+        told = len(set(names)) == len(names) and all(map(str.isidentifier, names))
+        return names if told and not self.alone else ()
+
+    def into(self, node: Node) -> Shown:
+        """The same for a list of that schema: columns keep their names in structs."""
+        structs = isinstance(node, List) and isinstance(node.item, Struct)
+        return replace(self, names=self.own_names) if structs and not self.names else self
 
     def check(self, aggregator: Aggregator, node: Node, types: Sequence[pa.DataType]) -> None:
         """Hold that a leaf is a list of what is shown."""

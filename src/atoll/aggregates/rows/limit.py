@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from atoll.aggregates.base import Aggregator, Packing, expression
+from atoll.aggregates.base import Aggregator, Packing
 from atoll.aggregates.rows.columns import Columns, Shown, check_count, shown_columns
+from atoll.aggregates.rows.order import By, order_terms
 from atoll.aggregates.rows.top import TopN
 from atoll.errors import DeclarationError
 
@@ -34,7 +35,7 @@ class OrderedLimit(TopN):
 
     def __str__(self) -> str:
         """As written, the order named."""
-        return f"{self.word}({self.count}, order_by={self.inputs[0]})"
+        return f"{self.word}({self.count}, order_by={self.ordered_by})"
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,12 @@ class Limit(Aggregator):
 
     def check(self, node: Node, input_types: Sequence[pa.DataType]) -> None:
         """Into a list of what is shown."""
-        self.shown.check(self, node, input_types)
+        self.shown.into(node).check(self, node, input_types)
 
     def bind(self, node: Node, input_types: Sequence[pa.DataType], packing: Packing) -> Aggregator:
         """With the schema of the rows."""
         self.check(node, input_types)
-        return replace(self, node=node, packing=packing)
+        return replace(self, node=node, packing=packing, shown=self.shown.into(node))
 
     def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:  # noqa: ARG002 - bound
         """A list of one row."""
@@ -116,16 +117,18 @@ class Limit(Aggregator):
 
 
 def limit(
-    n: int, columns: Columns, order_by: str | None = None, *, descending: bool = False
+    n: int, columns: Columns, order_by: By | None = None, *, descending: bool = False
 ) -> Limit | OrderedLimit:
     """The first ``n`` rows as a list: ``limit(3, columns={...}, order_by="at")``.
 
     Args:
         n: How many rows to keep.
         columns: What to show of each row: names and expressions for a ``List(Struct(...))``,
-            several expressions for a ``List(tuple[...])``, one for a list of values.
-        order_by: The order, which need not be shown; without it rows are taken as they arrive.
-        descending: Greatest first.
+            several columns for the same under their names, several expressions for a
+            ``List(tuple[...])``, one for a list of values.
+        order_by: The order, which need not be shown, as ``by`` of ``top_n``:
+            ``["-at", "id"]``; without it rows are taken as they arrive.
+        descending: The other way round: greatest first.
 
     Raises:
         DeclarationError: When ``n`` is not positive, or ``descending`` has no order.
@@ -133,8 +136,9 @@ def limit(
     check_count(n, "limit")
     shown = shown_columns(columns, "limit")
     if order_by is not None:
-        inputs = (expression(order_by, "limit"), *shown.exprs)
-        return OrderedLimit(inputs, n, shown, None, descending)
+        terms = order_terms(order_by, "limit")
+        inputs = (*terms.exprs, *shown.exprs)
+        return OrderedLimit(inputs, n, shown, None, descending, falling=terms.falling)
     if descending:
         raise DeclarationError(
             "agg.limit is descending without an order", hint='say by what: order_by="at"'

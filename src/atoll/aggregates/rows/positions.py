@@ -5,22 +5,26 @@
 By arrival, rows of one key from one depot partition keep their order; between partitions there
 is none. With ``by`` the row with the least (first) or greatest (last) order counts, however it
 arrived; rows whose order is null never do. Of several rows with the same order ``first`` takes
-the one that came first, ``last`` the one that came last.
+the one that came first, ``last`` the one that came last. An order may have several terms:
+:mod:`atoll.aggregates.rows.order`.
 
 As in Spark, the value may be null like any other, unless ``ignore_nulls`` is set.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from atoll.aggregates.base import Aggregator, Packing, expression, in_words, to_declare
+from atoll.aggregates.rows.columns import Columns, shown_columns
+from atoll.aggregates.rows.order import By, kind_of_order, order_column, order_terms, order_text
+from atoll.aggregates.struct_of import StructOf
+from atoll.errors import DeclarationError
 from atoll.schema import Scalar, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -39,6 +43,8 @@ class _Position(Aggregator):
 
     ignore_nulls: bool = False
     packing: Packing | None = None
+    falling: tuple[bool, ...] = (False,)
+    """For each term of the order, if there is one, whether it counts the other way round."""
     final: ClassVar[bool]
 
     @property
@@ -58,8 +64,12 @@ class _Position(Aggregator):
 
     def __str__(self) -> str:
         """As written, the order named."""
-        by = f", by={self.inputs[1]}" if self.ordered else ""
+        by = f", by={self._by}" if self.ordered else ""
         return f"{self.word}({self.inputs[0]}{by})"
+
+    @property
+    def _by(self) -> str:
+        return order_text(self.inputs[1:], self.falling)
 
     @property
     def finish(self) -> str:
@@ -73,33 +83,7 @@ class _Position(Aggregator):
         return f"ordered:{self._order(input_types).kind}" if self.ordered else "plain"
 
     def _order(self, input_types: Sequence[pa.DataType]) -> Scalar:
-        from atoll.aggregates.kernels.types import accepts
-        from atoll.arrow_types import node_of
-
-        node = node_of(input_types[1])
-        if isinstance(node, Scalar) and accepts(node, input_types[1]):
-            return node
-        raise self.refusal(
-            f"cannot order rows by {in_words(input_types[1])}", self._ordered_otherwise(input_types)
-        )
-
-    def _ordered_otherwise(self, input_types: Sequence[pa.DataType]) -> str:
-        """What does the same where the order has several members: the extreme of tuples."""
-        from atoll.arrow_types import node_of
-
-        value, by = self.inputs[:2]
-        order, shown = node_of(input_types[1]), node_of(input_types[0])
-        members = [] if not isinstance(order, Struct) else [node for _, node in order.fields]
-        kinds = [each for each in (*members, shown) if isinstance(each, Scalar)]
-        named = by.startswith("struct(") and by.endswith(")")
-        if not members or len(kinds) <= len(members) or not named:
-            return 'order by a number, a time or a text: by="event_time"'
-        shape = ", ".join(str(each).removesuffix(" | None") for each in kinds)
-        word = "max" if self.final else "min"
-        return (
-            f'put the value behind the order: agg.{word}("{by[:-1]}, {value} AS value)"), into a '
-            f"PState of tuple[{shape}]"
-        )
+        return kind_of_order(self, self.falling, input_types[1:])
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """The schema of the value; null where there was none."""
@@ -128,7 +112,9 @@ class _Position(Aggregator):
 
     def _example(self, name: str) -> str:
         """The same aggregate of one field, as it is written."""
-        return f"{self.word}({', '.join(map(repr, (name, *self.inputs[1:])))})"
+        terms = ["-" * falls + by for by, falls in zip(self.inputs[1:], self.falling, strict=False)]
+        by = [repr(terms[0] if len(terms) == 1 else terms)] if terms else []
+        return f"{self.word}({', '.join([repr(name), *by])})"
 
     def check_field(self, node: Node, input_types: Sequence[pa.DataType]) -> None:
         """Hold what does not depend on the value."""
@@ -140,7 +126,7 @@ class _Position(Aggregator):
     def bind(self, node: Node, input_types: Sequence[pa.DataType], packing: Packing) -> Aggregator:
         """With the packing of lists."""
         self.check(node, input_types)
-        return type(self)(self.inputs, self.ignore_nulls, packing)
+        return replace(self, packing=packing)
 
     def state_types(
         self, node: Node, input_types: Sequence[pa.DataType]
@@ -158,14 +144,14 @@ class _Position(Aggregator):
         """The value, after its order or mark."""
         from atoll.aggregates.kernels import positions
         from atoll.aggregates.kernels.types import fitted
-        from atoll.arrow_types import node_of
 
         value = fitted(columns[0], node, self, self.packing)
         if self._marked:
             return [positions.marks(len(value)), value]
         if not self.ordered:
             return [value]
-        order = fitted(columns[1], node_of(columns[1].type), self, None)
+        by = order_column(columns[1:], self.falling, self.packing)
+        order = fitted(by, self._order([each.type for each in columns]), self, None)
         if self.ignore_nulls:
             order = positions.null_where_null(order, value)
         return [order, value]
@@ -213,7 +199,7 @@ class MinBy(First):
 
     def __str__(self) -> str:
         """Spark's way to write it: ``min_by(v, t)``."""
-        return f"{self.word}({', '.join(self.inputs)})"
+        return f"{self.word}({self.inputs[0]}, {self._by})"
 
 
 @dataclass(frozen=True)
@@ -224,29 +210,66 @@ class MaxBy(Last):
 
     def __str__(self) -> str:
         """Spark's way to write it: ``max_by(v, t)``."""
-        return f"{self.word}({', '.join(self.inputs)})"
+        return f"{self.word}({self.inputs[0]}, {self._by})"
 
 
-def _inputs(word: str, expr: str, by: str | None) -> tuple[str, ...]:
-    value = expression(expr, word)
-    return (value,) if by is None else (value, expression(by, word))
+_Made = TypeVar("_Made", bound=_Position)
 
 
-def first(expr: str, by: str | None = None, *, ignore_nulls: bool = False) -> First:
+def _made(kind: type[_Made], expr: str, by: By | None, *, ignore_nulls: bool) -> _Made:
+    if by is None:
+        return kind((expression(expr, kind.word),), ignore_nulls)
+    return _ordered(kind, expr, by, ignore_nulls=ignore_nulls)
+
+
+def _ordered(kind: type[_Made], expr: str, by: By, *, ignore_nulls: bool = False) -> _Made:
+    value = expression(expr, kind.word)
+    terms = order_terms(by, kind.word)
+    return kind((value, *terms.exprs), ignore_nulls, falling=terms.falling)
+
+
+def first(expr: str, by: By | None = None, *, ignore_nulls: bool = False) -> First:
     """The value of the row that came first, or of the row with the least ``by``."""
-    return First(_inputs("first", expr, by), ignore_nulls)
+    return _made(First, expr, by, ignore_nulls=ignore_nulls)
 
 
-def last(expr: str, by: str | None = None, *, ignore_nulls: bool = False) -> Last:
+def last(expr: str, by: By | None = None, *, ignore_nulls: bool = False) -> Last:
     """The value of the row that came last, or of the row with the greatest ``by``."""
-    return Last(_inputs("last", expr, by), ignore_nulls)
+    return _made(Last, expr, by, ignore_nulls=ignore_nulls)
 
 
-def min_by(expr: str, by: str) -> MinBy:
-    """The value of the row with the least ``by``; of several the one that came first."""
-    return MinBy((expression(expr, "min_by"), expression(by, "min_by")))
+def min_by(expr: str | Columns, by: By) -> MinBy | StructOf:
+    """The value of the row with the least ``by``; of several the one that came first.
+
+    Args:
+        expr: The value; several columns, or names and expressions, for a ``Struct(...)``.
+        by: The order; of several expressions those behind decide where those before are equal,
+            and one with a minus before it counts the other way round: ``["-at", "id"]``.
+    """
+    return _row_of(MinBy, expr, by)
 
 
-def max_by(expr: str, by: str) -> MaxBy:
-    """The value of the row with the greatest ``by``; of several the one that came last."""
-    return MaxBy((expression(expr, "max_by"), expression(by, "max_by")))
+def max_by(expr: str | Columns, by: By) -> MaxBy | StructOf:
+    """The value of the row with the greatest ``by``; of several the one that came last.
+
+    Args:
+        expr: The value; several columns, or names and expressions, for a ``Struct(...)``.
+        by: As for :func:`min_by`.
+    """
+    return _row_of(MaxBy, expr, by)
+
+
+def _row_of(kind: type[_Made], expr: str | Columns, by: By) -> _Made | StructOf:
+    """One value, or a row as a struct, each field that of the same row."""
+    if isinstance(expr, str) or not isinstance(expr, Mapping | Sequence):
+        return _ordered(kind, expr, by)
+    shown = shown_columns(expr, kind.word)
+    names = shown.names or shown.own_names
+    if not names:
+        raise DeclarationError(
+            f"agg.{kind.word} has no names for the fields of {list(expr)!r}",
+            hint=f'name them: agg.{kind.word}({{"total": "price * 2"}}, by=...)',
+        )
+    return StructOf.of(
+        {name: _ordered(kind, each, by) for name, each in zip(names, shown.exprs, strict=True)}
+    )

@@ -2,21 +2,22 @@
 
 With ``id`` the latest row of each id stands for it. Only n rows are kept, so the list is right
 as long as an id's order moves one way: up for the greatest, down for the least (a growing total,
-a latest time). If an order may move back, keep all ids in a Map and take the top when reading.
+a latest time). If an order may move back, keep all ids in a map that is ranked by it.
 
 Sorted by order; rows of equal order by what they show, least first, so the list depends on the
 rows alone and not on how they were cut into microbatches. Rows whose order is null are left out.
+An order may have several terms: :mod:`atoll.aggregates.rows.order`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from atoll.aggregates.base import Aggregator, Packing, expression, in_words
+from atoll.aggregates.base import Aggregator, Packing
 from atoll.aggregates.rows.columns import Columns, Shown, check_count, shown_columns
+from atoll.aggregates.rows.order import By, kind_of_order, order_column, order_terms, order_text
 from atoll.errors import DeclarationError
-from atoll.schema import Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TopN(Aggregator):
-    """Keeps the top rows, each with its order. ``inputs`` are the order, then what is shown."""
+    """Keeps the top rows, each with its order.
+
+    ``inputs`` are the terms of the order, then what is shown.
+    """
 
     count: int
     shown: Shown
@@ -43,13 +47,20 @@ class TopN(Aggregator):
     packing: Packing | None = None
     with_ties: bool = False
     """Whether rows that are equal to the last one in order are kept, too."""
+    falling: tuple[bool, ...] = (False,)
+    """For each term of the order whether it counts the other way round."""
 
     word: ClassVar[str] = "top_n"
     null_skips: ClassVar[int | None] = 0
 
     def __str__(self) -> str:
         """The number and the order."""
-        return f"{self.word}({self.count}, by={self.inputs[0]})"
+        return f"{self.word}({self.count}, by={self.ordered_by})"
+
+    @property
+    def ordered_by(self) -> str:
+        """The order as it is written."""
+        return order_text(self.inputs[: len(self.falling)], self.falling)
 
     @property
     def finish(self) -> str:
@@ -61,30 +72,31 @@ class TopN(Aggregator):
         return f"top:{self._order_kind(input_types)}"
 
     def _order_kind(self, input_types: Sequence[pa.DataType]) -> str:
-        from atoll.aggregates.kernels.types import accepts
-        from atoll.arrow_types import node_of
+        return kind_of_order(self, self.falling, input_types[: len(self.falling)]).kind
 
-        node = node_of(input_types[0])
-        if isinstance(node, Scalar) and accepts(node, input_types[0]):
-            return node.kind
-        raise self.refusal(
-            f"cannot order rows by {in_words(input_types[0])}",
-            "order by a number, a time or a text",
-        )
+    def _shown_of(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """The part of the inputs that is shown."""
+        return inputs[len(self.falling) :]
+
+    def _columns(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        """The order as one column, then what is shown."""
+        width = len(self.falling)
+        return [order_column(columns[:width], self.falling, self.packing), *columns[width:]]
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """A list of structs, tuples or values."""
-        return self.shown.result_node(self, input_types[1:])
+        return self.shown.result_node(self, self._shown_of(input_types))
 
     def check(self, node: Node, input_types: Sequence[pa.DataType]) -> None:
         """Into a list of what is shown."""
         self._order_kind(input_types)
-        self.shown.check(self, node, input_types[1:])
+        self.shown.into(node).check(self, node, self._shown_of(input_types))
 
     def bind(self, node: Node, input_types: Sequence[pa.DataType], packing: Packing) -> Aggregator:
         """With the schema of the rows."""
         self.check(node, input_types)
-        return replace(self, bound=(node, self._order_kind(input_types)), packing=packing)
+        bound = (node, self._order_kind(input_types))
+        return replace(self, bound=bound, packing=packing, shown=self.shown.into(node))
 
     def state_types(
         self,
@@ -107,7 +119,7 @@ class TopN(Aggregator):
 
     def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:  # noqa: ARG002 - bound
         """A list of one row, or of none where its order is null."""
-        return [self._ranking.lift(columns)]
+        return [self._ranking.lift(self._columns(columns))]
 
     def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:
         """The top of each group."""
@@ -125,12 +137,12 @@ class TopN(Aggregator):
         starts: NDArray[np.int64],
     ) -> list[pa.Array]:
         """The top of each group; only rows that may be in it become Python values."""
-        return [self._ranking.fold(columns, order, starts)]
+        return [self._ranking.fold(self._columns(columns), order, starts)]
 
 
 def top_n(
     n: int,
-    by: str,
+    by: By,
     columns: Columns,
     id: str | None = None,  # noqa: A002 - the word for it; used by keyword
     *,
@@ -141,9 +153,11 @@ def top_n(
 
     Args:
         n: How many rows to keep.
-        by: The order.
+        by: The order; of several expressions those behind decide where those before are equal,
+            and one with a minus before it counts the other way round: ``["price", "-at"]``.
         columns: What to show of each row: names and expressions for a ``List(Struct(...))``,
-            several expressions for a ``List(tuple[...])``, one for a list of values.
+            several columns for the same under their names, several expressions for a
+            ``List(tuple[...])``, one for a list of values.
         id: One of the names or expressions of ``columns``: only the latest row of each id
             counts. Without it every row counts.
         descending: Greatest first; else least first.
@@ -155,8 +169,16 @@ def top_n(
     """
     check_count(n, "top_n")
     shown = shown_columns(columns, "top_n")
-    inputs = (expression(by, "top_n"), *shown.exprs)
-    return TopN(inputs, n, shown, _id_place(id, shown), descending, with_ties=with_ties)
+    terms = order_terms(by, "top_n")
+    return TopN(
+        (*terms.exprs, *shown.exprs),
+        n,
+        shown,
+        _id_place(id, shown),
+        descending,
+        with_ties=with_ties,
+        falling=terms.falling,
+    )
 
 
 def _id_place(wanted: str | None, shown: Shown) -> int | None:

@@ -26,7 +26,8 @@ from atoll.cluster.scaling.rests import is_at_rest
 from atoll.cluster.scaling.revisions import Revision, Revisions
 from atoll.cluster.scaling.scaling import Scaling, not_taken, overtaken
 from atoll.cluster.scaling.sizes import Sizes
-from atoll.cluster.scaling.trials import LOOK_SECONDS, Answer, Trial, Trials
+from atoll.cluster.scaling.taking_part import TakingPart
+from atoll.cluster.scaling.trials import GRACE_SECONDS, LOOK_SECONDS, Trial, Trials
 from atoll.errors import AtollError
 from atoll.logs import get_logger
 from atoll.placement.info import ClusterInfo
@@ -46,9 +47,6 @@ from atoll.placement.reschedule.change import Request, UnitChange
 from atoll.placement.reschedule.plan import ReschedulePlan
 
 _log = get_logger("atoll.cluster")
-
-_GRACE_SECONDS = 10.0
-"""How much longer than its timeout a trial may take to be decided."""
 
 
 class RootCluster:
@@ -81,8 +79,8 @@ class RootCluster:
         self._sizes = sizes
         self._now_ms = now_ms
         self._trials = Trials(revisions, now_ms)
+        self._taking_part = TakingPart(revisions, self._trials)
         self._changing = threading.Lock()
-        self._answered = 0
         self._followed = 0
 
     def info(self) -> ClusterInfo:
@@ -220,14 +218,7 @@ class RootCluster:
         Raises:
             AtollError: When it cannot be; the next look tries again.
         """
-        trial = self._trials.open()
-        if trial is not None and trial.number > self._answered:
-            self._answered = trial.number
-            for name, each in self._running().items():
-                if name in trial.after:
-                    taking = threading.Thread(target=self._take_part, args=(trial, each))
-                    taking.name, taking.daemon = "atoll-trial", True
-                    taking.start()
+        self._taking_part.look(self._running())
         revision = self._revisions.latest().revision
         if revision != self._followed:
             self._follow()
@@ -302,7 +293,7 @@ class RootCluster:
         """Wait until no other trial is under way; give up one that nobody decides."""
         trial = self._trials.open()
         if trial is not None:
-            left = max(until - time.monotonic(), trial.timeout_seconds) + _GRACE_SECONDS
+            left = max(until - time.monotonic(), trial.timeout_seconds) + GRACE_SECONDS
             self._trials.await_decision(trial, left)
 
     def _tried(self, planned: Across, why: str, timeout_seconds: float) -> Registry | None:
@@ -384,43 +375,6 @@ class RootCluster:
             for each in tried:
                 refused |= each
         return refused
-
-    def _take_part(self, trial: Trial, module: Scaling) -> None:
-        """Try what another process asks of a module that runs here."""
-        name = module.module
-        try:
-            with module.held(trial.timeout_seconds):
-                module.check()
-                registry = self._revisions.latest()
-                if registry.trial >= trial.number:
-                    return
-                answer = self._tried_for(trial, module, registry)
-                self._trials.answer(trial, name, answer)
-                wait = trial.timeout_seconds + _GRACE_SECONDS
-                self._trials.await_decision(trial, wait)
-                after = self._revisions.latest()
-                if answer.topology is None and after.parts.get(name) == trial.after[name]:
-                    module.took(after)
-                elif answer.topology is None:
-                    module.leave(_tried_view(registry, trial, name), trial.timeout_seconds)
-        except AtollError as error:
-            _log.warning("a trial was not taken part in", module=name, error=str(error))
-
-    def _tried_for(self, trial: Trial, module: Scaling, registry: Registry) -> Answer:
-        name = module.module
-        if registry.parts.get(name) != trial.before[name]:
-            return Answer("", f"module {name!r} was changed meanwhile", "look again, then ask")
-        refused = module.try_on(_tried_view(registry, trial, name), trial.timeout_seconds)
-        if not refused:
-            return Answer()
-        topology, error = min(refused.items())
-        return Answer(topology, error.message, error.hint)
-
-
-def _tried_view(registry: Registry, trial: Trial, module: str) -> ClusterInfo:
-    parts = {**registry.parts, module: trial.after[module]}
-    changed = msgspec.structs.replace(registry, parts=parts, revision=trial.revision)
-    return view(changed, module)
 
 
 def _me() -> str:

@@ -16,12 +16,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from atoll.cluster.description import described_cluster
+from atoll.cluster.scaling.placed import Placeable, PlacedTopologies, with_fragments
 from atoll.cluster.scaling.revisions import Revision, Revisions
 from atoll.cluster.scaling.sizes import Sizes
 from atoll.errors import AtollError, FencedError, NotFoundError, RescheduleError
@@ -29,7 +29,6 @@ from atoll.logs import get_logger
 from atoll.microbatch.epochs import Epoch
 from atoll.placement.deploying import WorkerReport, policy_plan
 from atoll.placement.info import ClusterInfo
-from atoll.placement.placement import Placement, placement_of
 from atoll.placement.policies.policy import parse_policy
 from atoll.placement.policies.shortage import shortage
 from atoll.placement.registry import (
@@ -46,21 +45,6 @@ from atoll.placement.reschedule.change import Request, UnitChange
 from atoll.placement.reschedule.plan import ReschedulePlan, plan
 
 _log = get_logger("atoll.cluster")
-
-
-class Placeable(Protocol):
-    """What is asked of a topology here."""
-
-    @property
-    def recovering(self) -> bool:
-        """Whether it runs nothing yet."""
-
-    @property
-    def undisturbed(self) -> bool:
-        """Whether it runs, and nothing has failed since its last commit."""
-
-    def place(self, to: Placement, timeout_seconds: float = 60.0, *, trial: bool = True) -> None:
-        """Run there from now on."""
 
 
 class Scaling:
@@ -91,11 +75,11 @@ class Scaling:
         self.module = module
         self._revisions = revisions
         self._epoch = epoch
-        self._topologies = topologies
         self._sizes = sizes
         self._now_ms = now_ms
         self._meant = info
-        self._placed = info if info is not None else view(revisions.known(), module)
+        placed = info if info is not None else view(revisions.known(), module)
+        self._placed = PlacedTopologies(topologies, placed)
         self._changing = threading.Lock()
         self._behind: set[str] = set()
         self._closed = False
@@ -176,8 +160,8 @@ class Scaling:
             FencedError: When another life of the coordinator owns the module.
         """
         parsed = str(parse_policy(policy))
-        if topology not in self._topologies:
-            known = ", ".join(sorted(self._topologies)) or "none"
+        if topology not in self._placed:
+            known = ", ".join(self._placed.names) or "none"
             raise NotFoundError(f"there is no topology {topology!r}", hint=f"there are: {known}")
         if dry_run:
             return self._policy_plan(self._registry(), topology, parsed)
@@ -247,7 +231,7 @@ class Scaling:
         Raises:
             FencedError: When another life of the coordinator owns the module.
         """
-        if any(self._topologies[name].undisturbed for name in self._behind):
+        if any(map(self._placed.undisturbed, self._behind)):
             with self._changing:
                 self._follow(_unchanged, "workers", timeout_seconds)
         return self.info()
@@ -288,8 +272,7 @@ class Scaling:
 
     def starting(self) -> list[str]:
         """The full names of the topologies that do not run yet."""
-        found = [name for name, each in self._topologies.items() if each.recovering]
-        return [full_name(self.module, name) for name in found]
+        return [full_name(self.module, name) for name in self._placed.starting]
 
     def sizes(self, info: ClusterInfo) -> Sizes:
         """For each root fragment of this module in an info the bytes of its vnodes."""
@@ -301,20 +284,15 @@ class Scaling:
         Returns:
             Those that stay where they were, and why; all others are there again then.
         """
-        moving = self._moving(after)
-        refused = self._place(moving, after, timeout_seconds)
-        if refused:
-            back = [name for name in moving if name not in refused]
-            self._place(back, self._placed, timeout_seconds, trial=False)
-        return refused
+        return self._placed.try_on(after, timeout_seconds)
 
     def leave(self, tried: ClusterInfo, timeout_seconds: float) -> None:
         """Go back from where :meth:`try_on` went. Only while held."""
-        self._place(self._moving(tried), self._placed, timeout_seconds, trial=False)
+        self._placed.go_back(self._placed.moving(tried), timeout_seconds)
 
     def took(self, stood: Registry) -> None:
         """What was tried stands now. Only while held."""
-        self._placed = view(stood, self.module)
+        self._placed.info = view(stood, self.module)
 
     def check(self) -> None:
         """Hold that this process runs the module.
@@ -354,7 +332,7 @@ class Scaling:
             request,
             self._sizes(info),
             unavailable="the module is stopping" if self._closed else None,
-            starting=[name for name, each in self._topologies.items() if each.recovering],
+            starting=self._placed.starting,
         )
 
     def _policy_plan(self, registry: Registry, topology: str, policy: str) -> ReschedulePlan:
@@ -368,14 +346,14 @@ class Scaling:
     ) -> None:
         """Move all topologies or none, then let the next revision stand; the lock is held."""
         after = msgspec.structs.replace(wanted, revision=before.revision + 1)
-        moving = self._moving(after)
+        moving = self._placed.moving(after)
         refused = self.try_on(after, timeout_seconds)
         if refused:
             raise not_taken(refused)
         wished = with_view(before, self.module, after)
         wished = msgspec.structs.replace(wished, revision=after.revision)  # though it be the same
         if not self._stand(before, wished, why, moving):
-            self._place(moving, self._placed, timeout_seconds, trial=False)
+            self._placed.go_back(moving, timeout_seconds)
             raise overtaken()
 
     def _follow(
@@ -392,12 +370,11 @@ class Scaling:
             wanted = view(changed, self.module)
             wanted = policy_plan(wanted, self._sizes(wanted)).info
             after = msgspec.structs.replace(wanted, revision=before.revision + 1)
-            moving = self._moving(after)
-            usable = {unit for worker in after.workers if not worker.gone for unit in worker.units}
-            free = [name for name in moving if usable.issuperset(_units(self._placed, name))]
-            forced = [name for name in moving if name not in free]
-            refused = self._place(forced, after, timeout_seconds, trial=False)
-            behind = self._place(free, after, timeout_seconds)
+            moving = self._placed.moving(after)
+            forced = [name for name in moving if self._placed.runs_on_lost(name, after)]
+            free = [name for name in moving if name not in forced]
+            refused = self._placed.place(forced, after, timeout_seconds, trial=False)
+            behind = self._placed.place(free, after, timeout_seconds)
             if self._closed:
                 return
             for name, error in {**refused, **behind}.items():
@@ -405,13 +382,9 @@ class Scaling:
                     raise error
                 _log.warning("topology did not follow", topology=name, why=why, error=str(error))
             self._behind = set(behind)
-            after = _with_fragments(after, self._placed, self._behind)
+            after = with_fragments(after, self._placed.info, self._behind)
             moved = [name for name in moving if name not in behind]
             stood = self._stand(before, with_view(changed, self.module, after), why, moved)
-
-    def _moving(self, after: ClusterInfo) -> list[str]:
-        placed = self._placed
-        return [name for name in self._topologies if _owners(placed, name) != _owners(after, name)]
 
     def _stand(self, before: Registry, after: Registry, why: str, moved: Sequence[str]) -> bool:
         """Make the next revision, if anything is new; False when somebody changed the same."""
@@ -429,32 +402,8 @@ class Scaling:
         if stood != before:
             self._meant = None
             _log.info("cluster changed", revision=stood.revision, why=why, moved=list(moved))
-        self._placed = view(stood, self.module) if self._meant is None else self._meant
+        self._placed.info = view(stood, self.module) if self._meant is None else self._meant
         return True
-
-    def _place(
-        self,
-        names: Sequence[str],
-        info: ClusterInfo,
-        timeout_seconds: float,
-        *,
-        trial: bool = True,
-    ) -> dict[str, AtollError]:
-        """Move topologies at once; what those that stay where they are say."""
-
-        def place(name: str) -> AtollError | None:
-            try:
-                to = placement_of(info, name)
-                self._topologies[name].place(to, timeout_seconds, trial=trial)
-            except AtollError as error:
-                return error
-            return None
-
-        if not names:
-            return {}
-        with ThreadPoolExecutor(len(names)) as threads:
-            answers = dict(zip(names, threads.map(place, names), strict=True))
-        return {name: error for name, error in answers.items() if error is not None}
 
 
 def not_taken(refused: Mapping[str, AtollError]) -> AtollError:
@@ -482,18 +431,3 @@ def overtaken() -> RescheduleError:
 
 def _unchanged(registry: Registry) -> Registry:
     return registry
-
-
-def _owners(info: ClusterInfo, topology: str) -> list[tuple[int, tuple[int, ...]]]:
-    return [(each.id, each.owners) for each in info.fragments if each.topology == topology]
-
-
-def _units(info: ClusterInfo, topology: str) -> set[int]:
-    return {unit for each in info.fragments if each.topology == topology for unit in each.owners}
-
-
-def _with_fragments(info: ClusterInfo, other: ClusterInfo, topologies: set[str]) -> ClusterInfo:
-    """The info with the fragments of these topologies as the other one has them."""
-    kept = {each.id: each for each in other.fragments if each.topology in topologies}
-    fragments = tuple(kept.get(each.id, each) for each in info.fragments)
-    return msgspec.structs.replace(info, fragments=fragments)

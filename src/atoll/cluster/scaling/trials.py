@@ -28,6 +28,9 @@ from atoll.storage.objects import ObjectExistsError
 LOOK_SECONDS = 0.1
 """Between two looks for an answer, or for the decision."""
 
+GRACE_SECONDS = 10.0
+"""How much longer than its timeout a trial may take to be decided."""
+
 _KEPT = 20
 
 

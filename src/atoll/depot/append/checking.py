@@ -10,7 +10,7 @@ import pyarrow as pa
 from atoll.codec.records.codec import RecordCodec
 from atoll.codec.records.refusals import Checked
 from atoll.depot.segments.blocks import BLOCK_ROWS_MAX
-from atoll.errors import UsageError
+from atoll.errors import UsageError, kind_of_value
 from atoll.objects import as_row, is_object
 
 _ROWS_PER_CHECK = 4 * BLOCK_ROWS_MAX
@@ -34,7 +34,7 @@ def checked_parts(data: Any, codec: RecordCodec, depot: str) -> Iterator[Checked
         yield codec.from_rows([as_row(data)])
     elif isinstance(data, str | bytes) or not isinstance(data, Iterable):
         raise UsageError(
-            f"a {type(data).__name__} cannot be appended",
+            f"{kind_of_value(data)} cannot be appended",
             hint="give a mapping or an object of a class with fields, a list of them, an Arrow "
             "table or a pandas DataFrame",
             depot=depot,

@@ -174,6 +174,15 @@ def unpack(blob: pa.Buffer | bytes) -> pa.Table:
     return pa.ipc.open_stream(blob).read_all()
 
 
+def packed_whole(packer: KeyedPacker, rows: pa.Table) -> pa.Table | None:
+    """The rows as the only unit's actor gets them; None when there are none."""
+    for batch in rows.to_batches():
+        packer.add(batch)
+    for _, blob in packer.finish():
+        return unpack(blob)
+    return None
+
+
 def packed(table: pa.Table) -> pa.Buffer:
     """Rows as a blob."""
     sink = pa.BufferOutputStream()

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from atoll.codec.detached import detached
 from atoll.codec.keys.elements import encode_element, successor
-from atoll.errors import StateError
+from atoll.errors import StateError, kind_of_value
 from atoll.objects import as_row
 from atoll.path import Path
 from atoll.pstate.handles.driven import Driven
@@ -160,7 +160,7 @@ class Handle(Driven):
 
     def _cannot_replace(self, value: object) -> NoReturn:
         raise StateError(
-            f"a {type(value).__name__} cannot replace what is stored by element",
+            f"{kind_of_value(value)} cannot replace what is stored by element",
             hint="assign a dict to a map or struct, a set or list to a set",
         )
 

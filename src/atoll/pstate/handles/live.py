@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.codec.detached import can_change
 from atoll.codec.keys.elements import EMPTY_KEY, decode_element
-from atoll.errors import StateError
+from atoll.errors import StateError, kind_of_value
 
 if TYPE_CHECKING:
     from atoll.pstate.handles.writes import Writes
@@ -321,7 +321,7 @@ class LiveValues:
     def _misused(self, found: _Object | _Apart, when: str, hint: str) -> StateError:
         name = self._writes.spec.name
         return StateError(
-            f"a {type(found.value).__name__} of PState {name!r} was changed {when}",
+            f"{kind_of_value(found.value)} of PState {name!r} was changed {when}",
             hint=hint,
             pstate=name,
             key=_shown(found.place),

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from atoll.codec.keys.elements import DATA_END, EMPTY_KEY
-from atoll.errors import StateError
+from atoll.errors import StateError, kind_of_value
 from atoll.path import VOID, Path, Step
 from atoll.pstate.handles.writes import Writes
 from atoll.pstate.navigate.changing import changed, giving, path_of_list
@@ -226,7 +226,7 @@ def _checked(value: Any, kinds: Any) -> Any:
     if isinstance(value, kinds):
         return value
     raise StateError(
-        f"a {type(value).__name__} cannot replace what is stored by element",
+        f"{kind_of_value(value)} cannot replace what is stored by element",
         hint="a dict can replace a map or struct, a set or list a set",
     )
 

@@ -1,7 +1,9 @@
-"""Change files: incremental logs and checkpoints, which any Arrow tool reads.
+"""Change files: incremental logs and checkpoints, as Arrow IPC files.
 
-One Arrow IPC file of ``vnode`` (uint16), ``key`` and ``value`` (binary; null means deleted),
-sorted by vnode and key. Who names such a file also names its size and CRC-32
+One file of ``vnode`` (uint16), ``key`` and ``value`` (binary; null means deleted), sorted by
+vnode and key. Any Arrow tool opens it and counts its rows; what the bytes of keys and values mean
+only Atoll's codecs (:mod:`atoll.codec`) and the PState's schema in the deployment object say.
+Who names such a file also names its size and CRC-32
 (:class:`~atoll.pstate.store.history.FileRef`); both are checked before anything in it is believed.
 
 A microbatch may change millions of entries, so nothing here runs once per entry in Python but

@@ -31,7 +31,7 @@ _STATUS: dict[str, Status] = {
 }
 
 
-class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+class RuntimeChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """One change of one runtime.
 
     Args:
@@ -104,7 +104,9 @@ class Registered(msgspec.Struct, frozen=True):
         return f"runtime-{self.number}-{readable}"
 
 
-def follow(known: dict[str, Registered], number: int, change: Change) -> dict[str, Registered]:
+def follow(
+    known: dict[str, Registered], number: int, change: RuntimeChange
+) -> dict[str, Registered]:
     """What there is after one more change; ``known`` stays as it is."""
     if change.kind == "created":
         made = Registered(
@@ -178,7 +180,7 @@ class Registry:
         """
         return self._seen()[0]
 
-    def change(self, decide: Callable[[dict[str, Registered]], Change]) -> Registered:
+    def change(self, decide: Callable[[dict[str, Registered]], RuntimeChange]) -> Registered:
         """Make a change durable that is right at the moment when it is made.
 
         Args:
@@ -205,7 +207,7 @@ class Registry:
 
     def _take(self, number: int, payload: bytes) -> None:
         try:
-            change = msgspec.json.decode(payload, type=Change)
+            change = msgspec.json.decode(payload, type=RuntimeChange)
             self._known = follow(self._known, number, change)
         except (msgspec.MsgspecError, KeyError) as error:
             raise DamageError(

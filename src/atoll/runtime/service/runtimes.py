@@ -30,7 +30,7 @@ from atoll.runtime.service.effects.outside import Outside
 from atoll.runtime.service.known import OWNER, Known
 from atoll.runtime.service.lives import Lives, drain
 from atoll.runtime.service.moving import check_movable, check_moves, unsaid
-from atoll.runtime.service.registry import Change, Registered, Registry, free_name
+from atoll.runtime.service.registry import Registered, Registry, RuntimeChange, free_name
 from atoll.runtime.service.running import RunningRuntime, SeenRuntime
 from atoll.runtime.service.telling import at_rest
 from atoll.runtime.snapshots.worker import SnapshotWorker, snapshots_shown
@@ -140,11 +140,11 @@ class Runtimes(Known):
         definition = read_definition(dict(given))
         owner = definition.owner or OWNER
 
-        def decide(known: dict[str, Registered]) -> Change:
+        def decide(known: dict[str, Registered]) -> RuntimeChange:
             taken = [each.name for each in known.values() if each.owner == owner]
             name = free_name(definition.name, taken)
             rest = {key: value for key, value in given.items() if key not in {"name", "owner"}}
-            return Change(
+            return RuntimeChange(
                 "created",
                 str(uuid.uuid4()),
                 _now_ms(),
@@ -171,10 +171,10 @@ class Runtimes(Known):
                 problems=[msgspec.to_builtins(each) for each in reasons],
             )
 
-        def decide(known: dict[str, Registered]) -> Change:
+        def decide(known: dict[str, Registered]) -> RuntimeChange:
             if _present(known, runtime).status == "running":
                 raise ConflictError(f"runtime {runtime.name!r} runs already", hint="leave it so")
-            return Change("started", runtime.id, _now_ms())
+            return RuntimeChange("started", runtime.id, _now_ms())
 
         return self._changed(decide, runtime)
 
@@ -185,10 +185,10 @@ class Runtimes(Known):
             ConflictError: When it does not run.
         """
 
-        def decide(known: dict[str, Registered]) -> Change:
+        def decide(known: dict[str, Registered]) -> RuntimeChange:
             if _present(known, runtime).status != "running":
                 raise ConflictError(f"runtime {runtime.name!r} does not run", hint="leave it so")
-            return Change("stopped", runtime.id, _now_ms())
+            return RuntimeChange("stopped", runtime.id, _now_ms())
 
         changed = self._changed(decide, runtime)
         self._lives.rest(changed)
@@ -217,21 +217,23 @@ class Runtimes(Known):
         if program.stateful and state == "move":
             return self._moved(runtime, program, copies)
 
-        def decide(known: dict[str, Registered]) -> Change:
+        def decide(known: dict[str, Registered]) -> RuntimeChange:
             before = _present(known, runtime)
             moves = program.definition.distribution.by is not None and copies != before.copies
             if program.stateful and state is None and (copies < before.copies or moves):
                 raise unsaid(before, program, copies)
-            return Change("scaled", runtime.id, _now_ms(), copies=copies, drop=state == "drop")
+            return RuntimeChange(
+                "scaled", runtime.id, _now_ms(), copies=copies, drop=state == "drop"
+            )
 
         return self._changed(decide, runtime)
 
     def delete(self, runtime: Registered) -> Registered:
         """Delete a runtime and all that it kept; its name is never given again."""
 
-        def decide(known: dict[str, Registered]) -> Change:
+        def decide(known: dict[str, Registered]) -> RuntimeChange:
             _present(known, runtime)
-            return Change("deleted", runtime.id, _now_ms())
+            return RuntimeChange("deleted", runtime.id, _now_ms())
 
         return self._changed(decide)
 
@@ -242,7 +244,9 @@ class Runtimes(Known):
     # Inside ---------------------------------------------------------------------------------------
 
     def _changed(
-        self, decide: Callable[[dict[str, Registered]], Change], runtime: Registered | None = None
+        self,
+        decide: Callable[[dict[str, Registered]], RuntimeChange],
+        runtime: Registered | None = None,
     ) -> Registered:
         """Make a change, behind all that follows from the runtime's last one."""
         with self._lives.lock:
@@ -259,9 +263,9 @@ class Runtimes(Known):
         """Change the copies and move state by key: behind all accepted events, before any other."""
         check_movable(runtime, program)
 
-        def decide(known: dict[str, Registered]) -> Change:
+        def decide(known: dict[str, Registered]) -> RuntimeChange:
             _present(known, runtime)
-            return Change("scaled", runtime.id, _now_ms(), copies=copies, move=True)
+            return RuntimeChange("scaled", runtime.id, _now_ms(), copies=copies, move=True)
 
         with self._moving:
             running = self.running(runtime)

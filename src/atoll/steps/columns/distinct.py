@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.topology.operator import BatchOperator
+    from atoll.topology.querying.step import Done, InQuery
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,15 @@ class Distinct(ColumnOperator):
         from atoll.steps.columns.computing import selecting
 
         return selecting(self, self.expressions or ("*",), rows, made)
+
+    def in_query(self, query: InQuery) -> Done:
+        """What is compared, each once."""
+        from atoll.steps.columns.tables import distinct
+        from atoll.topology.querying.step import in_batches, one_after_the_other
+
+        made = self.certified(query.rows)
+        runs = (in_batches(made), lambda tables, _: distinct(tables[0]))
+        return made.schema(query.inputs), one_after_the_other(runs)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """One exchange by all columns, after what repeats within a task is left out."""

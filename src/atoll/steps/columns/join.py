@@ -11,6 +11,8 @@ from atoll.topology.operator import ColumnOperator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from atoll.topology.querying.step import Done, InQuery
+
 JOINS = {
     "inner": "inner",
     "left": "left",
@@ -53,6 +55,12 @@ class Join(ColumnOperator):
     names: tuple[str, ...]
     conditions: tuple[str, ...]
     how: str
+
+    def in_query(self, query: InQuery) -> Done:
+        """By columns of both sides, in the order of the left one."""
+        from atoll.steps.columns.tables import join, joined_schema
+
+        return joined_schema(self, *query.inputs), lambda sides, _: join(self, *sides)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """One exchange by the equal columns, or none where Spark sends a small side to all."""

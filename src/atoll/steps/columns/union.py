@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.topology.operator import BatchOperator
+    from atoll.topology.querying.step import Done, InQuery
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,14 @@ class Union(ColumnOperator):
         from atoll.steps.columns.computing import aligning
 
         return aligning(self, rows, made or rows)
+
+    def in_query(self, query: InQuery) -> Done:
+        """The rows of all inputs, one input after the other."""
+        from atoll.steps.columns.computing import united
+        from atoll.steps.columns.tables import concatenated
+
+        schema = united(self, query.inputs)
+        return schema, concatenated([self.in_task(each, schema) for each in query.inputs])
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """A narrow union; the order between the streams is not defined."""

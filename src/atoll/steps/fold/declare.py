@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from atoll.steps.aggregate.declare import AggregateField
     from atoll.topology.binding import Binding
     from atoll.topology.declared import PStateDeclaration
+    from atoll.topology.querying.step import Done, InQuery
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,3 +68,9 @@ class Fold(StateOperator):
         from atoll.steps.fold.bind import bound_fold
 
         return (bound_fold(self, binding.name(self), binding.rows(self)),)
+
+    def in_query(self, query: InQuery) -> Done:
+        """Of all rows."""
+        from atoll.steps.fold.in_query import folds
+
+        return folds(self, query)

@@ -14,6 +14,8 @@ from atoll.topology.operator import ColumnOperator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from atoll.topology.querying.step import Done, InQuery
+
 _ANY = "__atoll_rows"
 
 
@@ -39,6 +41,12 @@ class GroupAgg(ColumnOperator):
     def fires(self) -> bool:
         """Whether a row comes out although none came in."""
         return not self.keys
+
+    def in_query(self, query: InQuery) -> Done:
+        """As a fold."""
+        from atoll.steps.group_agg.in_query import aggregates
+
+        return aggregates(self, query)
 
     def apply(self, frames: Sequence[Any], parallelism: int) -> Any:
         """Partial aggregates, one exchange, the aggregates."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from atoll.ddl import columns_in_words
 from atoll.engine.exchange.keyed import VNODE, key_arrays, with_vnodes
-from atoll.errors import UserCodeError
+from atoll.errors import GivenError, UserCodeError
 from atoll.objects import as_row, is_object
 from atoll.pstate.handles import handle_for
 from atoll.python_values import python_values
@@ -96,8 +96,8 @@ def _is_row(given: Any) -> bool:
     return isinstance(given, dict | Row) or is_object(given)
 
 
-def _returned(step: BoundProcess) -> UserCodeError:
-    return UserCodeError(
+def _returned(step: BoundProcess) -> GivenError:
+    return GivenError(
         f"the function of {step.title} returned a row, and rows are yielded",
         hint="write yield in place of return, and declare the row's columns in emits=; where "
         "nothing is to come out, return nothing",
@@ -106,13 +106,13 @@ def _returned(step: BoundProcess) -> UserCodeError:
     )
 
 
-def _not_declared(step: BoundProcess, row: Any) -> UserCodeError:
+def _not_declared(step: BoundProcess, row: Any) -> GivenError:
     values = row.asdict() if isinstance(row, Row) else as_row(row)
     emits = 'emits="id string, amount long"'
     if isinstance(values, dict):
         with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
             emits = f'emits="{columns_in_words(pa.Table.from_pylist([values]).schema)}"'
-    return UserCodeError(
+    return GivenError(
         f"the function of {step.title} yielded a row, and the step declares no emits=",
         hint=f"declare the columns that go on, such as {emits}; or yield nothing",
         operator=step.title,

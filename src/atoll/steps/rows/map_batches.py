@@ -22,6 +22,7 @@ class MapBatches(BatchOperator):
     """Calls a Python function once per task with an iterator of ``pyarrow.RecordBatch``."""
 
     makes: ClassVar[Makes] = "free"
+    sees_batches: ClassVar[bool] = True
 
     function: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
     emitted: pa.Schema

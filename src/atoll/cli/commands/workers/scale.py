@@ -30,7 +30,7 @@ def scale(
         str | None,
         typer.Option(
             help="How many parallel units the topology gets: adaptive (all), 4 or fixed(4), "
-            "bounded(4), ratio(0.5).",
+            "bounded(4), ratio(0.5), load(1,8) (as many as the load asks for).",
             show_default=False,
         ),
     ] = None,

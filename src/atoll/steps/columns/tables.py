@@ -1,9 +1,9 @@
-"""The steps of a query over whole tables: distinct rows, and joins."""
+"""Column steps of a query over whole tables: distinct rows, unions, and joins."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +13,14 @@ from atoll.ddl import type_in_words
 from atoll.engine.exchange.grouping import group
 from atoll.errors import DeclarationError
 from atoll.python_values import python_values
-from atoll.queries.bare import shown
 from atoll.steps.columns.join import Join
-from atoll.topology.operator import Operator
+from atoll.topology.querying.bare import shown
+from atoll.topology.querying.step import in_batches
 from atoll.topology.usercode import NO_COLUMN
+
+if TYPE_CHECKING:
+    from atoll.topology.operator import BatchOperator, Operator
+    from atoll.topology.querying.step import Reading, Run
 
 
 def distinct(rows: pa.Table) -> pa.Table:
@@ -25,6 +29,17 @@ def distinct(rows: pa.Table) -> pa.Table:
         return rows.slice(0, min(rows.num_rows, 1))
     columns = [column.combine_chunks() for column in rows.columns]
     return rows.take(pa.array(np.sort(group(columns).first_rows)))
+
+
+def concatenated(aligned: Sequence[BatchOperator]) -> Run:
+    """The rows of several inputs, each brought in line by its step."""
+    branches = [in_batches(each) for each in aligned]
+
+    def run(tables: list[pa.Table], reading: Reading) -> pa.Table:
+        pairs = zip(branches, tables, strict=True)
+        return pa.concat_tables([branch([table], reading) for branch, table in pairs])
+
+    return run
 
 
 def taken(rows: pa.Table, indices: Sequence[int | None]) -> pa.Table:

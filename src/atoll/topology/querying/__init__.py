@@ -1,0 +1,1 @@
+"""Steps in queries: over whole tables, without Spark, and without writing anything."""
