@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from atoll.cluster.backfill.deciding import Standing
+from atoll.cluster.backfill.deciding import Pace, Standing
 
 LEVEL = Standing(0, 5_000, 0.5, runs=True, written=True)
 
@@ -35,3 +35,27 @@ def test_the_topology_holds_back_longer_each_time():
     held = [replace(LEVEL, holds=n).hold_seconds for n in (0, 1, 2, 30)]
     assert held == [0.5, 0.75, 1.125, 10.0]
     assert replace(LEVEL, batch_seconds=0.0).hold_seconds == 0.05
+
+
+@pytest.mark.parametrize(
+    ("taken", "took_ms", "calm_ms", "paced"),
+    [
+        (10_000, 400.0, 1_000.0, 10_000),  # two fifths of the topology's own: as it is
+        (10_000, 800.0, 1_000.0, 5_000),
+        (10_000, 100.0, 1_000.0, 20_000),  # at most twice as many
+        (10_000, 100.0, 10.0, 10_000),  # what is short is short enough
+        (10_000, 9_000.0, 10.0, 5_000),  # not fewer than are worth it
+        (3, 9_000.0, 1_000.0, 10_000),  # few records say nothing
+        (10_000, 9_000.0, None, 50_000),  # the topology rests
+    ],
+)
+def test_what_fills_takes_short_microbatches(taken, took_ms, calm_ms, paced):
+    """By how long the last one took, beside an undisturbed one of the topology."""
+    assert Pace(10_000).after(50_000, taken, took_ms, calm_ms) == Pace(paced)
+
+
+def test_the_pace_stays_within_bounds():
+    """The options' most, and what is worth a microbatch; fewer where the options say so."""
+    assert Pace(40_000).after(50_000, 40_000, 9_000.0, 10.0) == Pace(10_000)
+    assert Pace(100).after(100, 100, 9_000.0, 10.0) == Pace(100)
+    assert Pace(40_000).after(50_000, 40_000, 10.0, 1_000.0) == Pace(50_000)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from atoll.cluster.backfill.deciding import Standing
+from atoll.cluster.backfill.deciding import Pace, Standing
 from atoll.errors import AtollError, StateError, TopologyFailedError
 from atoll.logs import get_logger
 from atoll.microbatch import events as ev
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from atoll.depot.mirror import MirrorDepot
     from atoll.microbatch.actions import Actions
     from atoll.microbatch.commits.objects import Commit
+    from atoll.microbatch.control.options import Options
     from atoll.microbatch.stepping import Stepper
     from atoll.pstate.store.history import FileRef
     from atoll.storage.local import LocalStore
@@ -66,6 +67,17 @@ class UpTo:
     def sizes(self, partition: int, start: int, end: int, enough: int) -> list[tuple[int, int]]:
         """As the depot says."""
         return self._depot.sizes(partition, start, end, enough)
+
+
+def while_filling(options: Options) -> Options:
+    """A topology's options for what fills: its microbatches are short, since the others wait."""
+    name = "depot.microbatch.max.records"
+    most = min(options.microbatch_records_max, options.filling_records_max)
+    by_depot = {
+        depot: {each: value for each, value in values.items() if each != name}
+        for depot, values in options.by_depot.items()
+    }
+    return replace(options, microbatch_records_max=most, by_depot=by_depot)
 
 
 @dataclass(frozen=True)
@@ -112,6 +124,8 @@ class Filling:
         self._by_hand = by_hand
         self._asked: int | None = None
         self._holds = 0
+        self._pace = Pace(while_filling(self.filler.status.state.options).microbatch_records_max)
+        self._paced_by = 0
         self._over = False
         self._closing = threading.Event()
         main.beside = self
@@ -217,10 +231,26 @@ class Filling:
     def _follow(self, state: ev.State) -> None:
         """Let it run where the topology does, and with its options."""
         mine = self.filler.status.state
-        if mine.options != state.options:
-            self.filler.set_options(state.options)
+        options = self._paced(while_filling(state.options))
+        if mine.options != options:
+            self.filler.set_options(options)
         if mine.placement != state.placement and mine.placing is None:
             self.filler.move_to(state.placement)
+
+    def _paced(self, options: Options) -> Options:
+        """The options, with so many records as let the topology commit about as often as ever."""
+        commit, most = self.filler.published, options.microbatch_records_max
+        if commit.id != self._paced_by:
+            self._paced_by = commit.id
+            taken = max((b - a for each in commit.ranges.values() for a, b in each), default=0)
+            took_ms = self.filler.status.durations_ms.get("total", 0.0)
+            self._pace = self._pace.after(most, taken, took_ms, self._calm_ms())
+        return replace(options, microbatch_records_max=min(most, self._pace.records_max))
+
+    def _calm_ms(self) -> float | None:
+        """How long the faster ones of the topology's last microbatches took."""
+        found = sorted(each["total"] for each in self._main.status.recent() if each["records"])
+        return found[len(found) // 4] if found else None
 
     def _join(self, last: Commit) -> ev.Join:
         """Nothing of it runs any more; its files are the topology's too."""
@@ -236,17 +266,23 @@ class Filling:
             of = (self._store, module, self.filling.name, commit)
             filled = filled_by(standing_commits(*of), known_checkpoints(*of))
             pstates |= taken_in(filled, commit_id)
-            pstates = files_named(pstates, lambda ref: self._linked(ref, commit_id))
+            linked: dict[str, str] = {}
+            pstates = files_named(pstates, lambda ref: self._linked(ref, commit_id, linked))
+            for name in linked.values():  # one of each folder
+                self._store.settle(name)
         ends = commit.ends()
         return ev.Join(commit_id, pstates, commit.clocks, ends, self._main.actions.now_ms())
 
-    def _linked(self, ref: FileRef, commit_id: int) -> FileRef:
-        """A file under the topology's own name for it, so that each lets go of it by itself."""
+    def _linked(self, ref: FileRef, commit_id: int, linked: dict[str, str]) -> FileRef:
+        """A file under the topology's own name for it, so that each lets go of it by itself.
+
+        What it holds lies durably; that the name does too is seen to by folder.
+        """
         path = PurePosixPath(ref.name)
         mine = self._main.actions
         name = f"{mine.module}/{mine.topology}/{path.parent.name}/{commit_id:020d}-{path.name}"
         self._store.link(ref.name, name)
-        self._store.settle(name)
+        linked[name.rpartition("/")[0]] = name
         return msgspec.structs.replace(ref, name=name)
 
     def _has_joined(self, last: Commit) -> bool:

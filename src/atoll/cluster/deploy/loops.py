@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from atoll.cluster.backfill.filling import UpTo, Whole
+from atoll.cluster.backfill.filling import UpTo, Whole, while_filling
 from atoll.cluster.delivery import Delivery, delivered_before
 from atoll.engine.charts import job_charts
 from atoll.microbatch import events as ev
@@ -96,7 +96,8 @@ class Loops:
     ) -> Stepper:
         """What moves a topology; beside another one it reads no further than that."""
         graph = bound.declared.graph
-        bound = replace(bound, options=self.options(bound.declared.name))
+        options = self.options(bound.declared.name)
+        bound = replace(bound, options=options if beside is None else while_filling(options))
         targets = tuple(graph.appends_to())
         own = {n: self.depots[n] for n, each in graph.depots().items() if not each.mirrored}
         mirrors = {n: self.mirrors[n] for n, each in graph.depots().items() if each.mirrored}
