@@ -88,12 +88,18 @@ class LocalStore:
         """Let an object that lies durably be there under another name too; nothing if it is.
 
         Each of the two names is deleted for itself.
+
+        Raises:
+            ObjectExistsError: When another object has that name.
         """
         path = self.path(other)
         with storage_errors(path):
             make_folder(path.parent)
-            with contextlib.suppress(FileExistsError):
+            try:
                 os.link(self.path(name), path)
+            except FileExistsError as error:
+                if not path.samefile(self.path(name)):
+                    raise ObjectExistsError("another object exists", file=str(path)) from error
 
     def settle(self, name: str) -> None:
         """Fsync the object and every folder above it in the store, on fresh descriptors."""

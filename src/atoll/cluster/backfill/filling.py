@@ -278,9 +278,9 @@ class Filling:
 
         What it holds lies durably; that the name does too is seen to by folder.
         """
-        path = PurePosixPath(ref.name)
         mine = self._main.actions
-        name = f"{mine.module}/{mine.topology}/{path.parent.name}/{commit_id:020d}-{path.name}"
+        path = PurePosixPath(ref.name).relative_to(f"{mine.module}/{self.filling.name}")
+        name = f"{mine.module}/{mine.topology}/{path.parent}/{commit_id:020d}-{path.name}"
         self._store.link(ref.name, name)
         linked[name.rpartition("/")[0]] = name
         return msgspec.structs.replace(ref, name=name)

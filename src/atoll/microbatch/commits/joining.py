@@ -7,8 +7,8 @@ nothing of them is in the topology.
 
 Ids of the two count different microbatches. Of the filled state nothing but the last is kept: the
 newest checkpoint of each vnode, as if it had been written before the commit, and the incremental
-logs after it, as if that commit had written them. Logs hold whole values, so one that a checkpoint
-has already does no harm.
+logs from the first on that a vnode needs beside its checkpoint, as if that commit had written them.
+Logs hold whole values, so a vnode that is further already comes to the same by all of them again.
 """
 
 from __future__ import annotations
@@ -97,11 +97,9 @@ def nothing(vnode_count: int, commit_id: int) -> PStateCommit:
 def _taken_in(filled: Filled, name: str, commit_id: int) -> PStateCommit:
     touched, known = filled.touched[name], filled.checkpoints[name]
     bases = [0 if each is None else each[1] for each in known]
-    logs = []
-    for at, log in filled.logs[name]:
-        later = [vnode for vnode in log.vnodes if at > bases[vnode]]
-        if later:
-            logs.append([LogFile(log.file, later)])
+    needed = [at for at, log in filled.logs[name] if any(at > bases[each] for each in log.vnodes)]
+    first = min(needed, default=0)
+    logs = [[log] for at, log in filled.logs[name] if needed and at >= first]
     behind = {vnode for job in logs for log in job for vnode in log.vnodes}
     files: dict[FileRef, CheckpointFile] = {}
     for vnode, each in enumerate(known):
