@@ -128,6 +128,7 @@ class Filling:
         self._paced_by = 0
         self._over = False
         self._closing = threading.Event()
+        self._ending: threading.Thread | None = None
         main.beside = self
 
     @property
@@ -167,6 +168,8 @@ class Filling:
         """Begin nothing more; returns when nothing runs."""
         self._closing.set()
         self.filler.close()
+        if self._ending is not None:
+            self._ending.join()
 
     def kill(self) -> None:
         """Leave off where it is; returns when nothing runs."""
@@ -304,7 +307,8 @@ class Filling:
         if self._by_hand:
             self._ended()
         else:  # it may be much to delete
-            threading.Thread(target=self._ended, name="atoll-filled", daemon=True).start()
+            self._ending = threading.Thread(target=self._ended, name="atoll-filled", daemon=True)
+            self._ending.start()
         return self._whole.joined
 
     def _again(self) -> None:
