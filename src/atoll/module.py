@@ -24,8 +24,10 @@ from atoll.topology.checks import (
     check_count,
     check_key_partitioner,
     check_partitioner,
+    check_per_vnode,
     checked_policy,
     new_name,
+    own_vnode,
 )
 from atoll.topology.declared import (
     REJECTED_DDL,
@@ -310,6 +312,7 @@ class Microbatch:
         self.graph = Graph(module.name, name)
         self.graph.vnode_count = vnode_count
         self.graph.queries = module.queries
+        self.graph.module_pstates = module.pstates
         self.parallelism = POLICY_DEFAULT
         """The policy with which it is first deployed."""
 
@@ -328,6 +331,7 @@ class Microbatch:
         partition_by: Callable[[Any], int] | None = None,
         track_size: bool = False,
         backfill: bool = False,
+        per_vnode: bool = False,
     ) -> PState[V]:
         """Declare a PState that this topology writes.
 
@@ -346,6 +350,8 @@ class Microbatch:
             backfill: When an update adds it to a topology that is deployed, fill it from all
                 that the topology has read so far, while that goes on. It is readable when it has
                 caught up. Otherwise it begins empty.
+            per_vnode: Keep one value of this schema in each vnode: functions of ``process`` hold
+                that of their row's vnode, and readers see a map from vnode to value.
 
         Raises:
             DeclarationError: When the schema, or something beside it, cannot be.
@@ -363,6 +369,9 @@ class Microbatch:
             )
         with placed(place):
             node = node_of(schema)
+        if per_vnode:
+            check_per_vnode(name, initial, partition_by, place, is_global=is_global)
+            node, schema, partition_by = Map(int, node), Map(int, schema), own_vnode
         partitioned = isinstance(node, Map | Set) and not is_global
         if initial is not None and not node.leaf:
             raise DeclarationError(
@@ -390,7 +399,8 @@ class Microbatch:
             private,
             partition_by,
             track_size,
-            backfill,
+            per_vnode=per_vnode,
+            backfill=backfill,
             graph=self.graph,
             declared_as=schema,
         )

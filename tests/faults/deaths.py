@@ -38,7 +38,7 @@ Match = Callable[..., bool]
 # Before a call ------------------------------------------------------------------------------------
 
 
-def at_call(root: str, rounds: int, number: int, torn: bool = False) -> None:
+def at_call(root: str, rounds: int, number: int, torn: bool = False, **options: int) -> None:
     """Live until the storage layer is about to make its n-th call; then die instead."""
     with Interposer(root) as calls:
 
@@ -48,7 +48,7 @@ def at_call(root: str, rounds: int, number: int, torn: bool = False) -> None:
 
         calls.on_call = tell
         calls.kill_at(number, torn=torn)
-        live(root, rounds)
+        live(root, rounds, **options)
 
 
 def count_calls(root: str, rounds: int) -> None:

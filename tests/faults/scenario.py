@@ -254,9 +254,11 @@ def _append(depot: Any, name: str, upto: int) -> None:
         known += len(records)
 
 
-def live(root: str, rounds: int, observer: Callable[..., None] | None = None) -> None:
+def live(
+    root: str, rounds: int, observer: Callable[..., None] | None = None, **options: int
+) -> None:
     """One life: go on, finish, tell the state; then stop, start again, and tell it once more."""
-    with running(root, observer) as app:
+    with running(root, observer, **options) as app:
         drive(app, rounds)
         say("final", state_of(app))
     with running(root) as app:

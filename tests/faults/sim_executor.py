@@ -35,6 +35,9 @@ class SimExecutor:
         self.world = world
         self.owner = owner
         self.store = store
+        self.ahead = None
+        self.last = None
+        self.read = None
 
     def cancel(self):
         """Attempts here never hang."""
@@ -48,11 +51,20 @@ class SimExecutor:
     def forget(self, microbatch):
         """Nothing is staged."""
 
+    def read_ahead(self, plan):
+        """Read what no plan stands for yet; the next attempt uses it if it reads the same."""
+        self.world.check_ahead(self.last, plan)
+        self.ahead = plan, self._rows(plan, 0)
+
+    def end_reading_ahead(self):
+        """It ends at once."""
+
     def run(self, plan, epoch, version, placement, timeout_seconds):
         """Both jobs, unit by unit; a task may fail, run twice, or run again later."""
         world, rng = self.world, self.world.rng
         world.check_plan(plan.timeline, plan)
-        done = []
+        done, self.last = [], plan
+        self.read = self._taken(plan)
         fails_at = self._fails_at(plan, placement)
         for job in range(2):
             manifests = []
@@ -72,6 +84,16 @@ class SimExecutor:
                 manifests.append(self._run_unit(plan, epoch, version, job, actor, tuple(done)))
             done.append(JobOutcome(job, manifests))
         return Outcome(done)
+
+    def _taken(self, plan):
+        """The rows that were read ahead of an attempt; they are used once."""
+        ahead, self.ahead = self.ahead, None
+        if ahead is None:
+            return None
+        guess, rows = ahead
+        same = (guess.id, guess.timeline, guess.ranges) == (plan.id, plan.timeline, plan.ranges)
+        self.world.counts["ahead" if same else "ahead in vain"] += 1
+        return rows if same else None
 
     def _fails_at(self, plan, placement):
         """Before which of its tasks an attempt runs out of memory; -1 when it does not."""
@@ -115,7 +137,8 @@ class SimExecutor:
         attempt = Attempt(epoch, plan.id, version, job, token, plan.timeline)
         history = CommitHistory.open(self.store, MODULE, TOPOLOGY, plan.id - 1, plan.timeline)
         due = plan.checkpoint_vnodes.get(PSTATE, []) if job == 1 else []
-        rows = self._rows(plan, job)
+        ahead = None if job or plan is not self.last else self.read
+        rows = self._rows(plan, job) if ahead is None else ahead
         mine = sorted(v for v in {*rows, *due} if v in owned)
         priors = _priors(done)
         changed, checkpoints, sessions = [], [], []

@@ -240,6 +240,7 @@ def _options(world: World) -> Options:
             "depot.microbatch.max.bytes": world.sizing.choice(_BYTES_MAX),
             "pstate.history.seconds": world.keeping.choice(_SECONDS),
             "pstate.history.microbatches": world.keeping.choice(_MICROBATCHES),
+            "topology.microbatch.pipeline": world.pipeline,
         }
     )
 

@@ -145,7 +145,8 @@ class World:
         self.counts = dict.fromkeys(
             ("refused", "lost", "crashes", "slept", "twins", "late", "task", "vanished",
              "fenced", "adopted", "rollbacks", "placements", "commits", "lives", "checks",
-             "too large", "cut", "cut commits", "read back", "read on", "dropped"), 0
+             "too large", "cut", "cut commits", "read back", "read on", "dropped",
+             "ahead", "ahead in vain"), 0
         )  # fmt: skip
         self.sizing = random.Random(f"sizes of {seed}")
         self.room = self.sizing.choice([None, 300, 150, 60])
@@ -161,6 +162,8 @@ class World:
         """Starts another process; set by whoever runs the world."""
         self.environments = EnvironmentCache(open_max=64, map_bytes=1 << 20)
         self.stores = VnodeStores(root / "local" / "state" / MODULE, environments=self.environments)
+        self.pipeline = random.Random(f"pipeline of {seed}").randrange(2)
+        """Whether microbatches are read ahead."""
         self.keeping = random.Random(f"history of {seed}")
         self.ended = {}
         """By (timeline, id): when a commit of that timeline took the place of the one before."""
@@ -241,6 +244,14 @@ class World:
             less, more = sorted([(revision, ranges), (plan.revision, plan.ranges)], reverse=True)
             fits = less == more or (_within(less[1], more[1]) and _rows(less[1]) < _rows(more[1]))
             _hold(fits, f"revision {less} of plan {plan.id} is no beginning of {more}")
+
+    def check_ahead(self, before, guess):
+        """What is read ahead begins where the attempt before it ended, and is there."""
+        follows = (guess.timeline, guess.id) == (before.timeline, before.id + 1)
+        _hold(follows, f"{guess.id} is read ahead after {before.id}")
+        parts = zip(before.ranges[DEPOT], guess.ranges[DEPOT], self.depot.records, strict=True)
+        for (_, done), (start, end), records in parts:
+            _hold(done == start <= end <= len(records), f"{start} to {end} ahead after {done}")
 
     def check_published(self, commit, before):
         """A commit that a process publishes is the only one of its id, and follows the last."""

@@ -4,7 +4,8 @@ A dry run counts the calls of six rounds: appends, microbatches of two topologie
 tidying, depots that rotate and are trimmed. Then one process per call dies before that call; the
 root is checked as it lies there, another process recovers and finishes, and the end must be that
 of an undisturbed run. A third of the roots lose their local folder in between. In half of the
-cases a call that is a write is torn: half of its bytes are written before the process dies.
+cases a call that is a write is torn: half of its bytes are written before the process dies. In
+half of them the life that dies reads the next microbatch while one commits.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from trial import MODULES, Trial, scratch
 
 ROUNDS = 6
 SUITE = "kills"
+PIPELINE = "topology.microbatch.pipeline"
 EVERY = volume(ci=120, soak=1)
 
 
@@ -49,7 +51,8 @@ def test_killed_before_any_call_of_the_storage_layer_it_ends_in_the_same_state(
 
     def killed(zygote, number):
         about = f"killed before call {number} of about {total}; {replay('test_kills.py')}"
-        death = ("at_call", {"number": number, "torn": number // EVERY % 2 == 0})
+        torn, piped = number // EVERY % 2 == 0, number // EVERY % 4 < 2
+        death = ("at_call", {"number": number, "torn": torn, PIPELINE: int(piped)})
         return Trial(zygote, ROUNDS, final).survives(
             [death], lose_local=number % 3 == 0, about=about
         )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import test_power_loss
 from harness import kept_seeds, seed
@@ -175,6 +176,31 @@ def _own_commit(known: Any) -> Any:
     return create
 
 
+def _before_the_commit(known: Any, make: Callable[[Actions, Any], None]) -> Any:
+    """Do with what is read ahead what has to wait for the commit."""
+
+    def create(actions: Actions, command: Any) -> Any:
+        if command.ahead is not None:
+            with contextlib.suppress(ObjectExistsError):
+                make(actions, command)
+        return known(actions, command)
+
+    return create
+
+
+def _next_plan(actions: Actions, command: Any) -> None:
+    names = (actions.module, actions.topology, command.ahead.timeline)
+    history.plan_objects(actions.store, *names).create(command.ahead.id, encode(command.ahead))
+
+
+def _next_commit(actions: Actions, command: Any) -> None:
+    names = (actions.module, actions.topology, command.ahead.timeline)
+    after = msgspec.structs.replace(
+        command.commit, id=command.ahead.id, ranges=command.ahead.ranges
+    )
+    history.commit_objects(actions.store, *names).create(after.id, encode(after))
+
+
 def _first_manifests(known: Any) -> Any:
     def build(state: Any, outcome: Any, *others: Any) -> Any:
         jobs = [type(job)(job.index, job.manifests[:1]) for job in outcome.jobs]
@@ -234,6 +260,12 @@ PLANTED: dict[Hunter, dict[str, Plant]] = {
         "every attempt makes a plan of its own": _set(Actions, "_create_plan", _own_plan),
         "a commit found is taken for one's own": _set(
             Actions, "_create_commit", _own_commit(Actions._create_commit)
+        ),
+        "what is read ahead is planned before the commit": _set(
+            Actions, "_create_commit", _before_the_commit(Actions._create_commit, _next_plan)
+        ),
+        "what is read ahead is committed first": _set(
+            Actions, "_create_commit", _before_the_commit(Actions._create_commit, _next_commit)
         ),
         "the commit is built before the last manifest": _set(
             coordinator, "build_commit", _first_manifests(coordinator.build_commit)

@@ -188,9 +188,9 @@ class Stale:
     kept: ClassVar[dict[int, list[Any]]] = {}
 
 
-def _park(known: Any, program: Program, job: Any, spec: Any, limit: Any) -> Any:
+def _park(known: Any, program: Program, job: Any, spec: Any, *more: Any) -> Any:
     """Two parked blobs, the file of one replaced by that of the other."""
-    blobs = known(program, job, spec, limit)
+    blobs = known(program, job, spec, *more)
     parked = []
     for unit in (0, 1):
         at = _at(blobs, unit)
@@ -453,7 +453,7 @@ def test_a_planted_defect_is_refused(name, driver, monkeypatch):
     print(f"\nplanted: {name}: {errors[0]['message'][:160]}")
 
 
-def _alone(program: Program, _job: Any, spec: Any, _limit: Any) -> Any:
+def _alone(program: Program, _job: Any, spec: Any, *_: Any) -> Any:
     """Small microbatches: each actor reads all rows, and keeps those of its unit."""
     return chain.packed_alone(program, spec, program.units)
 
@@ -510,8 +510,8 @@ def test_actors_that_read_for_themselves(name, driver, monkeypatch):
 def _keeping(known: Any) -> Any:
     """Keep what the first job of the first microbatch packed."""
 
-    def packed(program: Program, job: Any, spec: Any, limit: Any) -> Any:
-        blobs = known(program, job, spec, limit)
+    def packed(program: Program, job: Any, spec: Any, *more: Any) -> Any:
+        blobs = known(program, job, spec, *more)
         if spec.id == 1 and job.index == 0:
             Stale.kept.update({unit: list(mine) for unit, mine in blobs.items()})
         return blobs

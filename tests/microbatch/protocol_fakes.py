@@ -47,6 +47,7 @@ class FakeExecutor:
         self.cancelled = threading.Event()
         self.runs = []
         self.forgotten = []
+        self.ahead = []
 
     def run(self, plan, epoch, version, placement, timeout_seconds):
         """One manifest with a token that tells the run."""
@@ -67,6 +68,13 @@ class FakeExecutor:
 
     def tune(self, options):
         """All options are alike here."""
+
+    def read_ahead(self, plan):
+        """Remember what was asked."""
+        self.ahead.append(plan)
+
+    def end_reading_ahead(self):
+        """Nothing reads."""
 
     def forget(self, microbatch):
         """Remember what was asked."""

@@ -73,12 +73,9 @@ READING = {
         lambda w: w.rows.lookup(w.sets["k"], "sets").where("size(sets) > 0"),
     ),
     "another topology's state": Mistake(
+        lambda w: w.more.process(counted, key="k", states=[w.counts]),
+        "write lookup(...) or join(...)",
         lambda w: w.more.lookup(w.counts["k"], "c"),
-        "query(name, emits=...)",
-        lambda w: (
-            w.query(k=str).lookup(w.counts["k"], "c").returns("c"),
-            w.more.query("asked", k="k", emits="c long"),
-        ),
     ),
     "another module's state": Mistake(
         lambda w: w.rows.lookup(World("other").counts["k"], "c"),
@@ -251,12 +248,32 @@ STEPS = {
         "states=[...]",
         lambda w: w.rows.process(counted, key="k", states=[w.counts]),
     ),
-    "an outer incremental join": Mistake(
-        lambda w: w.rows.incremental_join(w.rows, on="k", how="left"),
-        "use inner",
-        lambda w: w.rows.incremental_join(
-            w.rows.map(lambda row: {"k": row.k, "m": row.n}, emits="k string, m long"), on="k"
+    "an incremental join of another kind": Mistake(
+        lambda w: w.rows.incremental_join(w.more.select("k"), on="k", how="outer apply"),
+        "use inner, left, right, full, semi or anti",
+        lambda w: w.rows.incremental_join(w.rows.select("k"), on="k", how="full"),
+    ),
+    "a bound of time without a watermark": Mistake(
+        lambda w: w.rows.incremental_join(w.rows.select("k"), on="k", within="1 hour", at="at"),
+        'with_watermark("at", "10 seconds")',
+        lambda w: w.rows.with_watermark("at", "10 seconds").incremental_join(
+            w.rows.select("k", "at AS seen").with_watermark("seen", "10 seconds"),
+            on="k",
+            within="1 hour",
+            at=("at", "seen"),
         ),
+    ),
+    "changes that were filtered before a join": Mistake(
+        lambda w: w.rows.incremental_join(w.counts.changes("k").where("new > 1"), on="k"),
+        'select("k", "new AS value")',
+        lambda w: w.rows.incremental_join(
+            w.counts.changes("k").where("new > 1").select("k", "new AS value"), on="k"
+        ),
+    ),
+    "a unique side of changes": Mistake(
+        lambda w: w.rows.incremental_join(w.counts.changes("k"), on="k", unique="right"),
+        "leave unique= out",
+        lambda w: w.rows.incremental_join(w.counts.changes("k"), on="k"),
     ),
     "event timers without a watermark": Mistake(
         lambda w: w.rows.process(timed, key="k", states=[w.counts], on_timer=rung, timers="event"),

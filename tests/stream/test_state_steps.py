@@ -107,8 +107,8 @@ def test_a_pstate_has_one_topology(mb, states):
     other = mb.module.microbatch("other").source(mb.module.depots["orders"])
     with refused("'other' uses the PState 'by_user'", "topology 'mb' of module 'shop' owns"):
         other.aggregate(states["by_user"]["user"], agg.count())
-    with refused("lookup in topology 'other'"):
-        other.lookup(states["by_user"]["user"], "n")
+    found = other.lookup(states["by_user"]["user"], "n").operator
+    assert (found.title, found.reads, found.placed_by) == ("lookup", (states["by_user"],), ())
     with refused("process in topology 'other'"):
         other.process(lambda row, state: None, key="user", states=[states["by_user"]])
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from atoll.cluster.app import App
     from nexmark.site import Site
 
-__all__ = ["FALLING", "NAMES", "Query", "load"]
+__all__ = ["FALLING", "JOINS", "NAMES", "Query", "load"]
 
 NAMES = (
     "q0",
@@ -41,7 +41,10 @@ NAMES = (
     "q21",
     "q22",
 )
+"""Nexmark's own."""
 
+JOINS = ("outer", "anti", "interval")
+"""More joins over the same records, which it does not have."""
 
 FALLING = ("top_categories", "busy_auctions")
 """Two of our own, whose orders fall as well as rise."""

@@ -36,7 +36,9 @@ from atoll.markup import table
 from atoll.microbatch.commits.history import CommitHistory
 from atoll.microbatch.control.tuning import SettingsLog
 from atoll.microbatch.epochs import Epoch
+from atoll.microbatch.parcels.taking import ParcelTaker
 from atoll.microbatch.stepping import Observer, Stepper
+from atoll.names import mirrored_name
 from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
 from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
@@ -112,6 +114,7 @@ class App(ModuleWaits):
         self.queries = Queries(name, bound_queries, self._pstates, mirrored)
         """The queries, to list and to ask by name."""
         self._waiting = Waiting(name, self._loops, self._depots, mirrors)
+        self._parcels = ParcelTaker(store, name, self._depots)
         self._trim = DepotTrimmer(store, name, self._depots, self._all_loops, drive.now_ms)
         self._made = Loops(
             name,
@@ -263,6 +266,7 @@ class App(ModuleWaits):
                 name: {
                     "start_offsets": list(depot.start_offsets()),
                     "end_offsets": list(depot.end_offsets()),
+                    "parcels": self._parcels.status(name),
                 }
                 for name, depot in sorted(self._depots.items())
             },
@@ -319,6 +323,19 @@ class App(ModuleWaits):
         """Why it does not run: it does."""
         return None
 
+    def take_parcels(self) -> int:
+        """Take what other modules' topologies have appended to depots of this one, now.
+
+        It happens by itself where the module runs by itself, many times a second.
+
+        Returns:
+            How many commits' rows were taken.
+
+        Raises:
+            FencedError: When another process took the module over.
+        """
+        return self._parcels.take()
+
     # What the cluster calls -----------------------------------------------------------------------
 
     def prepare_update(self, bound: list[BoundTopology]) -> None:
@@ -339,7 +356,8 @@ class App(ModuleWaits):
         """
         graph = bound.declared.graph
         self._declared[graph.topology] = dict(bound.declared.options)
-        self._waiting.chains.appends_to[graph.topology] = tuple(graph.appends_to())
+        targets = tuple(name for name in graph.appends_to() if mirrored_name(name) is None)
+        self._waiting.chains.appends_to[graph.topology] = targets
         if parts is not None and has_joined(self.store, self.name, graph.topology, parts.filling):
             parts = None
         rest = bound if parts is None else parts.rest
@@ -385,6 +403,7 @@ class App(ModuleWaits):
         if self._drive.watched:
             self._load_watch.start()
             self._warnings.start()
+            self._parcels.start()
         for each in all_of_them:
             each.start()
 
@@ -400,6 +419,7 @@ class App(ModuleWaits):
             with self._fence_lock:  # who takes the module over from now on is no news
                 self._when_fenced.clear()
             self._end_subscriptions()
+            self._parcels.close()
             self.cluster.close()
             self._load_watch.close()
             self._warnings.close()
@@ -427,6 +447,8 @@ class App(ModuleWaits):
     def _end_subscriptions(self, reason: AtollError | None = None) -> None:
         for each in list(self._subscriptions):
             each.close(reason)
+        for depot in self._depots.values():
+            depot.end_tails(reason)
 
     def _history(self, loop: Stepper) -> CommitHistory:
         """The log as of the published commit; the same object while there is no new one."""

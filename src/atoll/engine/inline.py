@@ -1,5 +1,7 @@
 """Runs attempts in the calling process: no Spark, no JVM, one task after the other.
 
+Each runs in a thread that is watched and can be left behind (:mod:`atoll.engine.runners`).
+
 For tests, small modules and tools. It runs the very functions that Spark's tasks run: steps,
 packers and actors, one actor per parallel unit. What needs Spark (column steps) it cannot run;
 :func:`atoll.steps.columns.schemas.python_only` refuses such a topology when it is deployed.
@@ -7,18 +9,22 @@ packers and actors, one actor per parallel unit. What needs Spark (column steps)
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from atoll.beats import present
 from atoll.engine.actor import run_actor
-from atoll.engine.attempt import BlockSource, JobSpecs, described, has_work
+from atoll.engine.attempt import BlockSource, JobSpecs, described, has_work, rows_of
+from atoll.engine.beside import Beside
+from atoll.engine.exchange.ahead import Packed, ReadAhead, Shares, is_foreseeable, share_ahead
 from atoll.engine.exchange.blobs import Blob
-from atoll.engine.exchange.feeding import feed_splits, packers_of
+from atoll.engine.exchange.feeding import READER, feed_splits, packers_of
 from atoll.engine.program import JobProgram, JobSpec, Program
+from atoll.engine.runners import Attempts
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome, Way
+from atoll.microbatch.outcome import JobOutcome, Manifest, Outcome, Way
+from atoll.microbatch.stragglers import Stragglers
+from atoll.topology.fragments import fragment_names
 
 if TYPE_CHECKING:
     from atoll.microbatch.commits.objects import Commit, Plan
@@ -28,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class InlineExecutor:
-    """One topology, run by the thread that asks for it.
+    """One topology, run in this process.
 
-    A task that runs is never interrupted: :meth:`cancel` and the phase timeout end an attempt
-    before its next task.
+    :meth:`cancel`, the phase timeout and the limit of silence end an attempt at the next beat of
+    its task; one that does not come to it in half a second is left behind.
 
     Args:
         program: The topology, bound; without column steps.
@@ -45,7 +51,13 @@ class InlineExecutor:
         self.cut = cut
         self.depots = depots
         self.specs = JobSpecs(program, cut, depots)
-        self._cancelled = threading.Event()
+        self._fragments = {
+            cut.number[step]: name for step, name in fragment_names(cut.number).items()
+        }
+        self._attempts = Attempts()
+        self._reading = Attempts()
+        self._ahead = ReadAhead()
+        self._beside = Beside(f"atoll-ahead-{program.topology}")
 
     def run(
         self, plan: Plan, epoch: int, version: int, placement: Placement, timeout_seconds: float
@@ -55,8 +67,7 @@ class InlineExecutor:
         Raises:
             AttemptError: When a task failed, the attempt was cancelled or the time was over.
         """
-        self._cancelled.clear()
-        self._place(placement)
+        self._begin(placement)
         return self._run(self.specs, (plan, epoch, version), timeout_seconds)
 
     def run_carefully(
@@ -67,8 +78,7 @@ class InlineExecutor:
         Raises:
             AttemptError: As :meth:`run`.
         """
-        self._cancelled.clear()
-        self._place(placement)
+        self._begin(placement)
         program = self.program.tracking(self.cut.number.values())
         specs = JobSpecs(program, self.cut, self.depots, self.specs.options, careful=True)
         return self._run(specs, (plan, epoch, version), timeout_seconds)
@@ -83,9 +93,25 @@ class InlineExecutor:
         """Run with these options."""
         self.specs.options = options
 
+    def read_ahead(self, plan: Plan) -> None:
+        """Read and pack in another thread, while this one commits."""
+        program, specs = self.program, self.specs
+        limit = float(specs.options.phase_timeout_seconds)
+
+        def work() -> None:
+            stragglers = self._stragglers(specs)
+            self._reading.run(lambda: self._read_ahead(program, specs, plan), limit, stragglers)
+
+        self._beside.begin(work)
+
+    def end_reading_ahead(self) -> None:
+        """Wait for that thread, which is watched and limited as an attempt is."""
+        self._beside.end()
+
     def cancel(self) -> None:
-        """End the running attempt before its next task. Safe from any thread."""
-        self._cancelled.set()
+        """End what runs at the next beat of its task. Safe from any thread."""
+        self._attempts.cancel()
+        self._reading.cancel()
 
     def forget(self, microbatch: int) -> None:
         """Drop the rows staged by attempts at a microbatch."""
@@ -94,68 +120,72 @@ class InlineExecutor:
     def _run(
         self, specs: JobSpecs, attempt: tuple[Plan, int, int], timeout_seconds: float
     ) -> Outcome:
-        program = specs.program
-        limit = _Limit(timeout_seconds, self._cancelled)
-        done: list[JobOutcome] = []
-        for job in program.jobs:
-            spec = specs.spec(*attempt, job, done)
-            work = has_work(job, spec)
-            manifests = self._run_job(program, job, spec, limit) if work else []
-            done.append(JobOutcome(job.index, manifests, Way.INLINE if work else None))
-        return Outcome(done)
+        stragglers = self._stragglers(specs)
+        return self._attempts.run(
+            lambda: _outcome(specs, attempt, self._ahead), timeout_seconds, stragglers
+        )
+
+    def _stragglers(self, specs: JobSpecs) -> Stragglers:
+        limit = float(specs.options.silence_seconds)
+        return Stragglers(specs.program.topology, limit, self._fragments)
+
+    def _begin(self, placement: Placement) -> None:
+        self._beside.end()
+        self._place(placement)
+
+    def _read_ahead(self, program: Program, specs: JobSpecs, plan: Plan) -> None:
+        spec = specs.spec(plan, plan.epoch, 0, program.jobs[0], [])
+        if not rows_of(spec) or not is_foreseeable(program, spec):
+            return
+        shares = {}
+        for index in range(len(spec.splits)):
+            present().part(READER, index)
+            shares[index] = share_ahead(program, spec, index)
+        self._ahead.keep(program, spec, shares)
 
     def _place(self, placement: Placement) -> None:
         if placement != self.program.placement:
             self.program = self.program.placed(placement)
             self.specs = JobSpecs(self.program, self.cut, self.depots, self.specs.options)
 
-    def _run_job(
-        self, program: Program, job: JobProgram, spec: JobSpec, limit: _Limit
-    ) -> list[Manifest]:
-        try:
-            blobs = _packed(program, job, spec, limit)
-            manifests = []
-            for unit in program.units:
-                limit.check()
-                manifests.append(run_actor(program, spec, unit, blobs.get(unit, ())))
-        except AttemptError:
-            raise
-        except Exception as error:
-            raise AttemptError(described(error)) from error
-        return manifests
+
+def _outcome(specs: JobSpecs, attempt: tuple[Plan, int, int], ahead: ReadAhead) -> Outcome:
+    """Run the jobs of an attempt, each of which depends on what the earlier ones wrote."""
+    program = specs.program
+    done: list[JobOutcome] = []
+    for job in program.jobs:
+        present().part("attempt", attempt[2])
+        spec = specs.spec(*attempt, job, done)
+        work = has_work(job, spec)
+        kept = ahead.take(program, spec) if job.index == 0 else {}
+        manifests = _manifests(program, job, spec, kept) if work else []
+        way = Way.INLINE if work else None
+        done.append(JobOutcome(job.index, manifests, way, bool(kept)))
+    present().beat()
+    return Outcome(done)
+
+
+def _manifests(program: Program, job: JobProgram, spec: JobSpec, kept: Shares) -> list[Manifest]:
+    try:
+        blobs = _packed(program, job, spec, kept)
+        return [run_actor(program, spec, unit, blobs.get(unit, ())) for unit in program.units]
+    except Exception as error:
+        raise AttemptError(described(error)) from error
 
 
 def _packed(
-    program: Program, job: JobProgram, spec: JobSpec, limit: _Limit
+    program: Program, job: JobProgram, spec: JobSpec, kept: Shares
 ) -> dict[int, list[Blob]]:
-    """What the reading tasks pack for each unit."""
+    """What the reading tasks pack for each unit, or have packed."""
     blobs: dict[int, list[Blob]] = {}
     for index in range(len(spec.splits)):
-        limit.check()
-        packers = packers_of(program, spec, index)
-        feed_splits(program, spec, job.chains, index, packers)
-        for unit, tag, rows in packers.parcels():
+        present().part(READER, index)
+        if index in kept:
+            parcels: Iterable[Packed] = kept[index].parcels(spec)
+        else:
+            packers = packers_of(program, spec, index)
+            feed_splits(program, spec, job.chains, index, packers)
+            parcels = packers.parcels()
+        for unit, tag, rows in parcels:
             blobs.setdefault(unit, []).append((tag, index, rows))
     return blobs
-
-
-class _Limit:
-    """Says between two tasks whether an attempt may go on."""
-
-    def __init__(self, timeout_seconds: float, cancelled: threading.Event) -> None:
-        self.timeout_seconds = timeout_seconds
-        self.until = time.monotonic() + timeout_seconds
-        self.cancelled = cancelled
-
-    def check(self) -> None:
-        """Raise AttemptError when the attempt is over."""
-        if self.cancelled.is_set():
-            raise AttemptError(ActorFailure("E-CANCELLED", "the attempt was cancelled"))
-        if time.monotonic() > self.until:
-            raise AttemptError(
-                ActorFailure(
-                    "E-PHASE-TIMEOUT",
-                    f"the attempt took longer than {self.timeout_seconds:g} s",
-                    "raise topology.microbatch.phase.timeout.seconds, or take fewer records",
-                )
-            )

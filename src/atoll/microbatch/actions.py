@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from atoll.errors import AtollError, FencedError
+from atoll.errors import AtollError, BacklogError, FencedError
 from atoll.logs import get_logger
 from atoll.microbatch import events as ev
 from atoll.microbatch.accounts.audit import audit, rows_by_step
@@ -21,6 +21,7 @@ from atoll.microbatch.accounts.entries import JobChart
 from atoll.microbatch.commits.history import commit_objects, plan_objects
 from atoll.microbatch.commits.objects import (
     Commit,
+    Plan,
     Ranges,
     Reach,
     decode_commit,
@@ -71,6 +72,20 @@ class DepotOffsets(Protocol):
         """
 
 
+class Room(Protocol):
+    """How many rows wait for depots of other modules."""
+
+    def check(self, records_max: int) -> None:
+        """Nothing, while less waits than may.
+
+        Raises:
+            BacklogError: When no more may be made.
+        """
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        """By depot of another module what waits."""
+
+
 @dataclass
 class Actions:
     """What one topology's coordinator can do.
@@ -112,6 +127,8 @@ class Actions:
     ticks: Collection[str] = ()
     timeline: int = 0
     littered: bool = True
+    room: Room | None = None
+    """What waits of the rows that were sent to depots of other modules; None without any."""
     mirrored: MirroredTopologies | None = None
     """The topologies, of this module and others, whose PStates this one reads."""
     charts: Sequence[JobChart] | None = None
@@ -148,14 +165,11 @@ class Actions:
             self.epoch.check()
             if self._follower.is_behind():
                 return self._follow()
-            starts = {name: list(depot.start_offsets()) for name, depot in self.depots.items()}
-            ends = {name: list(depot.end_offsets()) for name, depot in self.depots.items()}
-            sizes = self._sizes(self._new(last, starts, ends), self.options.microbatch_bytes_max)
+            return self._seen(last.ends())
         except FencedError as error:
             return ev.CommitRefused(failure_of(error))
         except (AtollError, OSError) as error:
             return self._failed(None, failure_of(error))
-        return ev.Wake(starts, ends, self.now_ms(), sizes)
 
     # Inside ---------------------------------------------------------------------------------------
 
@@ -244,11 +258,27 @@ class Actions:
         )
         return ev.PlanCut(plan)
 
+    def _seen(self, done: Mapping[str, list[int]]) -> ev.Wake:
+        """What the depots hold, and how much of it is new since all that is done.
+
+        Raises:
+            BacklogError: When so much waits for depots of other modules that nothing is to be read.
+        """
+        if self.room is not None:
+            self.room.check(self.options.parcel_records_max)
+        starts = {name: list(depot.start_offsets()) for name, depot in self.depots.items()}
+        ends = {name: list(depot.end_offsets()) for name, depot in self.depots.items()}
+        sizes = self._sizes(self._new(done, starts, ends), self.options.microbatch_bytes_max)
+        return ev.Wake(starts, ends, self.now_ms(), sizes)
+
     def _new(
-        self, last: Commit, starts: Mapping[str, list[int]], ends: Mapping[str, list[int]]
+        self,
+        done: Mapping[str, list[int]],
+        starts: Mapping[str, list[int]],
+        ends: Mapping[str, list[int]],
     ) -> Ranges:
         """What the next microbatch may read at most."""
-        done, most = last.ends(), self.options.records_max(ends)
+        most = self.options.records_max(ends)
         return {
             depot: [
                 (begin, max(begin, min(end, begin + most[depot])))
@@ -282,11 +312,22 @@ class Actions:
             rows = rows_by_step(self.charts, outcome.jobs)
             outcome = msgspec.structs.replace(outcome, rows=rows)
         pinned = lowest_pin(self.store, self.module, self.topology)
-        return ev.AttemptSucceeded(outcome, self.now_ms(), pinned, self.steady_ms())
+        seen = self._seen_after(plan) if self.options.pipeline else None
+        return ev.AttemptSucceeded(outcome, self.now_ms(), pinned, self.steady_ms(), seen)
+
+    def _seen_after(self, plan: Plan) -> ev.Wake | None:
+        """What there is to read after a plan, as far as its depots can tell."""
+        try:
+            return self._seen({name: [end for _, end in at] for name, at in plan.ranges.items()})
+        except (AtollError, OSError) as error:  # whoever looks next says what is wrong
+            _log.debug("nothing is read ahead", topology=self.topology, error=str(error))
+            return None
 
     def _create_commit(self, command: ev.CreateCommit) -> ev.Event:
         """Create the commit, or go on from the one that an earlier life made under its id."""
         commit = command.commit
+        if command.ahead is not None:
+            self._read_ahead(command.ahead)
         commits = commit_objects(self.store, self.module, self.topology, commit.timeline)
         found = commits.create_or_find(commit.id, encode(commit))
         if found is None:
@@ -303,6 +344,12 @@ class Actions:
                 epoch=self.epoch.number,
             )
         return ev.CommitCreated(there)
+
+    def _read_ahead(self, plan: Plan) -> None:
+        try:
+            self.executor.read_ahead(plan)
+        except Exception as error:  # noqa: BLE001 - who needs the records reads them, and tells
+            _log.debug("nothing is read ahead", topology=self.topology, error=str(error))
 
     def _tidy(self, commit: Commit) -> None:
         try:
@@ -332,8 +379,9 @@ class Actions:
             hint = "it may take effect all the same: look at the timeline in the topology's status"
             return ev.RollBackRefused(command.ticket, msgspec.structs.replace(failure, hint=hint))
         delivering = isinstance(command, ev.Deliver)
+        what = "no more rows are made" if failure.code == BacklogError.code else "attempt failed"
         _log.warning(
-            "delivery failed" if delivering else "attempt failed",
+            "delivery failed" if delivering else what,
             topology=self.topology,
             code=failure.code,
             message=failure.message,

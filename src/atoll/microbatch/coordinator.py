@@ -34,6 +34,7 @@ from dataclasses import replace
 
 import msgspec
 
+from atoll.errors import BacklogError
 from atoll.microbatch.backoff import delay_ms, is_environmental
 from atoll.microbatch.commits.commit import build_commit
 from atoll.microbatch.commits.joining import joined_commit
@@ -86,8 +87,9 @@ from atoll.microbatch.events import (
 )
 from atoll.microbatch.outcome import ActorFailure, failure_of
 from atoll.microbatch.plans import migrating, planning
-from atoll.microbatch.plans.cutting import WEIGHED, Cutting, bytes_max, grown, room_left, smaller
-from atoll.microbatch.plans.fitting import Sizes, fit
+from atoll.microbatch.plans.ahead import expected, to_read
+from atoll.microbatch.plans.cutting import WEIGHED, Cutting, grown, room_left, smaller
+from atoll.microbatch.plans.fitting import Sizes
 from atoll.microbatch.plans.timekeeping import tick_ranges, timed
 
 _LOOK_AGAIN_MS = 1_000
@@ -148,11 +150,12 @@ def _advance(state: State, event: Event) -> tuple[State, Command]:
             return _go_on(state)
         case AttemptFailed(failure):
             return _failed(state, failure)
-        case AttemptSucceeded(outcome, now_ms, pinned, steady_ms):
+        case AttemptSucceeded(outcome, now_ms, pinned, steady_ms, seen):
             assert state.step == Step.PROCESS
             state = replace(state, heads=state.heads.at(steady_ms, state.options.history_millis))
             commit = build_commit(state, outcome, now_ms, pinned)
-            return replace(state, step=Step.COMMIT, commit=commit), CreateCommit(commit)
+            ahead = None if seen is None else expected(state, commit, seen)
+            return replace(state, step=Step.COMMIT, commit=commit), CreateCommit(commit, ahead)
         case CommitCreated(commit):
             return _committed(state, commit)
         case Delivered(reach):
@@ -237,9 +240,7 @@ def _wake(state: State, event: Wake) -> tuple[State, Command]:
     lost = planning.lost_records(state.last.ends(), event.ends)
     if lost is not None:
         return replace(state, condition=Condition.FAILED, failure=failure_of(lost)), Wait(None)
-    limit = state.options.records_max(event.ends)
-    ranges = planning.choose_ranges(state.last.ends(), event.starts, event.ends, limit)
-    ranges = fit(ranges, event.sizes, bytes_max(state.room, state.options), state.last.id)
+    ranges = to_read(state.last, event, state.options, state.room)
     now_ms = max(event.now_ms, state.last.clocks.now_ms)
     ranges |= tick_ranges(state.ticks, state.last.ends(), now_ms)
     asked = state.asked
@@ -261,6 +262,8 @@ def _wake(state: State, event: Wake) -> tuple[State, Command]:
     plan = timed(plan, follows.clocks, state.clocks)
     idle = all(start == end for each in ranges.values() for start, end in each)
     if idle and not (stale or plan.due or slices) and state.placing is None:
+        if state.failure is not None and state.failure.code == BacklogError.code:  # it is over
+            state = replace(state, failures=0, failure=None)
         return state, Wait(state.options.empty_sleep_millis)
     if not stale:
         due = state.checkpoints.due(follows, state.options.checkpoint_commits)

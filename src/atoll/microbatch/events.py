@@ -191,6 +191,8 @@ class AttemptSucceeded:
     """The lowest commit that another module's topology is about to read, if any."""
     steady_ms: int = 0
     """When, by a clock that only goes forward."""
+    seen: Wake | None = None
+    """What there is to read after it, where the next microbatch may be read ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,6 +418,8 @@ class CreateCommit:
     """Create the commit object."""
 
     commit: Commit
+    ahead: Plan | None = None
+    """What to read meanwhile; no plan object stands for it."""
 
 
 @dataclass(frozen=True, slots=True)

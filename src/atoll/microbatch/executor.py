@@ -62,6 +62,20 @@ class Executor(Protocol):
     def tune(self, options: Options) -> None:
         """Run the following attempts with these options; called before each."""
 
+    def read_ahead(self, plan: Plan) -> None:
+        """Begin to read and pack what the next attempt is expected to read; returns at once.
+
+        Called when an attempt has succeeded, before its microbatch is committed. It may do
+        nothing, and changes nothing that lasts. The next attempt may use what was packed if it
+        reads exactly the same, and waits until this has ended; it never fails because of it.
+
+        Args:
+            plan: What is expected: no object stands for it, and another plan may come.
+        """
+
+    def end_reading_ahead(self) -> None:
+        """Return when nothing reads ahead any more; :meth:`cancel` makes that soon."""
+
     def cancel(self) -> None:
         """End the running attempt soon; :meth:`run` then raises. Nothing when none runs.
 

@@ -122,6 +122,7 @@ class TopologyLoop(Stepper):
                 self._ended = True
                 self._changed.notify_all()
         finally:
+            self.actions.executor.end_reading_ahead()
             self._ended = True
 
     def _go(self) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from atoll.engine.attempt import BlockSource, JobSpecs, bytes_of, has_work, row_bytes_of, rows_of
+from atoll.engine.beside import Beside
+from atoll.engine.exchange.ahead import is_foreseeable
 from atoll.engine.exchange.waybills import column_origins
 from atoll.engine.program import JobProgram, JobSpec, Program
 from atoll.errors import SparkLostError
@@ -16,10 +18,12 @@ from atoll.microbatch.commits.objects import Commit, Plan
 from atoll.microbatch.control.options import Options
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome, Way
+from atoll.microbatch.stragglers import Stragglers
 from atoll.spark.frames.careful import CarefulFrames, Looking
 from atoll.spark.frames.job import JobFrames
 from atoll.spark.frames.seats import Seats
 from atoll.spark.frames.tracking import Tracking
+from atoll.spark.jobs.beating import TaskBeats
 from atoll.spark.jobs.failures import is_broken
 from atoll.spark.jobs.handing import handing
 from atoll.spark.jobs.limit import JobLimit
@@ -28,6 +32,7 @@ from atoll.spark.shipping import ship
 from atoll.spark.standing.jobs import NotReadyError, StandingJob, TaskLostError, warm
 from atoll.spark.standing.tasks import standing_tasks
 from atoll.spark.tasks import WarmTask
+from atoll.topology.fragments import fragment_names
 from atoll.topology.operator import Operator, RootOperator, StateOperator
 
 if TYPE_CHECKING:
@@ -93,6 +98,9 @@ class SparkExecutor:
         self.depots = depots
         self.specs = JobSpecs(program, cut, depots, options, careful=careful)
         self.operators = self.specs.operators
+        self._fragments = {
+            cut.number[step]: name for step, name in fragment_names(cut.number).items()
+        }
         self.schemas = schemas
         self.shipped = ship(program, graph)
         self.frames: OrderedDict[tuple[int, int], JobFrames] = OrderedDict()
@@ -101,6 +109,8 @@ class SparkExecutor:
         self._live_on(sessions())
         self.limit: JobLimit | None = None
         self.preparing: JobLimit | None = None
+        self.reading: JobLimit | None = None
+        self._ahead = Beside(f"atoll-ahead-{program.topology}")
         self.plain = {job.index: self._is_plain(job) for job in program.jobs}
 
     def run(
@@ -117,6 +127,7 @@ class SparkExecutor:
     def _run(
         self, plan: Plan, epoch: int, version: int, placement: Placement, timeout_seconds: float
     ) -> Outcome:
+        self._ahead.end()
         session = self._sessions()
         if session is not self.session:
             self._live_on(session)
@@ -157,6 +168,7 @@ class SparkExecutor:
                 careful=True,
             )
         self._carefully.tune(self.specs.options)
+        self._ahead.end()
         return self._carefully.run(plan, epoch, version, placement, timeout_seconds)
 
     def prepare(self, placement: Placement, commit: Commit) -> None:
@@ -193,9 +205,21 @@ class SparkExecutor:
         """Run with these options."""
         self.specs.options = options
 
+    def read_ahead(self, plan: Plan) -> None:
+        """Let standing tasks do it; ordinary Spark jobs never read ahead."""
+        posts = self.standing.posts(self.program.placement)
+        if posts is not None and not column_origins(self.program.jobs[0]):
+            seconds = float(self.specs.options.phase_timeout_seconds)
+            self.reading = JobLimit(self.session, seconds, self._stragglers())
+            self._ahead.begin(lambda: self._read_ahead(plan, posts))
+
+    def end_reading_ahead(self) -> None:
+        """Wait for the thread that asks them."""
+        self._ahead.end()
+
     def cancel(self) -> None:
         """End the running attempt's job; whoever takes over need not wait for its tasks."""
-        for limit in (self.limit, self.preparing):
+        for limit in (self.limit, self.preparing, self.reading):
             if limit is not None:
                 limit.cancel()
         if self._carefully is not None:
@@ -216,6 +240,15 @@ class SparkExecutor:
         self.seats = Seats(session, fixed=self.seated)
         self.standing = standing_tasks(session, seated=self.seated)
         self.session = session
+
+    def _read_ahead(self, plan: Plan, posts: Mapping[int, Post]) -> None:
+        limit, job = self.reading, self.program.jobs[0]
+        assert limit is not None
+        spec = self.specs.spec(plan, plan.epoch, 0, job, [])
+        if rows_of(spec) and is_foreseeable(self.program, spec):
+            standing = StandingJob(posts, self.program, self.shipped, spec, limit)
+            with contextlib.suppress(NotReadyError):
+                standing.read_ahead(direct=self._is_direct(job, spec))
 
     @contextlib.contextmanager
     def _noticing_death(self) -> Iterator[None]:
@@ -276,7 +309,7 @@ class SparkExecutor:
         try:
             direct = self._is_direct(job, spec)
             manifests = standing.direct() if direct else standing.packed()
-            return JobOutcome(job.index, manifests, Way.STANDING)
+            return JobOutcome(job.index, manifests, Way.STANDING, standing.ahead)
         except NotReadyError:
             return JobOutcome(job.index, self._collected(limit, job, spec), Way.SPARK)
 
@@ -309,6 +342,7 @@ class SparkExecutor:
         if column_origins(job):  # another one is only here because no tasks stand
             self.standing.ordinary_job()
         frames = self._frames_of(job, len(spec.splits))
+        limit.beats = TaskBeats(self.program, spec)
         if isinstance(frames, CarefulFrames):
             frames.looking = Looking(self.program, spec, limit.collect, self._told)
         self.session.conf.set(_TRANSFER, str(self._transfer_rows(spec)))
@@ -365,9 +399,13 @@ class SparkExecutor:
         few = rows <= self.specs.options.small_records_max
         return plain and few and bytes_of(spec) <= _DIRECT_BYTES_MAX
 
+    def _stragglers(self) -> Stragglers:
+        limit = float(self.specs.options.silence_seconds)
+        return Stragglers(self.program.topology, limit, self._fragments)
+
     @contextlib.contextmanager
     def _limited(self, timeout_seconds: float) -> Iterator[JobLimit]:
-        limit = JobLimit(self.session, timeout_seconds)
+        limit = JobLimit(self.session, timeout_seconds, self._stragglers())
         self.limit = limit
         try:
             yield limit

@@ -85,21 +85,22 @@ class LocalStore:
                 raise
 
     def link(self, name: str, other: str) -> None:
-        """Let an object that lies durably be there under another name too; nothing if it is.
+        """Give an object another name too, durably; nothing where it has it.
 
-        Each of the two names is deleted for itself.
+        Deleting the one name leaves the object under the other.
 
         Raises:
             ObjectExistsError: When another object has that name.
         """
-        path = self.path(other)
-        with storage_errors(path):
-            make_folder(path.parent)
+        source, target = self.path(name), self.path(other)
+        with storage_errors(target):
+            make_folder(target.parent)
             try:
-                os.link(self.path(name), path)
+                os.link(source, target)
             except FileExistsError as error:
-                if not path.samefile(self.path(name)):
-                    raise ObjectExistsError("another object exists", file=str(path)) from error
+                if not target.samefile(source):
+                    raise ObjectExistsError("another object exists", file=str(target)) from error
+            fsync_folder(target.parent)
 
     def settle(self, name: str) -> None:
         """Fsync the object and every folder above it in the store, on fresh descriptors."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from atoll.steps.aggregate.build import aggregate
 from atoll.steps.append_to.declare import append_to
-from atoll.steps.columns import joins
 from atoll.steps.columns.distinct import Distinct
 from atoll.steps.columns.explode import explode
 from atoll.steps.columns.select import Select
@@ -19,18 +18,21 @@ from atoll.steps.columns.union import union
 from atoll.steps.columns.with_columns import WithColumns
 from atoll.steps.deduplicate.declare import deduplicate
 from atoll.steps.fold.build import aggregated
-from atoll.steps.incremental_join import build as incremental_join
 from atoll.steps.lookup.declare import lookup
 from atoll.steps.materialize.declare import Materialize
 from atoll.steps.process.declare import process, update
 from atoll.steps.rows.flat_map import FlatMap
 from atoll.steps.rows.map import Map
+from atoll.steps.rows.map_async import map_async
 from atoll.steps.rows.map_batches import MapBatches
 from atoll.steps.windows import build as windows
 from atoll.stream import control
 from atoll.stream.asking import Asking
+from atoll.stream.controlling import Controlling
 from atoll.stream.exchanging import Exchanging
+from atoll.stream.joining import Joining
 from atoll.stream.missing import missing
+from atoll.stream.sequenced import Sequenced
 from atoll.stream.typed import giving, named_texts, of_condition, of_rows, seeing_objects
 from atoll.topology.declared import R, U
 from atoll.topology.flow import Flow, after
@@ -38,14 +40,13 @@ from atoll.topology.usercode import check_function, declared_at, emitted_columns
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
     from atoll.aggregates.base import Aggregator
     from atoll.literals import Literal as Literals
     from atoll.path import Path
-    from atoll.stream.control import Condition
     from atoll.stream.interim import Aggregated, Grouped, Windowed
     from atoll.topology.declared import Columns, DepotDeclaration, PStateDeclaration, Target
     from atoll.topology.operator import Operator
@@ -53,7 +54,14 @@ if TYPE_CHECKING:
     Duration = str | dt.timedelta
 
 
-class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Generic[R]):
+class Stream(
+    Exchanging["Stream[R]"],
+    Asking["Stream[Any]"],
+    Controlling["Stream[Any]"],
+    Joining["Stream[Any]"],
+    Sequenced["Stream[Any]"],
+    Generic[R],
+):
     """Rows of one microbatch on their way through a topology."""
 
     __slots__ = ()
@@ -116,6 +124,29 @@ class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Generic[R]):
         step = Map((self.operator,), place, calling, _beside(emits, place))
         return stream_of(giving(self._then(step), emits))
 
+    def map_async(
+        self,
+        function: Callable[[R], Awaitable[Any]],
+        *,
+        emits: type[U] | Columns,
+        at_once: int = 16,
+        timeout: Duration = "30 seconds",
+    ) -> Stream[U]:
+        """As ``map``, awaiting an ``async`` function of each row; rows keep their order.
+
+        The calls go to the outside at least once: an attempt that is repeated makes them again.
+
+        Args:
+            function: Gives a row out for a row in.
+            emits: The columns that come out.
+            at_once: How many calls may be under way in a task.
+            timeout: How long one may take.
+        """
+        place = declared_at(1)
+        calling = of_rows(self, function, "map_async", place)
+        made = map_async(self, calling, _beside(emits, place), at_once, timeout, place)
+        return stream_of(giving(made, emits))
+
     def flat_map(
         self, function: Callable[[R], Iterable[Any]], *, emits: type[U] | Columns
     ) -> Stream[U]:
@@ -138,30 +169,6 @@ class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Generic[R]):
         return stream_of(giving(self._then(step), emits))
 
     # Batch blocks -----------------------------------------------------------------------------
-
-    def join(
-        self,
-        other: Stream | Target | PStateDeclaration,
-        on: str | Sequence[str] | None = None,
-        how: str = "inner",
-        *,
-        column: str | None = None,
-    ) -> Stream:
-        """Put rows of this microbatch that belong together side by side.
-
-        Args:
-            other: A stream of the same topology; or a place in a PState, whose value comes
-                beside each row: ``join(profiles["user_id"], how="left", column="profile")``.
-            on: Columns of both streams, which come out once; or conditions over ``left.x`` and
-                ``right.y``. Not for a PState.
-            how: ``inner``, ``left``, ``right``, ``full``, ``semi`` or ``anti``; for a PState
-                ``inner`` or ``left``.
-            column: What to call a PState's value; else it is called as the PState.
-
-        Raises:
-            DeclarationError: When that cannot be.
-        """
-        return stream_of(joins.join(self, other, on, how, column, declared_at(1)))
 
     def group_by(self, *keys: str) -> Grouped:
         """The rows by columns or expressions, for ``agg``: ``group_by("k", "v % 2 AS odd")``."""
@@ -216,34 +223,6 @@ class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Generic[R]):
         place = declared_at(1)
         asked = tuple(of_condition(self, each, "branch", place) for each in conditions)
         return tuple(map(stream_of, control.branch(self, asked, place)))
-
-    def loop(
-        self,
-        body: Callable[[Stream], Stream],
-        *,
-        until: Condition,
-        at_most: int,
-        left: Literal["error", "emit"] = "error",
-    ) -> Stream:
-        """Send rows through ``body`` until a condition holds of them.
-
-        Args:
-            body: ``stream -> stream`` with the same columns; called once per round while
-                declaring.
-            until: Rows of which it holds come out, also before the first round.
-            at_most: How many rounds there are.
-            left: Whether rows left after the last round are an ``error`` or are ``emit``-ted.
-
-        Raises:
-            DeclarationError: When the body gives no stream.
-        """
-        place = declared_at(1)
-        check_function(body, 1, "loop", place)
-
-        def round_of(flow: Flow) -> Any:
-            return body(stream_of(flow))
-
-        return stream_of(control.loop(self, round_of, until, at_most, left, place))
 
     # State ------------------------------------------------------------------------------------
 
@@ -335,38 +314,7 @@ class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Generic[R]):
         place = declared_at(1)
         append_to(self, depot, place)
 
-    # Rows of other microbatches, and time ----------------------------------------------------
-
-    def incremental_join(
-        self,
-        other: Stream,
-        on: str | Sequence[str],
-        how: str = "inner",
-        *,
-        unique: Literal["left", "right"] | None = None,
-        name: str | None = None,
-    ) -> Stream:
-        """Put rows that belong together side by side, whenever each of them comes.
-
-        A row of the result comes out once, in the microbatch in which the later of its two rows
-        came; which rows there are does not depend on how records are cut into microbatches. The
-        step keeps rows of both sides in a PState of its own.
-
-        Args:
-            other: A stream of the same topology.
-            on: Columns of both streams, which come out once and first; or equalities of two
-                columns: ``"left.auction = right.id"``. Null equals nothing.
-            how: ``inner``.
-            unique: The side that has at most one row of each key. Then a row of the other side
-                is kept only until that one has come. Of further rows of a key on the unique
-                side the first stays; the others are dropped.
-            name: What to call the rows that it keeps, where two joins would not be told apart.
-
-        Raises:
-            DeclarationError: When that cannot be. Columns are checked at the deployment.
-        """
-        place = declared_at(1)
-        return stream_of(incremental_join.join(self, other, on, how, unique, name, place))
+    # Time ------------------------------------------------------------------------------------
 
     def with_watermark(self, column: str, delay: Duration, *, name: str | None = None) -> Stream:
         """Say how late rows may come: ``with_watermark("at", "10 seconds")``.
@@ -380,14 +328,6 @@ class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Generic[R]):
             name: What to call it, where two watermarks would not be told apart.
         """
         return stream_of(windows.with_watermark(self, column, delay, name, declared_at(1)))
-
-    def with_processing_time(self, column: str) -> Stream:
-        """Add when the rows are processed, a timestamp: ``with_processing_time("seen_at")``.
-
-        It is the clock's time when the microbatch was planned, so all rows of a microbatch have
-        the same, and so has every attempt at it. It never goes back.
-        """
-        return stream_of(windows.with_processing_time(self, column, declared_at(1)))
 
     @overload
     def window(

@@ -83,6 +83,15 @@ class FailingExecutor:
         """As the executor does."""
         self.executor.tune(options)
 
+    def read_ahead(self, plan: Plan) -> None:
+        """As the executor does, and wait for it: nothing runs between two steps."""
+        self.executor.read_ahead(plan)
+        self.executor.end_reading_ahead()
+
+    def end_reading_ahead(self) -> None:
+        """As the executor does."""
+        self.executor.end_reading_ahead()
+
     def cancel(self) -> None:
         """As the executor does."""
         self.executor.cancel()

@@ -133,6 +133,13 @@ class Part:
     """Whether rows whose key is null add nothing, unless such keys may be; else they are errors."""
     element: bool = False
     """Whether it is an element of a set, which can only be asked for."""
+    as_of: bool = False
+    """Whether the entry with the greatest key that is not above it is meant."""
+
+    @property
+    def shown(self) -> str:
+        """As the user wrote it."""
+        return f".as_of({shown(self.text)})" if self.as_of else f"[{shown(self.text)}]"
 
     @property
     def is_key(self) -> bool:
@@ -167,8 +174,10 @@ class PStateDeclaration(Generic[V]):
     """From top-level key to number, which says the key's vnode; the key's CRC-32 when None."""
     track_size: bool = False
     """Whether the sizes of its maps and sets are kept beside them."""
-    backfill: bool = False
+    backfill: bool = field(default=False, kw_only=True)
     """Whether it is filled from the past when an update adds it to a topology that runs."""
+    per_vnode: bool = field(default=False, kw_only=True)
+    """Whether it has one value in each vnode, by the vnode's number."""
 
     def __repr__(self) -> str:
         """As messages show it: ``<PState 'counts' of topology 'mb': Map(str, int)>``."""
@@ -185,6 +194,10 @@ class PStateDeclaration(Generic[V]):
     def __getitem__(self, part: str | Literal) -> Target:
         """The place in the state that a step writes or reads: ``pstate["user_id"]``."""
         return _deeper(Target(self, ()), part, declared_at(1))
+
+    def as_of(self, time: str | Literal) -> Target:
+        """The value that holds at a time, in a global state: see :meth:`Target.as_of`."""
+        return _as_of(Target(self, ()), time, declared_at(1))
 
     def migrated(
         self,
@@ -236,6 +249,11 @@ class Target:
         return bool(self.parts) and self.parts[-1].element
 
     @property
+    def is_as_of(self) -> bool:
+        """Whether it asks for the value that holds at a time, of those kept by time."""
+        return bool(self.parts) and self.parts[-1].as_of
+
+    @property
     def key_parts(self) -> tuple[Part, ...]:
         """The parts that are map keys, and a set's element."""
         return tuple(part for part in self.parts if part.is_key)
@@ -248,7 +266,7 @@ class Target:
     @property
     def text(self) -> str:
         """As the user wrote it: ``totals["user_id"]``."""
-        return self.pstate.name + "".join(f"[{shown(part.text)}]" for part in self.parts)
+        return self.pstate.name + "".join(part.shown for part in self.parts)
 
     def __getitem__(self, part: str | Literal) -> Target:
         """One step deeper: a map's key expression or a struct's field name.
@@ -257,6 +275,17 @@ class Target:
             DeclarationError: When the schema has nothing below this place, or no such field.
         """
         return _deeper(self, part, declared_at(1))
+
+    def as_of(self, time: str | Literal) -> Target:
+        """The value that holds at a time, where a map has values by the times from which they hold.
+
+        ``lookup(prices["item"].as_of("at"), "price")`` reads of ``Map(str, Map(datetime, float))``
+        the entry with the greatest time that is not after ``at``; null when there is none.
+
+        Raises:
+            DeclarationError: When there is no map of values by time.
+        """
+        return _as_of(self, time, declared_at(1))
 
 
 def _add_migration(
@@ -309,6 +338,22 @@ def _migrate_depot(
     depot.migrations.append(DeclaredMigration(name, function))
 
 
+def _as_of(target: Target, time: str | Literal, place: str) -> Target:
+    node, problem = target.node, ""
+    if target.is_as_of or not isinstance(node, Map) or node.key.kind not in _TIMES:
+        problem, hint = "holds no values by time", "declare it as Map(key, Map(datetime, value))"
+    elif not node.value.leaf:
+        problem = f"holds by time {node.value!r}, which is stored element by element"
+        hint = "keep one value for each time"
+    elif not target.key_parts and not target.pstate.is_global:
+        problem = "is partitioned by the time, so that the values before it lie anywhere"
+        hint = "declare it as Map(key, Map(datetime, value)), or with is_global=True"
+    if problem:
+        raise DeclarationError(f"{target.text} {problem}", hint=hint, declared=place)
+    found = _deeper(target, time, place)
+    return Target(found.pstate, (*target.parts, replace(found.parts[-1], as_of=True)))
+
+
 def _deeper(target: Target, given: str | Literal, place: str) -> Target:
     node = target.node
     if given is None or (isinstance(given, str) and not given.strip()):
@@ -338,6 +383,9 @@ def _deeper(target: Target, given: str | Literal, place: str) -> Target:
             hint = f"leave [{shown(part)}] out: the schema ends at {target.text}, which is {what}"
     raise DeclarationError(f"{target.text}[{shown(part)}]: {problem}", hint=hint, declared=place)
 
+
+_TIMES = frozenset({"datetime", "date", "int"})
+"""What values can be kept by, so that one holds until the next."""
 
 _THERE = Scalar("bool")
 """What an element of a set is: there or not."""

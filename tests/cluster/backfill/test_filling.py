@@ -250,11 +250,11 @@ def test_a_disk_that_refuses_the_join_is_tried_again(cluster, tmp_path, monkeypa
     """What was filled goes on being filled, the topology goes on, and the next try joins."""
     linked, tried = Filling._linked, []
 
-    def refusing(self, ref, commit_id, known):
+    def refusing(self, ref, commit_id):
         tried.append(ref)
         if len(tried) == 2:
             raise StorageError("no space")
-        return linked(self, ref, commit_id, known)
+        return linked(self, ref, commit_id)
 
     monkeypatch.setattr(Filling, "_linked", refusing)
     app = cluster.deploy(build())

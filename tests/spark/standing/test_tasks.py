@@ -334,6 +334,22 @@ def test_jobs_run_on_standing_tasks(session, running, units):
     assert ways == {"plain": ["standing", "standing"], "columns": ["mixed", "standing"]}
 
 
+def test_a_backlog_is_read_ahead(session, running):
+    """The tasks have read what the next microbatch asks for; the state is what it is without."""
+    running.scale(2)
+    stand(session, 2)
+    options = {"topology.microbatch.pipeline": 1, "depot.microbatch.max.records": 20}
+    for name, value in options.items():
+        running.app.options.set(name, value)
+    plain = running.app.topology("plain")
+    running.round(more=240)
+    told = plain.status()
+    assert 0 < told["read_ahead"]["used"] <= told["read_ahead"]["begun"]
+    assert running.app.topology("columns").status()["read_ahead"]["used"] == 0
+    for name in options:
+        running.app.options.unset(name)
+
+
 def test_column_steps_run_once_though_no_task_takes_what_they_made(session, running, monkeypatch):
     """Others keep a post longer than an attempt waits: ordinary tasks take what Spark packed."""
     running.scale(2)

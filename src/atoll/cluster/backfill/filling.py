@@ -269,23 +269,16 @@ class Filling:
             of = (self._store, module, self.filling.name, commit)
             filled = filled_by(standing_commits(*of), known_checkpoints(*of))
             pstates |= taken_in(filled, commit_id)
-            linked: dict[str, str] = {}
-            pstates = files_named(pstates, lambda ref: self._linked(ref, commit_id, linked))
-            for name in linked.values():  # one of each folder
-                self._store.settle(name)
+            pstates = files_named(pstates, lambda ref: self._linked(ref, commit_id))
         ends = commit.ends()
         return ev.Join(commit_id, pstates, commit.clocks, ends, self._main.actions.now_ms())
 
-    def _linked(self, ref: FileRef, commit_id: int, linked: dict[str, str]) -> FileRef:
-        """A file under the topology's own name for it, so that each lets go of it by itself.
-
-        What it holds lies durably; that the name does too is seen to by folder.
-        """
+    def _linked(self, ref: FileRef, commit_id: int) -> FileRef:
+        """A file under the topology's own name for it, so that each lets go of it by itself."""
         mine = self._main.actions
         path = PurePosixPath(ref.name).relative_to(f"{mine.module}/{self.filling.name}")
         name = f"{mine.module}/{mine.topology}/{path.parent}/{commit_id:020d}-{path.name}"
         self._store.link(ref.name, name)
-        linked[name.rpartition("/")[0]] = name
         return msgspec.structs.replace(ref, name=name)
 
     def _has_joined(self, last: Commit) -> bool:

@@ -21,8 +21,10 @@ from atoll.microbatch.commits.progress import (
 from atoll.microbatch.commits.rollback import complete_rollback
 from atoll.microbatch.commits.tidy import drop_orphans
 from atoll.microbatch.control.pausing import paused
+from atoll.microbatch.parcels.room import ParcelRoom
 from atoll.microbatch.plans.migrating import Migrating
 from atoll.microbatch.plans.mirrored import MirroredTopologies
+from atoll.names import mirrored_name
 from atoll.placement.placement import placement_of
 
 if TYPE_CHECKING:
@@ -98,7 +100,8 @@ class Loops:
         graph = bound.declared.graph
         options = self.options(bound.declared.name)
         bound = replace(bound, options=options if beside is None else while_filling(options))
-        targets = tuple(graph.appends_to())
+        targets = tuple(name for name in graph.appends_to() if mirrored_name(name) is None)
+        sent = sorted({*graph.appends_to()} - {*targets})
         own = {n: self.depots[n] for n, each in graph.depots().items() if not each.mirrored}
         mirrors = {n: self.mirrors[n] for n, each in graph.depots().items() if each.mirrored}
         depots: dict[str, Depot | MirrorDepot] = {**own, **mirrors}
@@ -141,7 +144,8 @@ class Loops:
             now_ms=self.drive.now_ms,
             steady_ms=self.drive.steady_ms,
             floor=last.floor,
-            deliver=Delivery(self.store, self.depots, self.name, graph.topology),
+            deliver=Delivery(self.store, self.depots, self.name, graph.topology, self.drive.now_ms),
+            room=ParcelRoom(self.store, (self.name, graph.topology), sent) if sent else None,
             housekeeping=self.housekeeping,
             starts=starts,
             ticks=tuple(ticks),

@@ -57,8 +57,12 @@ def unwrap(data: pa.Buffer) -> Blob:
 
 def wrapped(program: Program, spec: JobSpec, place: tuple[int, int], rows: pa.Buffer) -> bytes:
     """As :func:`wrap` a blob of a tag and a sequence number, its rows parked when they are many."""
-    parked = rows.size > INLINE_BYTES_MAX
-    return wrap(*place, park(program, spec.id, rows) if parked else rows)
+    return wrap(*place, carried(program, spec, rows))
+
+
+def carried(program: Program, spec: JobSpec, rows: pa.Buffer) -> pa.Buffer | str:
+    """Rows as they travel: themselves, or the name of the file where many are parked."""
+    return park(program, spec.id, rows) if rows.size > INLINE_BYTES_MAX else rows
 
 
 def wrapped_failure(sequence: int, failure: ActorFailure) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from atoll.engine.exchange.blobs import Blob
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program, TaskChain
     from atoll.topology.operator import BatchOperator
     from atoll.topology.usercode import Rejects
+
+
+READER = "reading task"
+"""What a task is called that reads and packs."""
+
+_READING, _PACKING = "reading rows", "packing rows"
 
 
 def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> Packers:
@@ -72,13 +78,18 @@ def feed_splits(
 
 def packed_alone(program: Program, spec: JobSpec, units: Collection[int]) -> dict[int, list[Blob]]:
     """What the actors of a process pack for themselves: all is read, and their rows are kept."""
-    packers = packers_of(program, spec)
-    for index in range(len(spec.splits)):
-        feed_splits(program, spec, program.jobs[spec.job].chains, index, packers)
     blobs: dict[int, list[Blob]] = {unit: [] for unit in units}
-    for unit, tag, rows in packers.parcels(only=units):
+    for unit, tag, rows in fed(program, spec, range(len(spec.splits))).parcels(only=units):
         blobs[unit].append((tag, 0, rows))
     return blobs
+
+
+def fed(program: Program, spec: JobSpec, indices: Sequence[int], sequence: int = 0) -> Packers:
+    """The packers of a task that has read the splits of some reading tasks."""
+    packers = packers_of(program, spec, sequence)
+    for index in indices:
+        feed_splits(program, spec, program.jobs[spec.job].chains, index, packers)
+    return packers
 
 
 def feed(
@@ -132,7 +143,9 @@ def run_steps(  # noqa: PLR0913  # what a chain and an attempt are, from two cal
     how many rows go in and come out of each step. Rows on which an expression fails are rejected
     only in a ``careful`` attempt, whose rows know their records; else they end the attempt.
     """
-    batches = batches if counts is None else counts.passing(batches, 0)
+    steps = list(steps)
+    then = [*steps, _PACKING]
+    batches = batches if counts is None else counts.passing(batches, 0, _READING, then[0])
     for index, step in enumerate(steps):
         heard = rejects if rejects is None or index >= repeated else UNHEARD
         if step.rejects_carefully and not careful:
@@ -141,6 +154,6 @@ def run_steps(  # noqa: PLR0913  # what a chain and an attempt are, from two cal
             batches = step.run(batches, schema, heard)
         else:
             ran = step.run(batches, schema, counts.rejecting(heard, index))
-            batches = counts.passing(ran, index + 1)
+            batches = counts.passing(ran, index + 1, step, then[index + 1])
         schema = step.schema((schema,))
     return batches

@@ -86,6 +86,7 @@ class KeyedPacker:
         if not self._folded:
             return
         table = pa.concat_tables(self._folded).combine_chunks()
+        self._folded = []
         owners = self.owners[table.column(VNODE).to_numpy()]
         rows = np.bincount(owners)
         self.counts.packed.update(dict(enumerate(rows.tolist())))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
+from atoll.beats import present
 from atoll.engine.exchange.blobs import Blob, fetch
 from atoll.engine.exchange.provenance import locating
 from atoll.engine.exchange.tally import ChainCounts, PackCounts
@@ -58,6 +59,7 @@ class Packers(dict[int, "Packer | RejectPacker"]):
         self._numbers = {(e.origin, e.numbers): n for n, e in enumerate(job.chains)}
         self._reads: list[RowsRead] = []
         self._chains: dict[int, ChainCounts] = {}
+        self._parcels: dict[int, list[Parcel]] = defaultdict(list)
 
     def read(self, rows: RowsRead) -> None:
         """Some rows were read; neighbours become one entry."""
@@ -82,25 +84,36 @@ class Packers(dict[int, "Packer | RejectPacker"]):
         Args:
             only: The units whose actors pack for themselves; else they are for all units.
         """
-        parcels: dict[int, list[Parcel]] = defaultdict(list)
+        yield from self.packed(only)
+        yield from self.waybills(self.spec, only)
+
+    def packed(self, only: Collection[int] | None = None) -> Iterator[tuple[int, int, pa.Buffer]]:
+        """Unit, tag and rows of every blob; to be called once."""
         with locating(self.program, self.spec):
             for tag, packer in self.items():
+                present().begin("packing rows")
                 for unit, rows in packer.finish(only):
-                    parcels[unit].append(_parcel(self.sequence, tag, rows))
+                    self._parcels[unit].append(_parcel(self.sequence, tag, rows))
                     yield unit, tag, rows
-        alone = only is not None
+
+    def waybills(
+        self, spec: JobSpec, only: Collection[int] | None = None
+    ) -> Iterator[tuple[int, int, pa.Buffer]]:
+        """The waybills for what was packed, for the actors of an attempt."""
+        parcels, alone = self._parcels, only is not None
         units = self.program.units if only is None else tuple(only)
         teller = units[self.sequence % len(units)]
-        told = self._told()
+        told, spent = self._told(), present().spent_ms()
         for unit in units:
             waybill = Waybill(
-                attempt_of(self.spec),
+                attempt_of(spec),
                 self.sequence,
                 alone,
                 unit,
                 parcels[unit],
                 {tag: p.counts.packed[unit] for tag, p in self.items() if p.counts.packed[unit]},
                 told if alone or unit == teller else None,
+                spent if unit == teller else {},
             )
             yield unit, WAYBILLS, pa.py_buffer(msgspec.msgpack.encode(waybill))
 
@@ -108,7 +121,10 @@ class Packers(dict[int, "Packer | RejectPacker"]):
         chains = [counts.entry(number) for number, counts in sorted(self._chains.items())]
         packed = [packer.counts.entry(tag) for tag, packer in self.items()]
         return TaskAccounts(
-            self.sequence, self._reads, chains, [each for each in packed if each.taken]
+            self.sequence,
+            self._reads,
+            chains,
+            [each for each in packed if each.taken],
         )
 
 
@@ -155,6 +171,7 @@ class Delivery:
         tasks: The packing tasks.
         told: What they counted, as far as they told this actor.
         rows: How many rows they say that the blobs hold, by tag.
+        step_ms: How long they were at each step, as far as they told this actor.
     """
 
     blobs: list[Blob]
@@ -162,6 +179,7 @@ class Delivery:
     tasks: list[int]
     told: list[TaskAccounts]
     rows: Counter[int]
+    step_ms: Counter[str]
 
 
 _WAYBILL = msgspec.msgpack.Decoder(Waybill)
@@ -190,14 +208,17 @@ def delivered(program: Program, spec: JobSpec, unit: int, blobs: Iterable[Blob])
     attempt = attempt_of(spec)
     refuse(spec.job, delivery_faults(attempt, unit, tasks, waybills, found, names))
     expected: Counter[int] = Counter()
+    spent: Counter[str] = Counter()
     for waybill in waybills:
         expected.update(waybill.rows)
+        spent.update(waybill.step_ms)  # floats as well
     return Delivery(
         rows,
         any(each.alone for each in waybills),
         [each.task for each in waybills if each.task < STEP_TASKS],
         [each.told for each in waybills if each.told is not None],
         expected,
+        spent,
     )
 
 

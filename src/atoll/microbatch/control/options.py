@@ -86,6 +86,9 @@ class Options:
     )
     """How long the jobs of an attempt (step 2) may take before they are ended and tried again."""
 
+    silence_seconds: int = _option("topology.task.silence.seconds", 120, 1, 30 * 24 * 3_600)
+    """How long a task may give no sign of life before its attempt is ended and tried again."""
+
     empty_sleep_millis: int = _option(
         "topology.microbatch.empty.sleep.time.millis", 100, 1, _DAY_MILLIS
     )
@@ -126,6 +129,12 @@ class Options:
 
     small_records_max: int = _option("topology.microbatch.small.max.records", 20_000, 0, _COUNT_MAX)
     """Up to how many records a microbatch runs without an exchange, each actor reading all."""
+
+    pipeline: int = _option("topology.microbatch.pipeline", 0, 0, 1)
+    """1: while a microbatch commits, the next one is read and packed."""
+
+    parcel_records_max: int = _option("topology.parcels.max.records", 1_000_000, 1, _COUNT_MAX)
+    """How many rows may wait for a depot of another module before no more are made."""
 
     recovery_check_seconds: int = _option(
         "topology.recovery.check.interval.seconds", 60, 1, _DAY_MILLIS // 1000

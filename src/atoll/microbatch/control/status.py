@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from atoll.microbatch.commits.objects import Commit
+from atoll.microbatch.control.telemetry import Telemetry
 from atoll.microbatch.events import State
 from atoll.microbatch.outcome import ActorFailure, Outcome
 from atoll.microbatch.plans.migrating import left
@@ -44,6 +45,8 @@ class Status:
     """For each column step, with its place, what runs it and why not the tasks."""
     jobs_total: Counter[str] = field(default_factory=Counter)
     """Jobs run in this life, by what ran them."""
+    ahead_total: Counter[str] = field(default_factory=Counter)
+    """How often reading ahead was begun in this life, and how often an attempt used it."""
     failed_total: Counter[str] = field(default_factory=Counter)
     """Attempts that failed in this life, by the code of their error."""
     cuts_total: int = 0
@@ -53,6 +56,7 @@ class Status:
     """One entry per microbatch committed lately, from the moment on at which readers see it."""
     attempts: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_ATTEMPTS_KEPT))
     """The last attempts that failed of the microbatch that runs, with their reasons."""
+    telemetry: Telemetry = field(default_factory=Telemetry)
     _worker_of: dict[int, str] = field(default_factory=dict)
     _vnode_bytes: dict[tuple[str, int], int] = field(default_factory=dict)
     _worked_seconds: float = 0.0
@@ -70,6 +74,7 @@ class Status:
                     "records": commit.records,
                     "ranges": {name: [list(each) for each in at] for name, at in _read(commit)},
                     "failed_attempts": list(self.attempts),
+                    **self.telemetry.last,
                     **durations_ms,
                     "tidy": 0.0,
                     "total": sum(durations_ms.values()),
@@ -79,6 +84,7 @@ class Status:
 
     def committed(self, commit_id: int, records: int, durations_ms: dict[str, float]) -> None:
         """Remember how long it took in the end."""
+        self.telemetry.committed(durations_ms)
         with self._lock:
             self.durations_ms = durations_ms
             self._recent.append((time.monotonic(), records))
@@ -92,11 +98,13 @@ class Status:
 
     def attempted(self, outcome: Outcome) -> None:
         """Remember how an attempt that succeeded went."""
+        self.telemetry.attempted(outcome)
         self.opened = outcome.opened()
         self.task_timings_ms = outcome.slowest_ms()
         self.ways = [None if job.way is None else str(job.way) for job in outcome.jobs]
         with self._lock:
             self.jobs_total.update(way for way in self.ways if way is not None)
+            self.ahead_total["used"] += any(job.ahead for job in outcome.jobs)
             self.opened_total.update(self.opened)
             self.logs_applied_total += outcome.logs_applied()
             self._vnode_bytes.update(outcome.vnode_bytes())
@@ -105,6 +113,11 @@ class Status:
                 where = "first" if before is None else "same" if before == worker else "other"
                 self.actor_runs_total[where] += 1
                 self._worker_of[unit] = worker
+
+    def reading_ahead(self) -> None:
+        """Remember that the next microbatch is read while one commits."""
+        with self._lock:
+            self.ahead_total["begun"] += 1
 
     def failed(self, failure: ActorFailure, at_ms: int) -> None:
         """Remember that an attempt failed, and why."""
@@ -197,12 +210,14 @@ class Status:
             },
             "records_per_second": round(self.records_per_second(), 1),
             "durations_ms": {name: round(ms, 2) for name, ms in self.durations_ms.items()},
+            **self.telemetry.as_dict(),
             "opened": dict(self.opened),
             "opened_total": dict(self.opened_total),
             "logs_applied_total": self.logs_applied_total,
             "actor_runs_total": dict(self.actor_runs_total),
             "jobs": list(self.ways),
             "jobs_total": dict(self.jobs_total),
+            "read_ahead": {each: self.ahead_total[each] for each in ("begun", "used")},
             "columns": [dict(each) for each in self.columns],
             "migrations": left(published, state.migrations),
             "paused": None if state.paused is None else msgspec.structs.asdict(state.paused),

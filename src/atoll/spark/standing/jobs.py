@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from atoll.beats import Beat
 from atoll.engine.exchange.waybills import attempt_of
 from atoll.errors import AccountsError
 from atoll.microbatch.executor import AttemptError
@@ -94,6 +95,8 @@ class StandingJob:
         self.spec = spec
         self.attempt = attempt_of(spec)
         self.pickled = pickle.dumps(spec, pickle.HIGHEST_PROTOCOL)
+        self.ahead = False
+        """Whether rows of it were read before the attempt."""
 
     def direct(self) -> list[Manifest]:
         """Actors that read for themselves.
@@ -112,14 +115,9 @@ class StandingJob:
             NotReadyError: As :meth:`direct`.
             AttemptError: As :meth:`direct`, or when a task could not read or pack.
         """
-        source = self.program.placement.source
         with self._turns() as round_:
-            shares = {
-                index: self.posts[source[index % len(source)]]
-                for index in range(len(self.spec.splits))
-            }
             blobs: dict[int, list[bytes]] = {}
-            results = self._results(round_, Work.PACK, shares, {})
+            results = self._results(round_, Work.PACK, self._shares(), {})
             failure = first_failure(result.failure for result in results)
             if failure is not None:
                 raise AttemptError(failure)
@@ -137,12 +135,35 @@ class StandingJob:
         with self._turns() as round_:
             return self._manifests(round_, blobs, Work.ACT)
 
+    def read_ahead(self, *, direct: bool) -> None:
+        """Let the posts read and pack for an attempt that may come, if nobody else uses them.
+
+        Raises:
+            NotReadyError: When others use a post or wait for one.
+            AttemptError: As :meth:`direct`.
+        """
+        asked = self._units() if direct else self._shares()
+        work = Work.DIRECT_AHEAD if direct else Work.PACK_AHEAD
+        with self._turns(0.0) as round_:
+            self._results(round_, work, asked, {})
+
     # Inside ---------------------------------------------------------------------------------------
+
+    def _units(self) -> dict[int, Post]:
+        """The post of each actor."""
+        return {unit: self.posts[unit] for unit in sorted(self.program.units)}
+
+    def _shares(self) -> dict[int, Post]:
+        """The post that reads each share of the splits."""
+        source = self.program.placement.source
+        return {
+            index: self.posts[source[index % len(source)]] for index in range(len(self.spec.splits))
+        }
 
     def _manifests(
         self, round_: _Round, blobs: Mapping[int, list[bytes]], work: Work
     ) -> list[Manifest]:
-        units = {unit: self.posts[unit] for unit in sorted(self.program.units)}
+        units = self._units()
         manifests = []
         for result in self._results(round_, work, units, blobs):
             unit = result.part
@@ -173,12 +194,13 @@ class StandingJob:
             if told != wanted:
                 raise AttemptError(_mistaken(f"parts {wanted} were answered as {told}"))
             found.update({result.part: result for result in reply.results})
+        self.ahead = self.ahead or any(result.ahead for result in found.values())
         return [found[part] for part in parts]
 
     @contextmanager
-    def _turns(self) -> Iterator[_Round]:
+    def _turns(self, seconds_max: float = _TURN_SECONDS_MAX) -> Iterator[_Round]:
         """The posts of all units, for this job alone."""
-        with _turns(self.posts.values(), self.limit):
+        with _turns(self.posts.values(), self.limit, seconds_max):
             yield _Round(self.attempt, self.limit)
 
 
@@ -194,9 +216,11 @@ class _Round:
         found: dict[Post, Reply] = {}
         at_work: dict[int, tuple[Post, Wire]] = {}
         poll = select.poll()
+        watch = self.limit.stragglers
         try:
             for post, request in asked.items():
                 wire = self._ask(post, request)
+                watch.heard(post, _nothing_yet(post, request), time.monotonic())
                 at_work[wire.fileno()] = post, wire
                 poll.register(wire.fileno(), select.POLLIN)
             while at_work:
@@ -204,9 +228,10 @@ class _Round:
                 for descriptor, _ in poll.poll(_LOOK_SECONDS * 1000):
                     post, wire = at_work[descriptor]
                     reply = self._reply(post, wire, asked[post])
-                    if reply is None:  # asked again
+                    if reply is None:  # asked again, or still at it
                         continue
                     found[post] = reply
+                    watch.over(post)
                     poll.unregister(descriptor)
                     del at_work[descriptor]
         except BaseException:
@@ -229,7 +254,10 @@ class _Round:
         return wire
 
     def _reply(self, post: Post, wire: Wire, request: Request) -> Reply | None:
-        """What came; None when it wants the program and the request was sent once more."""
+        """What came; None when it only tells what it is at, and when it wants the program.
+
+        The request was sent once more then.
+        """
         try:
             reply = _decoder.decode(wire.receive(self._until()))
         except (EOFError, OSError, msgspec.DecodeError) as error:
@@ -238,6 +266,9 @@ class _Round:
             post.drop(wire)
             said = f"request {request.number} was answered as {reply.number}"
             raise AttemptError(_mistaken(said))
+        if reply.beat is not None:
+            self.limit.stragglers.heard(post, reply.beat, time.monotonic())
+            return None
         if reply.unknown:
             post.programs.discard(request.digest)
             self._ask(post, request)
@@ -274,12 +305,25 @@ class _Round:
         for post, wire in at_work:
             if post.wire is not wire:
                 continue
+            self.limit.stragglers.over(post)
             try:  # the one before may have taken all the time, when this one has answered already
-                wire.receive(max(until, time.monotonic() + _LOOK_SECONDS))
+                _await_reply(wire, max(until, time.monotonic() + _LOOK_SECONDS))
             except TimeoutError:
                 post.kill(wire, wait=not self.limit.cancelled)
-            except (EOFError, OSError):
+            except (EOFError, OSError, msgspec.DecodeError):
                 post.drop(wire)
+
+
+def _await_reply(wire: Wire, until: float) -> None:
+    """Let a task answer, however often it says before what it is at."""
+    while _decoder.decode(wire.receive(until)).beat is not None:
+        pass
+
+
+def _nothing_yet(post: Post, request: Request) -> Beat:
+    """What a task is at before it says anything: should it never do so, it was stopped."""
+    step = "no word since it was asked: it is stopped, or lets no other thread run"
+    return Beat(f"standing task of {post}, part", request.parts[0].number, -1, step)
 
 
 def warm(
@@ -325,7 +369,9 @@ def _asked(
 
 
 @contextmanager
-def _turns(posts: Iterable[Post], limit: JobLimit) -> Iterator[None]:
+def _turns(
+    posts: Iterable[Post], limit: JobLimit, seconds_max: float = _TURN_SECONDS_MAX
+) -> Iterator[None]:
     """Have some posts to oneself.
 
     Raises:
@@ -333,7 +379,7 @@ def _turns(posts: Iterable[Post], limit: JobLimit) -> Iterator[None]:
         AttemptError: When the attempt is over.
     """
     mine = sorted(set(posts), key=lambda each: each.key)
-    until = time.monotonic() + _TURN_SECONDS_MAX
+    until = time.monotonic() + seconds_max
     with ExitStack() as turns:
         for post in mine:  # all take them in the same order, so nobody waits in a circle
             limit.check()

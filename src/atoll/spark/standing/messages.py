@@ -6,6 +6,7 @@ from enum import IntEnum
 
 import msgspec
 
+from atoll.beats import Beat
 from atoll.microbatch.outcome import ActorFailure, Manifest
 
 Attempt = tuple[int, int, int, int]
@@ -37,6 +38,10 @@ class Work(IntEnum):
     """Run an actor that reads all splits for itself: a manifest."""
     WARM = 4
     """Bring the stores of a unit up to date."""
+    PACK_AHEAD = 5
+    """As ``PACK`` for an attempt that may come: keep what was packed."""
+    DIRECT_AHEAD = 6
+    """Read and pack as ``DIRECT`` for an attempt that may come: keep what was packed."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -80,6 +85,8 @@ class Result(msgspec.Struct, frozen=True):
     """The unit of each."""
     manifest: Manifest | None = None
     failure: ActorFailure | None = None
+    ahead: bool = False
+    """Whether its rows were read before the attempt."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -95,3 +102,5 @@ class Reply(msgspec.Struct, frozen=True):
     """The task has forgotten the program: ask again, with it."""
     failure: ActorFailure | None = None
     """Of all parts: nothing was begun."""
+    beat: Beat | None = None
+    """No reply yet: what the task is at."""

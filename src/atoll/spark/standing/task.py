@@ -9,17 +9,19 @@ from __future__ import annotations
 import os
 import pickle
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
-from atoll.engine.actor import run_actor
+from atoll.beats import Beat, Task, present, watched
+from atoll.engine.actor import ACTOR, run_actor
 from atoll.engine.attempt import described
-from atoll.engine.exchange.blobs import Blob, failure_in, unwrap, wrapped
-from atoll.engine.exchange.feeding import feed_splits, packed_alone, packers_of
+from atoll.engine.exchange.ahead import ReadAhead, Shares, alone_ahead, share_ahead
+from atoll.engine.exchange.blobs import Blob, failure_in, unwrap, wrap, wrapped
+from atoll.engine.exchange.feeding import READER, fed, packed_alone
 from atoll.engine.exchange.waybills import attempt_of
 from atoll.engine.program import JobSpec, Program
 from atoll.engine.warming import warm_up
@@ -32,6 +34,10 @@ Address = str | tuple[str, int]
 """Of a Unix socket its path; else host and port."""
 
 _CONNECT_SECONDS_MAX = 10.0
+_encoder = msgspec.msgpack.Encoder()
+
+_kept = ReadAhead()
+"""What this process has read for attempts to come."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,15 @@ class StandingTask:
                 message = wire.receive()
             except (EOFError, ConnectionError):
                 return
-            wire.send(msgspec.msgpack.encode(answer(decoder.decode(message))))
+            request = decoder.decode(message)
+            with watched(Task("task", self.number), _teller(wire, request.number)):
+                reply = answer(request)
+            wire.send(_encoder.encode(reply))
+
+
+def _teller(wire: Wire, number: int) -> Callable[[Beat], None]:
+    """What sends the driver what the task is at, before it answers a request."""
+    return lambda beat: wire.send(_encoder.encode(Reply(number, None, beat=beat)))
 
 
 def answer(request: Request) -> Reply:
@@ -94,41 +108,81 @@ def answer(request: Request) -> Reply:
         if request.work == Work.WARM:
             told = msgspec.msgpack.decode(request.spec, type=Warming)
             for part in request.parts:
+                present().part(ACTOR, part.number)
                 warm_up(program, part.number, told.commit, told.timeline, told.share)
             return Reply(request.number, None)
         spec: JobSpec = pickle.loads(request.spec)  # noqa: S301 - the driver proved itself
     except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
         return Reply(request.number, None, failure=described(error))
-    alone: dict[int, list[Blob]] = {}
-    if request.work == Work.DIRECT:
-        units = [part.number for part in request.parts]
-        try:
-            alone = packed_alone(program, spec, units)
-        except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
-            failure = described(error)
-            failed = [Result(unit, failure=failure) for unit in units]
-            return Reply(request.number, attempt_of(spec), failed)
-    results = [_done(program, spec, request.work, part, alone) for part in request.parts]
-    return Reply(request.number, attempt_of(spec), results)
+    return Reply(request.number, attempt_of(spec), _results(program, spec, request))
+
+
+def _results(program: Program, spec: JobSpec, request: Request) -> list[Result]:
+    """What came of the parts of an attempt, or of one that may come."""
+    numbers = [part.number for part in request.parts]
+    try:
+        match request.work:
+            case Work.PACK:
+                kept = _kept.take(program, spec)
+                return [_packed(program, spec, index, kept) for index in numbers]
+            case Work.PACK_AHEAD:
+                shares = {}
+                for number in numbers:
+                    present().part(READER, number)
+                    shares[number] = share_ahead(program, spec, number, parks=True)
+                _kept.keep(program, spec, shares)
+                return [Result(number) for number in numbers]
+            case Work.DIRECT_AHEAD:
+                present().part(READER, numbers[0])
+                _kept.keep(program, spec, {0: alone_ahead(program, spec, numbers)})
+                return [Result(number) for number in numbers]
+            case Work.DIRECT:
+                present().part(ACTOR, numbers[0])
+                alone, ahead = _alone(program, spec, tuple(numbers))
+            case _:
+                alone, ahead = {}, False
+    except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
+        failure = described(error)
+        return [Result(number, failure=failure) for number in numbers]
+    return [_done(program, spec, part, alone, ahead=ahead) for part in request.parts]
+
+
+def _alone(
+    program: Program, spec: JobSpec, units: tuple[int, ...]
+) -> tuple[dict[int, list[Blob]], bool]:
+    """The rows of each unit, and whether they were read ahead."""
+    kept = _kept.take(program, spec, units).get(0)
+    if kept is None:
+        return packed_alone(program, spec, units), False
+    blobs: dict[int, list[Blob]] = {unit: [] for unit in units}
+    for unit, tag, rows in kept.parcels(spec):
+        blobs[unit].append((tag, 0, rows))
+    return blobs, True
 
 
 def _done(
-    program: Program, spec: JobSpec, work: Work, part: Part, alone: dict[int, list[Blob]]
+    program: Program, spec: JobSpec, part: Part, alone: dict[int, list[Blob]], *, ahead: bool
 ) -> Result:
     try:
-        if work == Work.PACK:
-            return Result(part.number, blobs=_packed(program, spec, part.number))
-        return Result(part.number, manifest=_acted(program, spec, part, alone))
+        return Result(part.number, manifest=_acted(program, spec, part, alone), ahead=ahead)
     except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
         return Result(part.number, failure=described(error))
 
 
-def _packed(program: Program, spec: JobSpec, index: int) -> list[tuple[int, bytes]]:
-    packers = packers_of(program, spec, index)
-    feed_splits(program, spec, program.jobs[spec.job].chains, index, packers)
-    return [
-        (unit, wrapped(program, spec, (tag, index), rows)) for unit, tag, rows in packers.parcels()
-    ]
+def _packed(program: Program, spec: JobSpec, index: int, kept: Shares) -> Result:
+    present().part(READER, index)
+    try:
+        if index in kept:
+            parcels = kept[index].parcels(spec)
+            blobs = [(unit, wrap(tag, index, rows)) for unit, tag, rows in parcels]
+            return Result(index, blobs, ahead=True)
+        blobs = [
+            (unit, wrapped(program, spec, (tag, index), rows))
+            for unit, tag, rows in fed(program, spec, [index], index).parcels()
+        ]
+        return Result(index, blobs)
+    except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
+        return Result(index, failure=described(error))
 
 
 def _acted(program: Program, spec: JobSpec, part: Part, alone: dict[int, list[Blob]]) -> Manifest:

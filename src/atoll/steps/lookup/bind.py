@@ -11,7 +11,13 @@ from atoll.engine.binding.columns import distinct_columns, value_type
 from atoll.engine.binding.keys import elements_of
 from atoll.engine.exchange.keyed import KeyedStep, KeyElement, chosen, vnodes, with_vnodes
 from atoll.engine.step import Phase
-from atoll.steps.lookup.readings import ElementReading, LeafReading, Reading, WholeReading
+from atoll.steps.lookup.readings import (
+    AsOfReading,
+    ElementReading,
+    LeafReading,
+    Reading,
+    WholeReading,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -119,6 +125,10 @@ def _reading(step: Lookup, spec: PStateSpec) -> Reading:
     target = step.target
     if target.is_element:
         return ElementReading()
+    if target.is_as_of:
+        time = target.parts[-1].key
+        assert time is not None
+        return AsOfReading(spec.codec(target.position), time)
     if target.node.leaf:
         return LeafReading(spec.codec(target.position), spec.initial_bytes)
     return WholeReading(spec, target.node, target.position)

@@ -84,6 +84,21 @@ class Lookup(StateOperator):
         return looks_up(self, query)
 
 
+@dataclass(frozen=True, eq=False)
+class LookupElsewhere(Lookup):
+    """Reads what another topology of the module writes, as of the commit that the plan names."""
+
+    @property
+    def title(self) -> str:
+        """As users write it."""
+        return "lookup"
+
+    @property
+    def placed_by(self) -> tuple[PStateDeclaration, ...]:
+        """Nothing: any actor takes its rows."""
+        return ()
+
+
 def lookup(stream: Flow, source: Target | PStateDeclaration, column: str, place: str) -> Flow:
     """Add a :class:`~atoll.steps.lookup.declare.Lookup`."""
     target = target_to_read(stream, source, "lookup", place)
@@ -96,11 +111,18 @@ def lookup(stream: Flow, source: Target | PStateDeclaration, column: str, place:
     projection = Projection()
     keys = tuple(projection.column(part.text) for part in target.key_parts)
     before = projection.before(stream, place, "lookup")
-    found = after(stream.graph, Lookup((before,), place, target, keys, column))
+    step = LookupElsewhere if _is_elsewhere(stream, target.pstate) else Lookup
+    found = after(stream.graph, step((before,), place, target, keys, column))
     if not projection.computed:
         return found
     computed = tuple(projection.computed)
     return after(stream.graph, Without((found.operator,), place, computed, "lookup"))
+
+
+def _is_elsewhere(stream: Flow, pstate: PStateDeclaration) -> bool:
+    """Whether another topology of the module writes it."""
+    own = stream.graph.pstates.get(pstate.name) is pstate
+    return stream.graph.word == "topology" and not own and not pstate.mirrored
 
 
 def _readable_below(target: Target) -> str:

@@ -5,6 +5,7 @@ Keys come sorted, of one vnode; the column has a value for each of them.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,14 +14,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from atoll.arrow_types import value_type
-from atoll.codec.keys.elements import EMPTY_KEY, successor
+from atoll.codec.keys.elements import EMPTY_KEY, encode_element, successor
 from atoll.codec.values.opaque import arrow_ready
 from atoll.pstate.navigate.places import Builder, Place
 
 if TYPE_CHECKING:
     from atoll.codec.values.leaf import LeafCodec
     from atoll.pstate.spec import Position, PStateSpec
-    from atoll.schema import Node
+    from atoll.schema import Node, Scalar
+
+
+_TIMES = {"int": 0, "date": dt.date(1970, 1, 1), "datetime": dt.datetime(1970, 1, 1, tzinfo=dt.UTC)}
+"""A key of each kind of time; all that rows can have are as wide."""
 
 
 class Entries(Protocol):
@@ -30,9 +35,14 @@ class Entries(Protocol):
         """The value of each key."""
 
     def scan(
-        self, low: bytes | None = None, high: bytes | None = None
+        self,
+        low: bytes | None = None,
+        high: bytes | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """The entries of a range, in key order."""
+        """The entries of a range, in key order or backwards."""
 
 
 class Reading(Protocol):
@@ -67,6 +77,33 @@ class LeafReading:
         if self.initial is None:
             return found
         return [self.initial if value is None else value for value in found]
+
+    def column(self, found: list[Any]) -> pa.Array:
+        """Hidden state finished."""
+        return self.codec.finish_columns(self.codec.decode_columns(found))
+
+
+@dataclass(frozen=True)
+class AsOfReading:
+    """The value of the last time that is not after that of the row; null where there is none."""
+
+    codec: LeafCodec
+    time: Scalar
+
+    @property
+    def column_type(self) -> pa.DataType:
+        """As readers see the value."""
+        return self.codec.value_arrow_type
+
+    def read(self, entries: Entries, keys: Sequence[bytes]) -> list[Any]:
+        """One seek for each key, however many rows name it."""
+        width = len(encode_element(_TIMES[self.time.kind], self.time))
+        found: list[Any] = []
+        for key, same in groupby(keys):
+            before = entries.scan(key[:-width] or None, successor(key), reverse=True, limit=1)
+            value = next((value for _, value in before), None)
+            found += [value] * len(list(same))
+        return found
 
     def column(self, found: list[Any]) -> pa.Array:
         """Hidden state finished."""

@@ -19,11 +19,12 @@ import lmdb
 import numpy as np
 import pyarrow as pa
 
+from atoll.beats import present
 from atoll.ddl import columns_in_words
 from atoll.engine.exchange.keyed import VNODE, key_arrays, with_vnodes
 from atoll.errors import GivenError, UserCodeError
 from atoll.objects import as_row, is_object
-from atoll.pstate.handles import handle_for
+from atoll.pstate.handles import handle_for, handle_of_vnode
 from atoll.python_values import python_values
 from atoll.steps.process.timers import Firing, Timers
 from atoll.topology.rows import (
@@ -60,12 +61,14 @@ def process(
     for vnode in sorted({*run.positions, *due}):
         handed: set[int] = set()
         handles: list[Any] = [
-            handle_for(work.pstates[name], work.writer(name, vnode), vnode, handed)
+            (handle_of_vnode if name in step.local else handle_for)(
+                work.pstates[name], work.writer(name, vnode), vnode, handed
+            )
             for name in step.states
         ]
         if firing is not None and step.timers is not None:
             writer = work.writer(step.timers, vnode)
-            timers = Timers(work.pstates[step.timers], writer, vnode, firing.now_ms)
+            timers = Timers(work.pstates[step.timers], writer, vnode, firing)
             handles.append(timers)
             if vnode in due:
                 run.timers(timers, handles)
@@ -172,7 +175,7 @@ class _Run:
         function = self.step.on_timer
         assert function is not None
         call = self._call if self.rejects is None else self._call_or_reject
-        for place, timer in list(timers.due()):
+        for place, timer in present().each(list(timers.due())):
             timers.belong_to(timer["key"])
             call(_Calling(function, timer, (_TIMERS, timer["time_ms"], place)), handles)
 
@@ -188,7 +191,7 @@ class _Run:
         )
         places = iter(positions.tolist())
         for batch in rows.to_batches():
-            for row in rows_of(batch):
+            for row in present().each(rows_of(batch)):
                 if keys is not None:
                     handles[-1].belong_to(next(keys))
                 place = next(places)
