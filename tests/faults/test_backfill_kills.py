@@ -39,6 +39,7 @@ def test_death_before_any_call(filling):
         about = f"call {number}: {replay('test_backfill_kills.py')}"
         died = filling.run("backfilling:fill", root=str(root), number=number)
         if died.status == 0:  # it came to less calls this time
+            shutil.rmtree(root)
             continue
         died.expect(killed=True, about=about)
         again = filling.run("backfilling:check", root=str(root))
