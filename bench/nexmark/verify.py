@@ -1,6 +1,7 @@
 """Compares every query with DuckDB over generated records; a line each, and who was wrong.
 
     python -m nexmark.verify --events 100000 --seeds 1,2,3 --queries q5,q7
+    python -m nexmark.verify --events 100000 --queries outer,anti,interval
 
 Each seed is another stream, and its events lie differently in time: windows of seconds, hours of
 a day and days all have borders that rows lie on either side of.

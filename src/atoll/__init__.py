@@ -74,7 +74,7 @@ _LAZY = {
 
 def __dir__() -> list[str]:
     """The public names, also those that are loaded when they are first used."""
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

@@ -22,6 +22,7 @@ __all__ = [
     "DeployError",
     "DepotError",
     "FencedError",
+    "GivenError",
     "NotFoundError",
     "PathError",
     "ProducerError",
@@ -262,6 +263,16 @@ class UserCodeError(AtollError):
     """A function of the user's raised while a microbatch ran."""
 
     code = "E-USER-CODE"
+
+
+class GivenError(UserCodeError):
+    """A function of the user's gave its step what it never takes: a row returned, not yielded.
+
+    It is the way in which the function is written, so it is not tried again.
+    """
+
+    code = "E-GIVEN"
+    permanent = True
 
 
 class UsageError(AtollError):

@@ -310,6 +310,7 @@ class Microbatch:
         self.graph = Graph(module.name, name)
         self.graph.vnode_count = vnode_count
         self.graph.queries = module.queries
+        self.graph.module_pstates = module.pstates
         self.parallelism = POLICY_DEFAULT
         """The policy with which it is first deployed."""
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from atoll.errors import DeclarationError
 from atoll.objects import class_fields
+from atoll.ranked import ranked_text, ranks_of
 
 __all__ = [
     "List",
@@ -98,15 +99,21 @@ class List:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Map:
-    """A sorted map, stored element by element: ``Map(str, Map(str, int))``."""
+    """A sorted map, stored element by element: ``Map(str, Map(str, int))``.
+
+    ``ranked`` keeps its entries in an order of their values as well, whatever becomes of them:
+    ``Map(str, float, ranked="-value")``, ``Map(int, Struct(...), ranked=["-price", "at"])``.
+    """
 
     key: Any
     value: Any
+    ranked: Any = ()
 
     def __post_init__(self) -> None:
         """Resolve the shorthands; a key must be a scalar."""
         object.__setattr__(self, "key", _as_key(self.key, "a Map's key"))
         object.__setattr__(self, "value", as_node(self.value))
+        object.__setattr__(self, "ranked", ranks_of(self.ranked, self))
 
     def __repr__(self) -> str:
         """As declared: ``Map(str, int)``."""
@@ -120,13 +127,18 @@ class Map:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Set:
-    """A sorted set, stored element by element: ``Set(str)``."""
+    """A sorted set, stored element by element: ``Set(str)``.
+
+    ``Set(int, ranked=True)`` knows the rank of each element, and the element of each rank.
+    """
 
     item: Any
+    ranked: Any = ()
 
     def __post_init__(self) -> None:
         """Resolve the shorthand; an element must be a scalar."""
         object.__setattr__(self, "item", _as_key(self.item, "a Set's element"))
+        object.__setattr__(self, "ranked", ranks_of(self.ranked, self))
 
     def __repr__(self) -> str:
         """As declared: ``Set(str)``."""
@@ -307,12 +319,16 @@ def to_json(node: Node) -> Any:
             return f"{kind}?" if optional else kind
         case List(item):
             return {"list": to_json(item)}
-        case Map(key, value):
-            return {"map": [to_json(key), to_json(value)]}
-        case Set(item):
-            return {"set": to_json(item)}
+        case Map(key, value, ranked):
+            return {"map": [to_json(key), to_json(value)], **_ranked_json(ranked)}
+        case Set(item, ranked):
+            return {"set": to_json(item), **_ranked_json(ranked)}
         case Struct():
             return {"struct": [[name, to_json(value)] for name, value in node.fields]}
+
+
+def _ranked_json(ranked: tuple[str, ...]) -> dict[str, list[str]]:
+    return {"ranked": list(ranked)} if ranked else {}
 
 
 def to_text(node: Node) -> str:
@@ -330,10 +346,10 @@ def to_text(node: Node) -> str:
             return f"{name} | None" if optional else name
         case List(item):
             return f"List({to_text(item)})"
-        case Map(key, value):
-            return f"Map({to_text(key)}, {to_text(value)})"
-        case Set(item):
-            return f"Set({to_text(item)})"
+        case Map(key, value, ranked):
+            return f"Map({to_text(key)}, {to_text(value)}{ranked_text(ranked)})"
+        case Set(item, ranked):
+            return f"Set({to_text(item)}{ranked_text(ranked)})"
         case Struct():
             members = (f"{name}={to_text(value)}" for name, value in node.fields)
             return f"Struct({', '.join(members)})"
@@ -354,9 +370,9 @@ def from_json(data: Any) -> Node:
         case {"list": item}:
             return List(from_json(item))
         case {"map": [key, value]}:
-            return Map(from_json(key), from_json(value))
+            return Map(from_json(key), from_json(value), data.get("ranked", ()))
         case {"set": item}:
-            return Set(from_json(item))
+            return Set(from_json(item), data.get("ranked", ()))
         case {"struct": fields}:
             return Struct(**{name: from_json(value) for name, value in fields})
     raise DeclarationError(f"{data!r} is no schema that this version of Atoll knows")

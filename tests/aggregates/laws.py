@@ -16,7 +16,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from atoll.codec.values.leaf import leaf_codec
-from atoll.codec.values.opaque import PACKING
+from atoll.codec.values.packing import PACKING
 from atoll.engine.exchange.grouping import group
 from atoll.schema import as_node
 

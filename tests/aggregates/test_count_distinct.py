@@ -210,12 +210,3 @@ def test_refused_when_it_is_deployed(aggregate, said):
     """Types are known only then."""
     with pytest.raises(DeclarationError, match=said), TopologyTestDriver(declared(aggregate, int)):
         pass
-
-
-def test_refused_without_a_pstate():
-    """A group or a window keeps no values."""
-    module = atoll.Module("grouped")
-    rows = module.microbatch("mb").source(module.depot("rows", "k string, v long"))
-    with pytest.raises(DeclarationError, match="there is none here") as error:
-        rows.group_by("k").agg(n=agg.count_distinct("v"))
-    assert "approx_count_distinct" in error.value.hint

@@ -16,7 +16,7 @@ from atoll.aggregates.kernels.types import accepts
 from atoll.arrow_types import leaf_types, node_of
 from atoll.codec.values import opaque
 from atoll.codec.values.leaf import leaf_codec
-from atoll.codec.values.opaque import PACKING
+from atoll.codec.values.packing import PACKING
 from atoll.errors import DeclarationError, StateError, UserCodeError
 from atoll.schema import List, Map, Scalar, Set, Struct, as_node
 

@@ -10,7 +10,7 @@ from laws import KINDS, check, of_kind, rows_of
 
 from atoll import List, Struct, agg
 from atoll.codec.keys.orders import order_bytes
-from atoll.codec.values.opaque import PACKING
+from atoll.codec.values.packing import PACKING
 from atoll.errors import DeclarationError
 from atoll.schema import as_node
 

@@ -157,8 +157,11 @@ class TestScale:
         policy = atoll("scale", MODULE, "mb", "--parallelism", "1", "--dry-run")
         for done in (planned, policy):
             assert done.out.startswith("vnodes to move: ")
-            assert "revision" not in done.out
+        assert "revision" not in planned.out
         assert cluster.info() == before
+        (told,) = re.findall(r"^as a plan: (.*)$", policy.out, re.MULTILINE)
+        again = atoll("scale", MODULE, *shlex.split(told), "--dry-run")
+        assert again.out == policy.out.partition("\nas a plan:")[0]
 
     def test_nothing_to_do(self, atoll, still):
         """It says so."""

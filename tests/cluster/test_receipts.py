@@ -189,7 +189,7 @@ def test_receipts_of_something_else():
             app.topology("lengths").wait(app.depot("unread").append({"v": 1}))
         with pytest.raises(ReceiptError, match="no receipt to wait for"):
             app.wait()
-        with pytest.raises(ReceiptError, match="a int is no receipt"):
+        with pytest.raises(ReceiptError, match="an int is no receipt"):
             app.wait(3)
         app.wait(receipt)
         driver.update(chain(extra=True))
@@ -243,5 +243,5 @@ def test_idle_means_that_nothing_is_to_do_anywhere():
         app.topology("count").pause()
         app.wait_idle()
         app.depot("lines").append({"text": "a"})
-        with pytest.raises(WaitTimeoutError, match="'count' not reached"):
+        with pytest.raises(WaitTimeoutError, match="'count' did not come to"):
             app.wait_idle(timeout_seconds=0.3)

@@ -5,18 +5,24 @@ from __future__ import annotations
 import pytest
 
 import atoll
-from atoll import Map, Struct, agg, path, start
-from atoll.errors import NotFoundError, PathError, TopologyFailedError, UserCodeError
+from atoll import LocalCluster, Map, Struct, agg, path, start
+from atoll.errors import (
+    NotFoundError,
+    PathError,
+    TopologyFailedError,
+    UserCodeError,
+    WaitTimeoutError,
+)
 from atoll.testing import TopologyTestDriver
 from atoll.views.connect import connect
 
 
-def declared(function, emits=None, **more):
+def declared(function, emits=None, *, attempts=1, **more):
     """A module with one step of process over rows of k and n, and its counts."""
     module = atoll.Module("told")
     rows = module.depot("rows", "k string, n long", partitions=1)
     mb = module.microbatch(
-        "mb", vnode_count=2, options={"topology.microbatch.retry.max.attempts": 1}
+        "mb", vnode_count=2, options={"topology.microbatch.retry.max.attempts": attempts}
     )
     counts = mb.pstate("counts", Map(str, int))
     source = mb.source(rows, start_from=start.beginning())
@@ -96,6 +102,32 @@ def test_a_returned_row_is_told_from_a_yielded_one(tmp_path, function, emits):
     error = failure(tmp_path, declared(function, emits))
     assert "returned a row, and rows are yielded" in error.message
     assert "write yield in place of return" in error.hint
+
+
+@pytest.mark.parametrize("function", [returns, yields])
+def test_what_no_function_may_give_is_not_tried_again(tmp_path, function):
+    """It would be the same each time; a careful attempt names the record, and that was it."""
+    with TopologyTestDriver(
+        declared(function, attempts=10), root=tmp_path, engine="inline"
+    ) as driver:
+        driver.depot("rows").append([{"k": "a", "n": 1}])
+        with pytest.raises(TopologyFailedError):
+            driver.microbatch()
+        failed = driver.status()["failed_attempts"]
+        assert [each["code"] for each in failed] == ["E-GIVEN"] * 2
+
+
+def test_who_waits_is_told_why_nothing_comes(tmp_path):
+    """Not only that it takes long: the last attempt's message, and what to do."""
+
+    def fails(row, counts):
+        raise ValueError(f"no {row.k}")
+
+    with LocalCluster(tmp_path, engine="inline") as cluster:
+        app = cluster.deploy(declared(fails, attempts=1000))
+        receipt = app.depot("rows").append({"k": "a", "n": 1})
+        with pytest.raises(WaitTimeoutError, match="last attempt failed: ValueError"):
+            app.wait(receipt, timeout_seconds=0.5)
 
 
 def test_a_timer_s_rows_need_columns_too(tmp_path):

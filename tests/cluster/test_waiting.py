@@ -59,7 +59,7 @@ def test_it_waits_for_every_topology_that_reads_the_depot_and_for_no_other():
         assert app.wait_fresh("total") >= 1
         assert app.pstate("total").get() == 13
         assert not waiting.done()
-        with pytest.raises(WaitTimeoutError, match="'second' not reached"):
+        with pytest.raises(WaitTimeoutError, match="'second' did not come to"):
             app.wait_fresh("late", timeout_seconds=0.05)
         open_gate.set()
         assert set(waiting.result(30)) == {"first", "second"}

@@ -22,7 +22,7 @@ class _Program:
     def __init__(self, local):
         self.local = local
         self.pstates = defaultdict(
-            lambda: SimpleNamespace(migrations=(), generation=0, track_size=False)
+            lambda: SimpleNamespace(migrations=(), generation=0, track_size=False, ranks=None)
         )
 
 

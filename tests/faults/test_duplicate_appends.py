@@ -18,7 +18,7 @@ from harness import replay, report, seed, volume
 
 from atoll.ddl import parse_ddl
 from atoll.depot import Depot, DepotSpec, Producer, Retention
-from atoll.errors import DepotError, FencedError, ProducerError
+from atoll.errors import FencedError, StoppedError
 
 THREADS = 8
 RECORDS_MAX = 5
@@ -159,9 +159,7 @@ class Sender:
                     self.world.changed.wait_for(self._is_late, WAIT_SECONDS_MAX)
             try:
                 answer = depot.append(rows, producer=Producer(f"p{self.number}", sequence))
-            except (FencedError, DepotError) as error:
-                if isinstance(error, ProducerError):
-                    raise
+            except (FencedError, StoppedError):
                 self.counts["refused"] += 1
                 with self.world.changed:
                     self.world.changed.wait_for(lambda old=depot: self.world.depot is not old, 30)

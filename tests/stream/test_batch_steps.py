@@ -119,8 +119,12 @@ def test_aggregates_that_cannot_be(rows):
         rows.agg(n="count(1)")
     with refused("as text, not"):
         rows.agg(agg.count())
-    with refused("adds elements to a Set", "collect_list"):
-        rows.agg(vs=agg.collect_set("v"))
+    with refused("takes elements out of a Set", "keep the set in a PState"):
+        rows.agg(vs=agg.collect_set("v", remove="v > 1"))
+    with refused("deletes entries of a PState", "filter the rows"):
+        rows.agg(gone=agg.voided())
+    with refused("has agg.accumulate(max, v) in it", "use agg.combine"):
+        rows.agg(m=agg.map("k", agg.accumulate(max, "v", initial=0)))
     with refused("two keys of one name"):
         rows.group_by("k", "upper(k) AS k").agg("count(1)")
 

@@ -132,8 +132,9 @@ def test_targets_that_cannot_be(mb):
     profile = mb.pstate("profile", Map(str, Struct(name=str, tags=Set(str))))
     with refused("no field of that name", "its fields are name, tags"):
         profile["a"]["age"]
-    with refused("to add elements: aggregate(profile"):
-        profile["a"]["tags"]["x"]
+    assert profile["a"]["tags"]["x"].is_element
+    with refused('profile["a"]["tags"]["x"]["y"]', "the schema ends at", "an element of a set"):
+        profile["a"]["tags"]["x"]["y"]
     total = mb.pstate("total", int)
     with refused("nothing can be looked up by key"):
         total["a"]

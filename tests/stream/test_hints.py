@@ -46,42 +46,36 @@ def all_of_set(row):
     return path.key(row.k).all()
 
 
-KNOWN = "n long"
-
 READING = {
-    "a set as one value": Mistake(
-        lambda w: w.rows.lookup(w.sets["k"], "all"), "process(function, key=", in_set
-    ),
-    "an element of a set": Mistake(
-        lambda w: w.rows.lookup(w.sets["k"]["n"], "known"), "process(function, key=", in_set
-    ),
     "an element of a set, written": Mistake(
         lambda w: w.rows.aggregate(w.sets["k"]["n"], agg.count()),
         'aggregate(sets["k"], agg.collect_set("n"))',
         lambda w: w.rows.aggregate(w.sets["k"], agg.collect_set("n")),
     ),
-    "a map as one value": Mistake(
-        lambda w: w.rows.lookup(w.nested["k"], "all"),
-        'look up one of its values: nested["k"]["..."]',
-        lambda w: w.rows.lookup(w.nested["k"]["k"], "one"),
+    "an element of a set, to go on": Mistake(
+        lambda w: w.rows.aggregate(w.sets["k"]["n"], agg.voided()),
+        'lookup(sets["k"]["n"], "known")',
+        lambda w: w.rows.lookup(w.sets["k"]["n"], "known").where("known"),
     ),
-    "a struct with a set": Mistake(
-        lambda w: w.rows.lookup(w.mixed["k"], "all"),
-        'look up one of its values: mixed["k"]["n"]',
-        lambda w: w.rows.lookup(w.mixed["k"]["n"], "one"),
+    "a whole PState": Mistake(
+        lambda w: w.rows.lookup(w.sets, "all"),
+        'look up one of its values: sets["..."]',
+        lambda w: w.rows.lookup(w.sets["k"], "all"),
     ),
-    "a set, in a query": Mistake(
-        lambda w: w.query(k=str).lookup(w.sets["k"], "all").returns(),
-        "select_from(sets, lambda row: path.key(row.k).all()",
-        lambda w: w.query(k=str).select_from(w.sets, all_of_set, emits=KNOWN).returns(rows="all"),
+    "an inner join with an element": Mistake(
+        lambda w: w.rows.join(w.sets["k"]["n"], column="known"),
+        'lookup(sets["k"]["n"], "known").where("known")',
+        lambda w: w.rows.lookup(w.sets["k"]["n"], "known").where("known"),
+    ),
+    "an inner join with a set": Mistake(
+        lambda w: w.rows.join(w.sets["k"]),
+        'lookup(sets["k"], "sets").where("size(sets) > 0")',
+        lambda w: w.rows.lookup(w.sets["k"], "sets").where("size(sets) > 0"),
     ),
     "another topology's state": Mistake(
+        lambda w: w.more.process(counted, key="k", states=[w.counts]),
+        "write lookup(...) or join(...)",
         lambda w: w.more.lookup(w.counts["k"], "c"),
-        "query(name, emits=...)",
-        lambda w: (
-            w.query(k=str).lookup(w.counts["k"], "c").returns("c"),
-            w.more.query("asked", k="k", emits="c long"),
-        ),
     ),
     "another module's state": Mistake(
         lambda w: w.rows.lookup(World("other").counts["k"], "c"),
@@ -91,66 +85,36 @@ READING = {
 }
 
 AGGREGATES = {
-    "a set as a column": Mistake(
-        lambda w: w.rows.group_by("k").agg(s=agg.collect_set("n")),
-        "use agg.collect_list",
-        lambda w: w.rows.group_by("k").agg(s=agg.collect_list("n")),
+    "a set that loses elements, as a column": Mistake(
+        lambda w: w.rows.group_by("k").agg(s=agg.collect_set("n", remove="n > 1")),
+        'aggregate(sets["k"], agg.collect_set("v", remove="removed"))',
+        lambda w: w.rows.aggregate(w.sets["k"], agg.collect_set("n", remove="n > 1")),
     ),
-    "a set as a column of a query": Mistake(
-        lambda w: w.query(n=List(int)).explode("n").agg(s=agg.collect_set("n")).returns("s"),
-        'use agg.collect_list, behind distinct("k", "v")',
+    "a function that says no type, as a column": Mistake(
+        lambda w: w.rows.agg(s=agg.combine(0, max, "n", lift=abs)),
+        "agg.combine(..., gives=int)",
+        lambda w: w.rows.agg(s=agg.combine(0, max, "n", lift=abs, gives=int)),
+    ),
+    "a function by rows in a map that is a column": Mistake(
+        lambda w: w.rows.agg(m=agg.map("k", agg.accumulate(max, "n", initial=0, gives=int))),
+        "by one more key, or use agg.combine",
         lambda w: (
-            w.query(n=List(int))
-            .explode("n")
-            .distinct("n")
-            .agg(s=agg.collect_list("n"))
-            .returns("s")
+            w.rows.group_by("k").agg(m=agg.accumulate(max, "n", initial=0, gives=int)),
+            w.rows.agg(m=agg.map("k", agg.combine(0, max, "n"))),
         ),
     ),
-    "a set of a window": Mistake(
-        lambda w: w.windows.aggregate_windows("k", s=agg.collect_set("n")),
-        "use agg.collect_list",
-        lambda w: w.windows.aggregate_windows("k", s=agg.collect_list("n")),
-    ),
-    "a set of a window, kept": Mistake(
-        lambda w: w.windows.aggregate_windows("k", s=agg.collect_set("n")),
-        'window(...).aggregate(sets["k"]["window_start"], agg.collect_set("v"))',
-        lambda w: w.windows.aggregate(
-            w.state(Map(str, Map(dt.datetime, Set(int))))["k"]["window_start"],
-            agg.collect_set("n"),
+    "a function by rows in a session": Mistake(
+        lambda w: (
+            w.rows.with_watermark("at", "1 hour", name="other")
+            .session_window("at", "1 hour")
+            .aggregate_windows("k", m=agg.accumulate(max, "n", initial=0, gives=int))
         ),
-    ),
-    "a distinct count as a column": Mistake(
-        lambda w: w.rows.group_by("k").agg(s=agg.count_distinct("n")),
-        "use agg.approx_count_distinct",
-        lambda w: w.rows.group_by("k").agg(s=agg.approx_count_distinct("n")),
-    ),
-    "a distinct count in a query": Mistake(
-        lambda w: w.query(n=List(int)).explode("n").agg(s=agg.count_distinct("n")).returns("s"),
-        'put distinct("k", "v") before and count its rows with agg.count()',
-        lambda w: w.query(n=List(int)).explode("n").distinct("n").agg(s=agg.count()).returns("s"),
-    ),
-    "a distinct count of a window": Mistake(
-        lambda w: w.windows.aggregate_windows("k", s=agg.count_distinct("n")),
-        "use agg.approx_count_distinct",
-        lambda w: w.windows.aggregate_windows("k", s=agg.approx_count_distinct("n")),
-    ),
-    "a distinct count of a window, kept": Mistake(
-        lambda w: w.windows.aggregate_windows("k", s=agg.count_distinct("n")),
-        'window(...).aggregate(counts["k"]["window_start"], agg.count_distinct("v"))',
-        lambda w: w.windows.aggregate(
-            w.state(Map(str, Map(dt.datetime, int)))["k"]["window_start"], agg.count_distinct("n")
+        "use an aggregate that combines: agg.combine",
+        lambda w: (
+            w.rows.with_watermark("at", "1 hour", name="other")
+            .session_window("at", "1 hour")
+            .aggregate_windows("k", m=agg.combine(0, max, "n"))
         ),
-    ),
-    "a map as a column": Mistake(
-        lambda w: w.rows.group_by("k").agg(m=agg.map("n", agg.count())),
-        "name the key of the map as one more key",
-        lambda w: w.rows.group_by("k", "n").agg(m=agg.count()),
-    ),
-    "a map of a window": Mistake(
-        lambda w: w.windows.aggregate_windows("k", m=agg.map_from("n", "k")),
-        "name the key of the map as one more key",
-        lambda w: w.windows.aggregate_windows("k", "n", m=agg.last("k")),
     ),
     "Spark SQL in a query": Mistake(
         lambda w: w.query(n=int).agg("stddev(n) AS s").returns("s"),
@@ -284,12 +248,25 @@ STEPS = {
         "states=[...]",
         lambda w: w.rows.process(counted, key="k", states=[w.counts]),
     ),
-    "an outer incremental join": Mistake(
-        lambda w: w.rows.incremental_join(w.rows, on="k", how="left"),
-        "use inner",
-        lambda w: w.rows.incremental_join(
-            w.rows.map(lambda row: {"k": row.k, "m": row.n}, emits="k string, m long"), on="k"
+    "an incremental join of another kind": Mistake(
+        lambda w: w.rows.incremental_join(w.more.select("k"), on="k", how="outer apply"),
+        "use inner, left, right, full, semi or anti",
+        lambda w: w.rows.incremental_join(w.rows.select("k"), on="k", how="full"),
+    ),
+    "a bound of time without a watermark": Mistake(
+        lambda w: w.rows.incremental_join(w.rows.select("k"), on="k", within="1 hour", at="at"),
+        'with_watermark("at", "10 seconds")',
+        lambda w: w.rows.with_watermark("at", "10 seconds").incremental_join(
+            w.rows.select("k", "at AS seen").with_watermark("seen", "10 seconds"),
+            on="k",
+            within="1 hour",
+            at=("at", "seen"),
         ),
+    ),
+    "a unique side of changes": Mistake(
+        lambda w: w.rows.incremental_join(w.counts.changes("k"), on="k", unique="right"),
+        "leave unique= out",
+        lambda w: w.rows.incremental_join(w.counts.changes("k"), on="k"),
     ),
     "event timers without a watermark": Mistake(
         lambda w: w.rows.process(timed, key="k", states=[w.counts], on_timer=rung, timers="event"),

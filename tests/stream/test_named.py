@@ -78,6 +78,7 @@ def test_what_is_not_there_is_asked_for_as_ever(what):
 def test_the_package_lists_what_it_has():
     """Also what it loads when it is first used."""
     assert {"Module", "LocalCluster", "agg", "path", "start", "connect"} <= set(dir(atoll))
+    assert {"annotations", "importlib", "Any"}.isdisjoint(dir(atoll))
 
 
 def test_steps_are_called_as_users_wrote_them():

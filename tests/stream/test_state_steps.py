@@ -107,22 +107,22 @@ def test_a_pstate_has_one_topology(mb, states):
     other = mb.module.microbatch("other").source(mb.module.depots["orders"])
     with refused("'other' uses the PState 'by_user'", "topology 'mb' of module 'shop' owns"):
         other.aggregate(states["by_user"]["user"], agg.count())
-    with refused("lookup in topology 'other'"):
-        other.lookup(states["by_user"]["user"], "n")
+    found = other.lookup(states["by_user"]["user"], "n").operator
+    assert (found.title, found.reads, found.placed_by) == ("lookup", (states["by_user"],), ())
     with refused("process in topology 'other'"):
         other.process(lambda row, state: None, key="user", states=[states["by_user"]])
 
 
 def test_lookup_reads_values(mb, orders, states):
-    """One value per row; what is stored element by element is none."""
+    """One value per row, be it all that lies below a key."""
     orders.lookup(states["by_user"]["user"], "n")
     assert (_last(mb).keys, _last(mb).column) == (("user",), "n")
     orders.lookup(states["total"], "total")
     assert _last(mb).keys == ()
-    with refused("cannot be looked up as one value"):
-        orders.lookup(states["nested"]["user"], "n")
-    with refused("cannot be looked up as one value"):
-        orders.lookup(states["tags"]["user"], "n")
+    orders.lookup(states["tags"]["user"]["item"], "tagged")
+    assert _last(mb).keys == ("user", "item")
+    with refused("nested is partitioned"):
+        orders.lookup(states["nested"], "n")
 
 
 def test_process_needs_states_that_its_key_reaches(mb, orders, states):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,14 +16,24 @@ from atoll.errors import DeclarationError, DeployError
 from atoll.testing import TopologyTestDriver
 
 ROWS = "user string, at long, v long"
-COUNTED = "user string, window_start long, window_end long, n long, total long, vs array<long>"
+COUNTED = (
+    "user string, window_start long, window_end long, n long, total long, vs array<long>, "
+    "kinds long, seen array<long>, per_kind map<long, long>"
+)
 DELAY_MS = 10_000
 SECOND = 1_000
 
 
 def aggregates():
-    """Sums that do not depend on order, and a list that does."""
-    return {"n": agg.count(), "total": agg.sum("v"), "vs": agg.collect_list("v")}
+    """Sums that do not depend on order, a list that does, and what is kept of distinct values."""
+    return {
+        "n": agg.count(),
+        "total": agg.sum("v"),
+        "vs": agg.collect_list("v"),
+        "kinds": agg.count_distinct("v % 3"),
+        "seen": agg.collect_set("v % 3"),
+        "per_kind": agg.count_values("v % 3"),
+    }
 
 
 def module_of(make, vnodes=4, partitions=2, columns=COUNTED):
@@ -80,14 +90,24 @@ def sessions(rows, gap):
 def shown(found):
     """As rows of ``out``, lists sorted."""
     return sorted(
-        (user, begin, end, len(vs), sum(vs), sorted(vs)) for (user, begin, end), vs in found.items()
+        (user, begin, end, len(vs), sum(vs), sorted(vs), *kinds(vs))
+        for (user, begin, end), vs in found.items()
     )
+
+
+def kinds(vs):
+    """How many kinds of values there are, which, and how many of each."""
+    found = sorted(Counter(v % 3 for v in vs).items())
+    return len(found), [kind for kind, _ in found], found
 
 
 def told(records):
     """Records of ``out`` as the recounts show them."""
     return sorted(
-        (r["user"], r["window_start"], r["window_end"], r["n"], r["total"], sorted(r["vs"]))
+        (
+            *(r["user"], r["window_start"], r["window_end"], r["n"], r["total"], sorted(r["vs"])),
+            *(r["kinds"], r["seen"], r["per_kind"]),
+        )
         for r in records
     )
 
@@ -269,7 +289,7 @@ def test_a_rollback_restores_the_watermark():
         assert driver.status()["time"] == before
         driver.topology("mb").resume()
         driver.run_until_idle()
-        assert told(read(driver)) == [("a", 0, 10_000, 2, 2, [1, 1])]
+        assert told(read(driver)) == [("a", 0, 10_000, 2, 2, [1, 1], *kinds([1, 1]))]
 
 
 def test_the_lowest_watermark_of_a_union_counts():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from atoll.cluster.app import App
     from nexmark.site import Site
 
-__all__ = ["NAMES", "Query", "load"]
+__all__ = ["FALLING", "JOINS", "NAMES", "Query", "load"]
 
 NAMES = (
     "q0",
@@ -23,6 +23,7 @@ NAMES = (
     "q3",
     "q4",
     "q5",
+    "q6",
     "q7",
     "q8",
     "q9",
@@ -38,6 +39,13 @@ NAMES = (
     "q21",
     "q22",
 )
+"""Nexmark's own."""
+
+JOINS = ("outer", "anti", "interval")
+"""More joins over the same records, which it does not have."""
+
+FALLING = ("top_categories", "busy_auctions")
+"""Two of our own, whose orders fall as well as rise."""
 
 
 class Query(Protocol):

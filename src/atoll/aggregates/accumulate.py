@@ -9,10 +9,11 @@ deterministic: a retry calls it again with the same values.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.aggregates.base import Aggregator, Packing, expression
+from atoll.aggregates.combine import check_given, given_node
 from atoll.errors import DeclarationError
 from atoll.schema import List, Scalar, Struct
 
@@ -41,6 +42,8 @@ class Accumulate(Aggregator):
     rows: List | None = None
     """The schema of the values that travel; known once bound."""
     packing: Packing | None = None
+    gives: Node | None = None
+    """What the user says that the value is."""
 
     word: ClassVar[str] = "accumulate"
 
@@ -50,13 +53,19 @@ class Accumulate(Aggregator):
         return f"{self.word}({', '.join((name, *self.inputs))})"
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:  # noqa: ARG002 - unknown
-        """Only the function knows."""
-        raise self.refusal("does not say what it returns", "declare the PState that it goes into")
+        """What was said: only the function knows."""
+        if self.gives is not None:
+            return self.gives
+        raise self.refusal(
+            "does not say what it returns, and no PState does",
+            f"say it: agg.{self.word}(..., gives=int)",
+        )
 
     def check(self, node: Node, input_types: Sequence[pa.DataType]) -> None:
         """Into any leaf that holds the initial value."""
         if not node.leaf:
             raise self.refusal(f"gives one value, the PState holds {node}", "go on to its values")
+        check_given(self, self.gives, node)
         self._rows(input_types)
 
     def _rows(self, input_types: Sequence[pa.DataType]) -> List:
@@ -74,7 +83,7 @@ class Accumulate(Aggregator):
         self.check(node, input_types)
         check_value(self.initial, node, packing, self, "initial")
         rows = self._rows(input_types)
-        return Accumulate(self.inputs, self.function, self.initial, node, rows, packing)
+        return replace(self, node=node, rows=rows, packing=packing)
 
     @property
     def _accumulator(self) -> Accumulator:
@@ -97,6 +106,10 @@ class Accumulate(Aggregator):
         """The values of each row, as a list of one."""
         return self._accumulator.lift(columns, None)
 
+    def nothing(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:  # noqa: ARG002 - bound
+        """No rows, of which the initial value is left."""
+        return self._accumulator.no_rows()
+
     def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:
         """The values of each group's rows, one after the other."""
         return self._accumulator.reduce(states, starts)
@@ -118,7 +131,9 @@ class Accumulate(Aggregator):
         return self._accumulator.lift([taken(column, order) for column in columns], starts)
 
 
-def accumulate(function: Callable[..., Any], *exprs: str, initial: Any) -> Accumulate:
+def accumulate(
+    function: Callable[..., Any], *exprs: str, initial: Any, gives: Any = None
+) -> Accumulate:
     """Call ``function(current, *values)`` for each row: ``accumulate(f, "v", initial=0)``.
 
     Args:
@@ -128,6 +143,7 @@ def accumulate(function: Callable[..., Any], *exprs: str, initial: Any) -> Accum
             deterministic and without effects of its own: failed attempts are repeated.
         exprs: The expressions whose values it takes.
         initial: What a key begins with.
+        gives: What the value is, as a PState's schema says it, where no PState does: as a column.
 
     Raises:
         DeclarationError: When the function is none, or there is no expression.
@@ -139,7 +155,8 @@ def accumulate(function: Callable[..., Any], *exprs: str, initial: Any) -> Accum
         )
     if not exprs:
         raise DeclarationError("agg.accumulate needs an expression", hint="name a column")
-    return Accumulate(tuple(expression(e, "accumulate") for e in exprs), function, initial)
+    inputs = tuple(expression(e, "accumulate") for e in exprs)
+    return Accumulate(inputs, function, initial, gives=given_node(gives, "accumulate"))
 
 
 def _with_tuples(node: Node) -> Node:

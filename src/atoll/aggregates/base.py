@@ -18,12 +18,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from atoll.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -47,17 +47,47 @@ class PlainForms:
     """Whether plain forms of that schema sort, and are equal, as their values do."""
 
 
+class EncodedKeys(Protocol):
+    """A column of values as keys have them: equal where the values are, sorted as they are."""
+
+    def to_bytes(self) -> list[bytes]:
+        """Each value."""
+
+    def take(self, indices: Any) -> EncodedKeys:
+        """The values at these positions."""
+
+    def sort_order(self) -> NDArray[np.int64]:
+        """The positions in order; equal values keep theirs."""
+
+    def group_starts(self) -> NDArray[np.int64]:
+        """Where each run of equal values begins."""
+
+
+class LeafForm(Protocol):
+    """How a leaf's physical columns become one value of bytes for each row, and come back."""
+
+    def encode_columns(self, columns: Sequence[pa.Array]) -> list[bytes]:
+        """The bytes of each row."""
+
+    def decode_columns(self, values: Sequence[bytes | None]) -> list[pa.Array]:
+        """The columns; null in all of them where a row is None."""
+
+
 @dataclass(frozen=True, slots=True)
 class Packing:
     """How Python values become the bytes of an opaque column, and come back.
 
     Aggregates stand below the codec, so whoever runs them hands it in:
-    ``opaque.PACKING``.
+    ``codec.values.packing.PACKING``.
     """
 
     pack: Callable[[Node, object], bytes]
     unpack: Callable[[Node, bytes], Any]
     plain: PlainForms | None = None
+    keys: Callable[[pa.Array, Any], EncodedKeys] | None = None
+    """A column of a scalar's type, without nulls, as keys."""
+    leaf: Callable[[Node, Mapping[str, str]], LeafForm] | None = None
+    """A leaf's form, by its schema and the finishes of its fields."""
     orders: Callable[[Sequence[pa.Array], Sequence[bool]], pa.Array] | None = None
     """One binary column that sorts as several columns do, some of them the other way round."""
 

@@ -13,12 +13,12 @@ for no value and is never combined.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.aggregates.base import Aggregator, Packing, expression, in_words
 from atoll.errors import DeclarationError
-from atoll.schema import Struct
+from atoll.schema import Struct, as_node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,8 @@ class Combine(Aggregator):
     lifter: Callable[..., Any] | None = None
     node: Node | None = None
     packing: Packing | None = None
+    gives: Node | None = None
+    """What the user says that the value is."""
 
     word: ClassVar[str] = "combine"
 
@@ -49,12 +51,17 @@ class Combine(Aggregator):
         return f"{self.word}({', '.join((name, *self.inputs))})"
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
-        """The schema of the value, where the function keeps it."""
+        """The schema of the value, where the function keeps it or it was said."""
         from atoll.arrow_types import node_of
 
+        if self.gives is not None:
+            return self.gives
         if self.lifter is None and len(self.inputs) == 1:
             return node_of(input_types[0])
-        raise self.refusal("does not say what it returns", "declare the PState that it goes into")
+        raise self.refusal(
+            "does not say what it returns, and no PState does",
+            f"say it: agg.{self.word}(..., gives=int)",
+        )
 
     def check(self, node: Node, input_types: Sequence[pa.DataType]) -> None:
         """Into any leaf; values that are not lifted must be the leaf's."""
@@ -62,6 +69,7 @@ class Combine(Aggregator):
 
         if not node.leaf:
             raise self.refusal(f"gives one value, the PState holds {node}", "go on to its values")
+        check_given(self, self.gives, node)
         if self.lifter is not None:
             return
         if len(self.inputs) == 1:
@@ -97,7 +105,7 @@ class Combine(Aggregator):
                 "give the function's identity: f(zero, a) must be a; "
                 "agg.accumulate begins with any value",
             )
-        return Combine(self.inputs, self.zero, self.function, self.lifter, node, packing)
+        return replace(self, node=node, packing=packing)
 
     @property
     def _combiner(self) -> Combiner:
@@ -131,6 +139,7 @@ def combine(
     function: Callable[[Any, Any], Any],
     *exprs: str,
     lift: Callable[..., Any] | None = None,
+    gives: Any = None,
 ) -> Combine:
     """Combine values with a Python function: ``combine(0, operator.or_, "flags")``.
 
@@ -139,6 +148,8 @@ def combine(
         function: ``(current, value) -> current``; associative. May change ``current`` in place.
         exprs: The expressions whose values it takes.
         lift: ``(*values) -> value``, makes a row's values into one that the PState holds.
+        gives: What the value is, as a PState's schema says it, where no PState does: as a column,
+            of several expressions or with ``lift``.
 
     Raises:
         DeclarationError: When the functions are none, or there is no expression.
@@ -151,4 +162,37 @@ def combine(
     if not exprs:
         raise DeclarationError("agg.combine needs an expression", hint="name a column")
     inputs = tuple(expression(each, "combine") for each in exprs)
-    return Combine(inputs, zero, function, lift)
+    return Combine(inputs, zero, function, lift, gives=given_node(gives, "combine"))
+
+
+def given_node(gives: Any, word: str) -> Node | None:
+    """The schema that a user said with ``gives=``.
+
+    Raises:
+        DeclarationError: When it is none of one value.
+    """
+    if gives is None:
+        return None
+    node = as_node(gives)
+    if not node.leaf:
+        raise DeclarationError(
+            f"agg.{word} gives one value, and {node} is kept element by element",
+            hint="give a scalar, a List(...) or a Struct(...) of such",
+        )
+    return node
+
+
+def check_given(aggregator: Aggregator, gives: Node | None, node: Node) -> None:
+    """Hold that what was said with ``gives=`` is what the PState holds.
+
+    Raises:
+        DeclarationError: When it is something else.
+    """
+    if gives is not None and _plain(gives) != _plain(node):
+        raise aggregator.refusal(
+            f"says gives={gives}, and {node} is declared there", "leave gives= out"
+        )
+
+
+def _plain(node: Node) -> str:
+    return str(node).replace(" | None", "")

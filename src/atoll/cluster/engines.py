@@ -144,7 +144,7 @@ class InlineEngine:
         return ""
 
     def executor(self, bound: BoundTopology, depots: Mapping[str, BlockSource]) -> Executor:
-        """Attempts in the loop's own thread."""
+        """Attempts in a thread of this process."""
         return InlineExecutor(bound.program, bound.cut, depots)
 
     def dataframe(self, options: Mapping[str, str]) -> DataFrame:

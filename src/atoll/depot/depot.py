@@ -146,6 +146,7 @@ class Depot:
             RecordsRefusedError: With ``"none"``, when a record does not fit.
             ProducerError: When the number does not fit the producer's earlier ones.
             StorageError: When the disk refuses; nothing of the call is stored.
+            StoppedError: When the depot is closed, as while another version of its module starts.
             FencedError: When another writer has taken over.
         """
         parts = checked_parts(data, self.codec_for(producer), self.spec.name)

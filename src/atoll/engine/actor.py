@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from atoll.beats import present
 from atoll.engine.exchange.appended import append_file, write_durably
 from atoll.engine.exchange.blobs import Blob
 from atoll.engine.exchange.careful import FIRST
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
     from atoll.pstate.spec import PStateSpec
     from atoll.pstate.store.vnode_writer import VnodeWriter
     from atoll.topology.usercode import Rejects
+
+
+ACTOR = "actor"
+"""What an actor's task is called."""
 
 
 def run_actor(program: Program, spec: JobSpec, unit: int, blobs: Iterable[Blob]) -> Manifest:
@@ -84,6 +89,8 @@ class _Actor:
         self.aside: Counter[int] = Counter()
         self._parts: dict[int, list[tuple[int, pa.Table]]] = {}
         self._clock = time.perf_counter()
+        self._task = present()
+        self._task.part(ACTOR, unit)
         # What steps see.
         self.id = spec.id
         self.times = spec.times
@@ -96,6 +103,7 @@ class _Actor:
         self.dropped: dict[str, int] = {}
 
     def run(self, blobs: Iterable[Blob]) -> Manifest:
+        self._task.begin("receiving rows")
         delivery = delivered(self.program, self.spec, self.unit, blobs)
         self._take(delivery)
         self._lap("receive")
@@ -119,6 +127,7 @@ class _Actor:
             vnode_bytes = self.stores.vnode_bytes() if shared else {}
         logs = {name: self._log(name, parts) for name, parts in changed.items() if parts}
         self._run(Phase.HAND_ON)
+        self._task.begin("handing rows on")
         staged = [self._stage(*each) for each in self.emitted if each[2].num_rows]
         appends = sorted(self.appended, key=lambda each: each.file.name) + self.rejecting.write()
         self._lap("log")
@@ -191,6 +200,7 @@ class _Actor:
 
     def _execute(self, step: BoundStep, rows: list[pa.Table]) -> None:
         known = 0 if self.rejecting.own is None else self.rejecting.own.counts.taken
+        self._task.begin(step, step.tag)
         with locating(self.program, self.spec), step.blamed():
             step.run(self, rows)
         if not step.counts_itself:
@@ -207,6 +217,7 @@ class _Actor:
         return self._parts.get(tag, ())
 
     def writer(self, pstate: str, vnode: int) -> VnodeWriter:
+        self._task.beat()
         return self.stores.get(pstate, vnode)
 
     def writers(self, pstate: str) -> dict[int, VnodeWriter]:
@@ -254,6 +265,7 @@ class _Actor:
         """Write the whole state of the vnodes that are due, as it will be after this job."""
         written = {}
         for name, due in self.spec.checkpoint_vnodes.items():
+            self._task.begin(("writing a checkpoint of", name))
             vnodes = sorted(set(self.owned(name)) & set(due))
             if vnodes:  # one vnode's entries after the other's, not all in memory at once
                 parts = ((vnode, *self.writer(name, vnode).dump()) for vnode in vnodes)
@@ -267,12 +279,14 @@ class _Actor:
         for name in self.stores.pstates():
             parts = changed.setdefault(name, [])
             for vnode, writer in self.writers(name).items():
+                self._task.begin(("committing the store of", name, "vnode", vnode))
                 result = writer.commit()
                 if result.keys:
                     parts.append((vnode, result.keys, result.values))
         return changed
 
     def _log(self, name: str, parts: list[Part]) -> LogFile:
+        self._task.begin(("writing the log of", name))
         file = write_change_file(self.store, self._file("logs", name), parts)
         return LogFile(file, [vnode for vnode, _, _ in parts])
 

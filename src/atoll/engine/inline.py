@@ -1,5 +1,7 @@
 """Runs attempts in the calling process: no Spark, no JVM, one task after the other.
 
+Each runs in a thread that is watched and can be left behind (:mod:`atoll.engine.runners`).
+
 For tests, small modules and tools. It runs the very functions that Spark's tasks run: steps,
 packers and actors, one actor per parallel unit. What needs Spark (column steps) it cannot run;
 :func:`atoll.steps.columns.schemas.python_only` refuses such a topology when it is deployed.
@@ -7,20 +9,22 @@ packers and actors, one actor per parallel unit. What needs Spark (column steps)
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from atoll.beats import present
 from atoll.engine.actor import run_actor
 from atoll.engine.attempt import BlockSource, JobSpecs, described, has_work, rows_of
 from atoll.engine.beside import Beside
 from atoll.engine.exchange.ahead import Packed, ReadAhead, Shares, is_foreseeable, share_ahead
 from atoll.engine.exchange.blobs import Blob
-from atoll.engine.exchange.feeding import feed_splits, packers_of
+from atoll.engine.exchange.feeding import READER, feed_splits, packers_of
 from atoll.engine.program import JobProgram, JobSpec, Program
+from atoll.engine.runners import Attempts
 from atoll.microbatch.executor import AttemptError
-from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome, Way
+from atoll.microbatch.outcome import JobOutcome, Manifest, Outcome, Way
+from atoll.microbatch.stragglers import Stragglers
+from atoll.topology.fragments import fragment_names
 
 if TYPE_CHECKING:
     from atoll.microbatch.commits.objects import Commit, Plan
@@ -30,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class InlineExecutor:
-    """One topology, run by the thread that asks for it.
+    """One topology, run in this process.
 
-    A task that runs is never interrupted: :meth:`cancel` and the phase timeout end an attempt
-    before its next task.
+    :meth:`cancel`, the phase timeout and the limit of silence end an attempt at the next beat of
+    its task; one that does not come to it in half a second is left behind.
 
     Args:
         program: The topology, bound; without column steps.
@@ -47,7 +51,11 @@ class InlineExecutor:
         self.cut = cut
         self.depots = depots
         self.specs = JobSpecs(program, cut, depots)
-        self._cancelled = threading.Event()
+        self._fragments = {
+            cut.number[step]: name for step, name in fragment_names(cut.number).items()
+        }
+        self._attempts = Attempts()
+        self._reading = Attempts()
         self._ahead = ReadAhead()
         self._beside = Beside(f"atoll-ahead-{program.topology}")
 
@@ -87,16 +95,23 @@ class InlineExecutor:
 
     def read_ahead(self, plan: Plan) -> None:
         """Read and pack in another thread, while this one commits."""
-        limit = _Limit(float(self.specs.options.phase_timeout_seconds), self._cancelled)
-        self._beside.begin(lambda: self._read_ahead(plan, limit))
+        program, specs = self.program, self.specs
+        limit = float(specs.options.phase_timeout_seconds)
+
+        def work() -> None:
+            stragglers = self._stragglers(specs)
+            self._reading.run(lambda: self._read_ahead(program, specs, plan), limit, stragglers)
+
+        self._beside.begin(work)
 
     def end_reading_ahead(self) -> None:
-        """Wait for that thread."""
+        """Wait for that thread, which is watched and limited as an attempt is."""
         self._beside.end()
 
     def cancel(self) -> None:
-        """End the running attempt before its next task. Safe from any thread."""
-        self._cancelled.set()
+        """End what runs at the next beat of its task. Safe from any thread."""
+        self._attempts.cancel()
+        self._reading.cancel()
 
     def forget(self, microbatch: int) -> None:
         """Drop the rows staged by attempts at a microbatch."""
@@ -105,30 +120,26 @@ class InlineExecutor:
     def _run(
         self, specs: JobSpecs, attempt: tuple[Plan, int, int], timeout_seconds: float
     ) -> Outcome:
-        program = specs.program
-        limit = _Limit(timeout_seconds, self._cancelled)
-        done: list[JobOutcome] = []
-        for job in program.jobs:
-            spec = specs.spec(*attempt, job, done)
-            work = has_work(job, spec)
-            kept = self._ahead.take(program, spec) if job.index == 0 else {}
-            manifests = self._run_job(program, job, spec, limit, kept) if work else []
-            way = Way.INLINE if work else None
-            done.append(JobOutcome(job.index, manifests, way, bool(kept)))
-        return Outcome(done)
+        stragglers = self._stragglers(specs)
+        return self._attempts.run(
+            lambda: _outcome(specs, attempt, self._ahead), timeout_seconds, stragglers
+        )
+
+    def _stragglers(self, specs: JobSpecs) -> Stragglers:
+        limit = float(specs.options.silence_seconds)
+        return Stragglers(specs.program.topology, limit, self._fragments)
 
     def _begin(self, placement: Placement) -> None:
         self._beside.end()
-        self._cancelled.clear()
         self._place(placement)
 
-    def _read_ahead(self, plan: Plan, limit: _Limit) -> None:
-        program, specs, shares = self.program, self.specs, {}
+    def _read_ahead(self, program: Program, specs: JobSpecs, plan: Plan) -> None:
         spec = specs.spec(plan, plan.epoch, 0, program.jobs[0], [])
         if not rows_of(spec) or not is_foreseeable(program, spec):
             return
+        shares = {}
         for index in range(len(spec.splits)):
-            limit.check()
+            present().part(READER, index)
             shares[index] = share_ahead(program, spec, index)
         self._ahead.keep(program, spec, shares)
 
@@ -137,29 +148,38 @@ class InlineExecutor:
             self.program = self.program.placed(placement)
             self.specs = JobSpecs(self.program, self.cut, self.depots, self.specs.options)
 
-    def _run_job(
-        self, program: Program, job: JobProgram, spec: JobSpec, limit: _Limit, kept: Shares
-    ) -> list[Manifest]:
-        try:
-            blobs = _packed(program, job, spec, limit, kept)
-            manifests = []
-            for unit in program.units:
-                limit.check()
-                manifests.append(run_actor(program, spec, unit, blobs.get(unit, ())))
-        except AttemptError:
-            raise
-        except Exception as error:
-            raise AttemptError(described(error)) from error
-        return manifests
+
+def _outcome(specs: JobSpecs, attempt: tuple[Plan, int, int], ahead: ReadAhead) -> Outcome:
+    """Run the jobs of an attempt, each of which depends on what the earlier ones wrote."""
+    program = specs.program
+    done: list[JobOutcome] = []
+    for job in program.jobs:
+        present().part("attempt", attempt[2])
+        spec = specs.spec(*attempt, job, done)
+        work = has_work(job, spec)
+        kept = ahead.take(program, spec) if job.index == 0 else {}
+        manifests = _manifests(program, job, spec, kept) if work else []
+        way = Way.INLINE if work else None
+        done.append(JobOutcome(job.index, manifests, way, bool(kept)))
+    present().beat()
+    return Outcome(done)
+
+
+def _manifests(program: Program, job: JobProgram, spec: JobSpec, kept: Shares) -> list[Manifest]:
+    try:
+        blobs = _packed(program, job, spec, kept)
+        return [run_actor(program, spec, unit, blobs.get(unit, ())) for unit in program.units]
+    except Exception as error:
+        raise AttemptError(described(error)) from error
 
 
 def _packed(
-    program: Program, job: JobProgram, spec: JobSpec, limit: _Limit, kept: Shares
+    program: Program, job: JobProgram, spec: JobSpec, kept: Shares
 ) -> dict[int, list[Blob]]:
     """What the reading tasks pack for each unit, or have packed."""
     blobs: dict[int, list[Blob]] = {}
     for index in range(len(spec.splits)):
-        limit.check()
+        present().part(READER, index)
         if index in kept:
             parcels: Iterable[Packed] = kept[index].parcels(spec)
         else:
@@ -169,25 +189,3 @@ def _packed(
         for unit, tag, rows in parcels:
             blobs.setdefault(unit, []).append((tag, index, rows))
     return blobs
-
-
-class _Limit:
-    """Says between two tasks whether an attempt may go on."""
-
-    def __init__(self, timeout_seconds: float, cancelled: threading.Event) -> None:
-        self.timeout_seconds = timeout_seconds
-        self.until = time.monotonic() + timeout_seconds
-        self.cancelled = cancelled
-
-    def check(self) -> None:
-        """Raise AttemptError when the attempt is over."""
-        if self.cancelled.is_set():
-            raise AttemptError(ActorFailure("E-CANCELLED", "the attempt was cancelled"))
-        if time.monotonic() > self.until:
-            raise AttemptError(
-                ActorFailure(
-                    "E-PHASE-TIMEOUT",
-                    f"the attempt took longer than {self.timeout_seconds:g} s",
-                    "raise topology.microbatch.phase.timeout.seconds, or take fewer records",
-                )
-            )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import lmdb
 
+from atoll.beats import present
 from atoll.pstate.converter import Converter, rewrite
 from atoll.pstate.store.attempt import Attempt
 from atoll.pstate.store.store_file import store_bytes, store_error
@@ -49,10 +50,12 @@ class OpenStores:
         """Open the vnodes of each PState named, in the order of names and vnodes."""
         for pstate in sorted(needed):
             for vnode in sorted(needed[pstate]):
+                present().begin(("opening the store of", pstate, "vnode", vnode))
                 priors = self.spec.priors.get(pstate, ())
                 writer = self.stores.open(pstate, vnode, self.attempt, self.history, priors)
                 if (known := self.sized.get(pstate)) is not None:
                     writer.sized = known
+                writer.ranked = self._specs[pstate].ranks
                 kind = writer.opening.kind
                 self.opened[kind] = self.opened.get(kind, 0) + 1
                 self.logs_applied += writer.opening.logs

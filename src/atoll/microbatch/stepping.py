@@ -7,10 +7,12 @@ step itself.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from atoll.beats import Beat, Task, watched
 from atoll.errors import FencedError
 from atoll.logs import get_logger
 from atoll.microbatch import events as ev
@@ -21,6 +23,7 @@ from atoll.microbatch.control.requests import Requests
 from atoll.microbatch.control.status import Status
 from atoll.microbatch.coordinator import decide
 from atoll.microbatch.outcome import ActorFailure
+from atoll.microbatch.stragglers import Stragglers
 
 _log = get_logger("atoll.microbatch")
 
@@ -58,6 +61,7 @@ class Stepper(Requests):
         self._on_fenced = on_fenced
         self._durations: dict[str, float] = {}
         self._work_began = 0.0
+        self._stragglers = Stragglers(actions.topology, math.inf)
 
     def get_ready(self) -> None:
         """Do what may fail before anything can be done; call once."""
@@ -98,10 +102,30 @@ class Stepper(Requests):
         self.status.working()
         if isinstance(command, ev.CreateCommit) and command.ahead is not None:
             self.status.reading_ahead()
-        event = self.actions.perform(command)
+        if isinstance(command, ev.RunAttempt):  # whose tasks the executor watches
+            event = self.actions.perform(command)
+        else:
+            event = self._watched(command)
         self.status.resting()
         self._measure(event, (time.perf_counter() - began) * 1000.0)
         return event
+
+    def _watched(self, command: ev.Work) -> ev.Event:
+        """Do it, and be named while it hangs: it is the driver's own, and nothing ends it."""
+        step = _DONE_IN.get(type(command))
+        if step is None:
+            return self.actions.perform(command)
+        try:
+            with watched(Task("coordinator", step.value), self._tell) as task:
+                task.begin(("step", step.value, step.name.lower()))
+                return self.actions.perform(command)
+        finally:
+            self._stragglers.over(self)
+
+    def _tell(self, beat: Beat) -> None:
+        now = time.monotonic()
+        self._stragglers.heard(self, beat, now)
+        self._stragglers.look(now)
 
     def _halt(self, failure: ActorFailure) -> None:
         """Another life is in charge."""
@@ -143,6 +167,17 @@ class Stepper(Requests):
 
 
 _PUBLISH = ev.Step.PUBLISH.name.lower()
+
+_DONE_IN: dict[type[ev.Work], ev.Step] = {
+    ev.CreatePlan: ev.Step.PRIME,
+    ev.Weigh: ev.Step.PRIME,
+    ev.CutPlan: ev.Step.PRIME,
+    ev.CreateCommit: ev.Step.COMMIT,
+    ev.Deliver: ev.Step.PUBLISH,
+    ev.Publish: ev.Step.PUBLISH,
+    ev.Tidy: ev.Step.TIDY,
+}
+"""In which step the driver does something."""
 
 STEP_ENDED: dict[type[ev.Event], ev.Step] = {
     ev.PlanReady: ev.Step.PRIME,

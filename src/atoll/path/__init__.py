@@ -6,6 +6,7 @@
     path.key("ann").must("books").all()          # every element below, nothing when there is none
     path.key("ann").sorted_range("a", "c")       # a part of a sorted map, as one dict
     path.map_vals().filter(">", 10)              # many values
+    path.key("ann").top(3)                        # the first three by rank, of a ranked map
     path.key("ann").key("n").term(lambda n: (n or 0) + 1)    # a path that writes ends in a term
 
 Each step takes what the steps before it navigated to, and navigates from each of these to none,
@@ -41,6 +42,13 @@ sorted_range_from = _START.sorted_range_from
 sorted_range_to = _START.sorted_range_to
 sorted_range_from_start = _START.sorted_range_from_start
 sorted_range_to_end = _START.sorted_range_to_end
+top = _START.top
+ranked = _START.ranked
+rank_of = _START.rank_of
+around = _START.around
+quantile = _START.quantile
+ranked_before = _START.ranked_before
+ranked_after = _START.ranked_after
 nth = _START.nth
 index = _START.index
 indexed_vals = _START.indexed_vals

@@ -8,13 +8,14 @@ from typing import Any
 from atoll.path.control import ControlSteps
 from atoll.path.keyed import KeyedSteps
 from atoll.path.listed import ListedSteps
+from atoll.path.ranked import RankedSteps
 from atoll.path.steps import Step
 
 __all__ = ["Path"]
 
 
 @dataclass(frozen=True, slots=True)
-class Path(KeyedSteps, ListedSteps, ControlSteps):
+class Path(KeyedSteps, RankedSteps, ListedSteps, ControlSteps):
     """A sequence of steps. Every method returns a longer path and leaves this one as it is.
 
     Attributes:

@@ -43,9 +43,9 @@ _PLAIN = frozenset(
         "void_set_elem",
     }
 )
-_ONE_VALUE = frozenset({"map_key", "null_to", "put_collected", "set", "set_elem"})
-_VALUES = frozenset({"key", "must", "nth", "sub_map", "subset"})
-_NUMBERS = {"before_index": 1, "index": 1, "sublist": 2}
+_ONE_VALUE = frozenset({"map_key", "null_to", "put_collected", "rank_of", "set", "set_elem"})
+_VALUES = frozenset({"key", "must", "nth", "ranked_after", "ranked_before", "sub_map", "subset"})
+_NUMBERS = {"before_index": 1, "index": 1, "sublist": 2, "top": 1}
 _ONE_PATH = frozenset(
     {
         "collect",
@@ -185,6 +185,13 @@ _BY_VALUE: dict[str, Callable[[list[Any]], bool]] = {
     **dict.fromkeys(_ONE_VALUE, lambda given: len(given) == 1),
     **dict.fromkeys(_VALUES, bool),
     **{name: _numbers(count) for name, count in _NUMBERS.items()},
+    "ranked": lambda given: (
+        0 < len(given) <= 2  # noqa: PLR2004
+        and type(given[0]) is int
+        and (given[-1] is None or type(given[-1]) is int)
+    ),
+    "around": lambda given: len(given) == 3 and {type(given[1]), type(given[2])} == {int},  # noqa: PLR2004
+    "quantile": lambda given: len(given) == 1 and type(given[0]) in (int, float),
     "field": lambda given: len(given) == 1 and isinstance(given[0], str),
     "filter": lambda given: len(given) == 2 and given[0] in COMPARISONS,  # noqa: PLR2004
 }

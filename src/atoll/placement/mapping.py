@@ -92,11 +92,6 @@ class Mapping:
         """How many vnodes each unit owns, by unit id in order."""
         return dict(sorted(Counter(self.units).items()))
 
-    def is_even(self) -> bool:
-        """Whether no unit owns two vnodes more than another."""
-        sizes = self.counts().values()
-        return max(sizes) - min(sizes) <= 1
-
     def groups(self, count: int) -> list[tuple[int, ...]]:
         """All vnodes in up to ``count`` groups for a scan, each sorted, even in size.
 

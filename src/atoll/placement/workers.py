@@ -1,9 +1,10 @@
-"""Who is in the cluster: workers join, are lost, come back, are cordoned, and are removed.
+"""Who is in the cluster: workers join, come back, are cordoned, leave, and are removed.
 
 Each function takes the cluster's value and gives the next one, a revision higher; when nothing
 is new it gives the very same object, so a caller may repeat itself without making revisions.
-Nothing here moves work: what a lost worker owned it still owns, until a policy or a person
-re-plans it (:mod:`atoll.placement.reschedule.plan`).
+That one has gone is said by which processes reach it (:mod:`atoll.placement.registry`).
+Nothing here moves work: what a worker that has gone owned it still owns, until a policy or a
+person re-plans it (:mod:`atoll.placement.reschedule.plan`).
 
 A worker's name is its identity. One that comes back under its name finds its id, its units and
 its cordon again, and so the state that lies in its folder. Ids of workers and units that were
@@ -16,7 +17,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from atoll.errors import NotFoundError, RescheduleError, UsageError
+from atoll.errors import RescheduleError, UsageError
 from atoll.placement.info import ClusterInfo, Worker
 
 _replace = msgspec.structs.replace
@@ -62,19 +63,6 @@ def join(info: ClusterInfo, name: str, host: str, units: int) -> ClusterInfo:
         back = msgspec.structs.replace(known, host=host, units=ids, gone=False, leaving=leaving)
         after = _replaced(info, [back])
     return after if after is info else msgspec.structs.replace(after, next_unit=next_unit)
-
-
-def lose(info: ClusterInfo, name: str) -> ClusterInfo:
-    """The cluster once the worker of that name has gone; it may come back.
-
-    Raises:
-        NotFoundError: When there is no such worker.
-    """
-    for each in info.workers:
-        if each.name == name:
-            return _replaced(info, [msgspec.structs.replace(each, gone=True)])
-    known = ", ".join(each.name for each in info.workers) or "none"
-    raise NotFoundError(f"there is no worker {name!r}", hint=f"there are: {known}")
 
 
 def cordon(info: ClusterInfo, ids: Iterable[int]) -> ClusterInfo:

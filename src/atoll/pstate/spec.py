@@ -12,7 +12,7 @@ import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from atoll.codec.values.leaf import LeafCodec, leaf_codec
 from atoll.errors import DeclarationError, StateError
@@ -20,6 +20,9 @@ from atoll.placement.vnodes import check_vnode_count, vnode_by, vnode_of
 from atoll.pstate.migration import Migration
 from atoll.pstate.shapes import Shape
 from atoll.schema import Map, Node, Set, Struct, from_json, to_json
+
+if TYPE_CHECKING:
+    from atoll.pstate.ranked.layout import Ranks
 
 Position = tuple[str, ...]
 """The names of the struct fields on the way to a leaf."""
@@ -129,6 +132,15 @@ class PStateSpec:
         """The value of a leaf at the top that was never written, for its reader alone."""
         data = self.initial_bytes
         return None if data is None else self.codecs[()].decode(data)
+
+    @cached_property
+    def ranks(self) -> Ranks | None:
+        """What of it is ranked; None when nothing is."""
+        from atoll.pstate.ranked.layout import Ranks, ranked_nodes
+
+        if not any(True for _ in ranked_nodes(self.node)):
+            return None
+        return Ranks(self.node, self.codecs, self.generation)
 
     @cached_property
     def shape(self) -> Shape:

@@ -18,10 +18,12 @@ from atoll.microbatch.commits.objects import Commit, Plan
 from atoll.microbatch.control.options import Options
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, Manifest, Outcome, Way
+from atoll.microbatch.stragglers import Stragglers
 from atoll.spark.frames.careful import CarefulFrames, Looking
 from atoll.spark.frames.job import JobFrames
 from atoll.spark.frames.seats import Seats
 from atoll.spark.frames.tracking import Tracking
+from atoll.spark.jobs.beating import TaskBeats
 from atoll.spark.jobs.failures import is_broken
 from atoll.spark.jobs.handing import handing
 from atoll.spark.jobs.limit import JobLimit
@@ -30,6 +32,7 @@ from atoll.spark.shipping import ship
 from atoll.spark.standing.jobs import NotReadyError, StandingJob, TaskLostError, warm
 from atoll.spark.standing.tasks import standing_tasks
 from atoll.spark.tasks import WarmTask
+from atoll.topology.fragments import fragment_names
 from atoll.topology.operator import Operator, RootOperator, StateOperator
 
 if TYPE_CHECKING:
@@ -95,6 +98,9 @@ class SparkExecutor:
         self.depots = depots
         self.specs = JobSpecs(program, cut, depots, options, careful=careful)
         self.operators = self.specs.operators
+        self._fragments = {
+            cut.number[step]: name for step, name in fragment_names(cut.number).items()
+        }
         self.schemas = schemas
         self.shipped = ship(program, graph)
         self.frames: OrderedDict[tuple[int, int], JobFrames] = OrderedDict()
@@ -129,7 +135,9 @@ class SparkExecutor:
         self._man(placement)
         self._told.clear()
         done: list[JobOutcome] = []
-        with self._limited(timeout_seconds) as limit:
+        silence = float(self.specs.options.silence_seconds)
+        watch = Stragglers(self.program.topology, silence, self._fragments)
+        with self._limited(timeout_seconds, watch) as limit:
             for job in self.program.jobs:
                 spec = self.specs.spec(plan, epoch, version, job, done)
                 if not has_work(job, spec):
@@ -336,6 +344,7 @@ class SparkExecutor:
         if column_origins(job):  # another one is only here because no tasks stand
             self.standing.ordinary_job()
         frames = self._frames_of(job, len(spec.splits))
+        limit.beats = TaskBeats(self.program, spec)
         if isinstance(frames, CarefulFrames):
             frames.looking = Looking(self.program, spec, limit.collect, self._told)
         self.session.conf.set(_TRANSFER, str(self._transfer_rows(spec)))
@@ -393,8 +402,8 @@ class SparkExecutor:
         return plain and few and bytes_of(spec) <= _DIRECT_BYTES_MAX
 
     @contextlib.contextmanager
-    def _limited(self, timeout_seconds: float) -> Iterator[JobLimit]:
-        limit = JobLimit(self.session, timeout_seconds)
+    def _limited(self, timeout_seconds: float, watch: Stragglers) -> Iterator[JobLimit]:
+        limit = JobLimit(self.session, timeout_seconds, watch)
         self.limit = limit
         try:
             yield limit

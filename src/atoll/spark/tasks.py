@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
-from atoll.engine.actor import run_actor
+from atoll.engine.actor import ACTOR, run_actor
 from atoll.engine.attempt import check_reads, described
 from atoll.engine.charts import step_charts
 from atoll.engine.exchange.blobs import (
@@ -25,7 +25,14 @@ from atoll.engine.exchange.blobs import (
     wrapped_failure,
 )
 from atoll.engine.exchange.careful import Refusing
-from atoll.engine.exchange.feeding import feed, feed_splits, packed_alone, packers_of, run_steps
+from atoll.engine.exchange.feeding import (
+    READER,
+    feed,
+    feed_splits,
+    packed_alone,
+    packers_of,
+    run_steps,
+)
 from atoll.engine.exchange.provenance import locating
 from atoll.engine.exchange.reading import read_split
 from atoll.engine.exchange.rejects import UNHEARD, RejectPacker
@@ -37,6 +44,7 @@ from atoll.microbatch.accounts.entries import PART_TASKS, REJECTS, STEP_TASKS, R
 from atoll.microbatch.accounts.faults import chain_faults, refuse
 from atoll.microbatch.outcome import Manifest
 from atoll.spark.frames.guarding import GUARD
+from atoll.spark.jobs.beating import beating
 from atoll.spark.jobs.failures import telling
 from atoll.spark.jobs.handing import handed_spec
 from atoll.spark.shipping import Shipped
@@ -88,12 +96,17 @@ class ReadTask(_Task):
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """``batches`` hold the indices of the splits that this task reads."""
         program, spec, _ = self.parts()
-        with telling(failure_file(program, spec)):
+        number = _spark_partition()
+        with (
+            telling(failure_file(program, spec)),
+            beating(program, spec, READER, number) as task,
+        ):
             for index in _indices(batches):
                 mine = [each for each in spec.splits[index] if each.origin == self.origin]
                 reads: list[RowsRead] = []
                 for split in mine:
-                    yield from map(self._rows, read_split(program, split, reads.append))
+                    rows = map(self._rows, read_split(program, split, reads.append))
+                    yield from task.handed(rows)
                 check_reads(spec, mine, reads)
 
     def pruned(self, schema: pa.Schema) -> pa.Schema:
@@ -132,26 +145,36 @@ class StepTask(_Task):
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows in, rows out."""
         program, spec, _ = self.parts()
-        with telling(failure_file(program, spec)), locating(program, spec):
-            schema = self.chain.origin_schema
-            steps = [step.at(spec.times) for step in self.chain.steps]
-            if not self.reports:
-                heard = None if program.dead_letter is None else UNHEARD
-                for batch in self._ran(batches, heard, spec):
-                    yield conformed(batch, tracked=self.tracked)
-                return
-            packer = RejectPacker(program, spec)
-            columns = told_schema(steps[-1].schema((schema,)), tracked=self.tracked)
-            for batch in self._ran(batches, packer, spec):
-                rows = conformed(batch, tracked=self.tracked)
-                nothing = pa.nulls(len(rows), pa.binary())
-                yield pa.RecordBatch.from_arrays([*rows.columns, nothing], schema=columns)
-            task = _beside(*self.chain.numbers)
-            blobs = [rows for _, rows in packer.finish()]
-            for rows in blobs:
-                yield _told(columns, wrapped(program, spec, (REJECTS, task), rows))
-            waybill = waybill_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
-            yield _told(columns, wrapped(program, spec, (WAYBILLS, task), waybill))
+        kind = f"task of step {self.chain.numbers[-1]}"
+        with (
+            telling(failure_file(program, spec)),
+            locating(program, spec),
+            beating(program, spec, kind, _spark_partition()) as task,
+        ):
+            yield from task.handed(self._made(task.awaited(batches), program, spec))
+
+    def _made(
+        self, batches: Iterator[pa.RecordBatch], program: Program, spec: JobSpec
+    ) -> Iterator[pa.RecordBatch]:
+        schema = self.chain.origin_schema
+        steps = [step.at(spec.times) for step in self.chain.steps]
+        if not self.reports:
+            heard = None if program.dead_letter is None else UNHEARD
+            for batch in self._ran(batches, heard, spec):
+                yield conformed(batch, tracked=self.tracked)
+            return
+        packer = RejectPacker(program, spec)
+        columns = told_schema(steps[-1].schema((schema,)), tracked=self.tracked)
+        for batch in self._ran(batches, packer, spec):
+            rows = conformed(batch, tracked=self.tracked)
+            nothing = pa.nulls(len(rows), pa.binary())
+            yield pa.RecordBatch.from_arrays([*rows.columns, nothing], schema=columns)
+        task = _beside(*self.chain.numbers)
+        blobs = [rows for _, rows in packer.finish()]
+        for rows in blobs:
+            yield _told(columns, wrapped(program, spec, (REJECTS, task), rows))
+        waybill = waybill_of_rejects(spec, packer.unit, task, blobs, packer.counts.taken)
+        yield _told(columns, wrapped(program, spec, (WAYBILLS, task), waybill))
 
     def _ran(
         self, batches: Iterator[pa.RecordBatch], rejects: Rejects | None, spec: JobSpec
@@ -195,8 +218,12 @@ class RefuseTask(_Task):
 
 def _beside(step: int) -> int:
     """A number for a task of a step, that no packing task has."""
-    spark_partition = TaskContext.get().partitionId()  # type: ignore[union-attr]  # in a task
-    return STEP_TASKS * (1 + step) + spark_partition
+    return STEP_TASKS * (1 + step) + _spark_partition()
+
+
+def _spark_partition() -> int:
+    """Which of its stage's tasks the calling one is."""
+    return TaskContext.get().partitionId()  # type: ignore[union-attr]  # in a task
 
 
 @dataclass(frozen=True)
@@ -212,21 +239,21 @@ class PackTask(_Task):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blobs for the actors, or one failure for all of them."""
-        sequence = TaskContext.get().partitionId()  # type: ignore[union-attr]  # in a task
-        sequence += self.part * PART_TASKS
+        sequence = _spark_partition() + self.part * PART_TASKS
         try:
             program, spec, job = self.parts()
             actors = {unit: number for number, unit in enumerate(program.units)}
             chains = [chain for chain in job.chains if chain.origin in self.origins]
             packers = packers_of(program, spec, sequence)
-            if not self.part:
-                for index in _indices(batches):
-                    feed_splits(program, spec, chains, index, packers)
-            else:
-                feed(program, spec, list(batches), chains, packers)
-            for unit, tag, rows in packers.parcels():
-                blob = wrapped(program, spec, (tag, sequence), rows)
-                yield _placed(actors[unit], blob)
+            with beating(program, spec, READER, sequence) as task:
+                if not self.part:
+                    for index in _indices(batches):
+                        feed_splits(program, spec, chains, index, packers)
+                else:
+                    feed(program, spec, list(task.awaited(batches)), chains, packers)
+                for unit, tag, rows in task.handed(packers.parcels()):
+                    blob = wrapped(program, spec, (tag, sequence), rows)
+                    yield _placed(actors[unit], blob)
         except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
             yield _placed(0, wrapped_failure(sequence, described(error)))
 
@@ -237,7 +264,7 @@ class ActorTask(_Task):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blobs in, one manifest out."""
-        actor = TaskContext.get().partitionId()  # type: ignore[union-attr]  # in a task
+        actor = _spark_partition()
         blobs: list[Blob] = []
         for batch in batches:
             blobs.extend(unwrap(blob.as_buffer()) for blob in batch.column(1))
@@ -270,7 +297,8 @@ class DirectTask(_Task):
             try:
                 program, spec, _ = self.parts()
                 unit = program.units[actor]
-                blobs = packed_alone(program, spec, [unit])[unit]
+                with beating(program, spec, ACTOR, unit):
+                    blobs = packed_alone(program, spec, [unit])[unit]
             except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
                 yield _manifest(Manifest("", _NO_UNIT, failure=described(error)))
             else:
@@ -298,8 +326,10 @@ def _acted(shipped: Shipped, actor: int, blobs: list[Blob]) -> Manifest:
     if failure is not None:
         return Manifest("", _NO_UNIT, failure=failure)
     try:
-        program = shipped.load()
-        return run_actor(program, handed_spec(), program.units[actor], blobs)
+        program, spec = shipped.load(), handed_spec()
+        unit = program.units[actor]
+        with beating(program, spec, ACTOR, unit):
+            return run_actor(program, spec, unit, blobs)
     except Exception as error:  # noqa: BLE001  # becomes the attempt's failure
         return Manifest("", _NO_UNIT, failure=described(error))
 

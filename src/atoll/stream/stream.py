@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from atoll.steps.aggregate.build import aggregate
 from atoll.steps.append_to.declare import append_to
-from atoll.steps.columns import joins
 from atoll.steps.columns.distinct import Distinct
 from atoll.steps.columns.explode import explode
 from atoll.steps.columns.select import Select
@@ -19,7 +18,6 @@ from atoll.steps.columns.union import union
 from atoll.steps.columns.with_columns import WithColumns
 from atoll.steps.deduplicate.declare import deduplicate
 from atoll.steps.fold.build import aggregated
-from atoll.steps.incremental_join import build as incremental_join
 from atoll.steps.lookup.declare import lookup
 from atoll.steps.materialize.declare import Materialize
 from atoll.steps.process.declare import process, update
@@ -30,7 +28,9 @@ from atoll.steps.windows import build as windows
 from atoll.stream import control
 from atoll.stream.asking import Asking
 from atoll.stream.exchanging import Exchanging
+from atoll.stream.joining import Joining
 from atoll.stream.missing import missing
+from atoll.stream.sequenced import Sequenced
 from atoll.stream.typed import giving, named_texts, of_condition, of_rows, seeing_objects
 from atoll.topology.declared import R, U
 from atoll.topology.flow import Flow, after
@@ -53,7 +53,13 @@ if TYPE_CHECKING:
     Duration = str | dt.timedelta
 
 
-class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Generic[R]):
+class Stream(
+    Exchanging["Stream[R]"],
+    Asking["Stream[Any]"],
+    Joining["Stream[Any]"],
+    Sequenced["Stream[Any]"],
+    Generic[R],
+):
     """Rows of one microbatch on their way through a topology."""
 
     __slots__ = ()
@@ -138,30 +144,6 @@ class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Generic[R]):
         return stream_of(giving(self._then(step), emits))
 
     # Batch blocks -----------------------------------------------------------------------------
-
-    def join(
-        self,
-        other: Stream | Target | PStateDeclaration,
-        on: str | Sequence[str] | None = None,
-        how: str = "inner",
-        *,
-        column: str | None = None,
-    ) -> Stream:
-        """Put rows of this microbatch that belong together side by side.
-
-        Args:
-            other: A stream of the same topology; or a place in a PState, whose value comes
-                beside each row: ``join(profiles["user_id"], how="left", column="profile")``.
-            on: Columns of both streams, which come out once; or conditions over ``left.x`` and
-                ``right.y``. Not for a PState.
-            how: ``inner``, ``left``, ``right``, ``full``, ``semi`` or ``anti``; for a PState
-                ``inner`` or ``left``.
-            column: What to call a PState's value; else it is called as the PState.
-
-        Raises:
-            DeclarationError: When that cannot be.
-        """
-        return stream_of(joins.join(self, other, on, how, column, declared_at(1)))
 
     def group_by(self, *keys: str) -> Grouped:
         """The rows by columns or expressions, for ``agg``: ``group_by("k", "v % 2 AS odd")``."""
@@ -335,38 +317,7 @@ class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Generic[R]):
         place = declared_at(1)
         append_to(self, depot, place)
 
-    # Rows of other microbatches, and time ----------------------------------------------------
-
-    def incremental_join(
-        self,
-        other: Stream,
-        on: str | Sequence[str],
-        how: str = "inner",
-        *,
-        unique: Literal["left", "right"] | None = None,
-        name: str | None = None,
-    ) -> Stream:
-        """Put rows that belong together side by side, whenever each of them comes.
-
-        A row of the result comes out once, in the microbatch in which the later of its two rows
-        came; which rows there are does not depend on how records are cut into microbatches. The
-        step keeps rows of both sides in a PState of its own.
-
-        Args:
-            other: A stream of the same topology.
-            on: Columns of both streams, which come out once and first; or equalities of two
-                columns: ``"left.auction = right.id"``. Null equals nothing.
-            how: ``inner``.
-            unique: The side that has at most one row of each key. Then a row of the other side
-                is kept only until that one has come. Of further rows of a key on the unique
-                side the first stays; the others are dropped.
-            name: What to call the rows that it keeps, where two joins would not be told apart.
-
-        Raises:
-            DeclarationError: When that cannot be. Columns are checked at the deployment.
-        """
-        place = declared_at(1)
-        return stream_of(incremental_join.join(self, other, on, how, unique, name, place))
+    # Time ------------------------------------------------------------------------------------
 
     def with_watermark(self, column: str, delay: Duration, *, name: str | None = None) -> Stream:
         """Say how late rows may come: ``with_watermark("at", "10 seconds")``.

@@ -131,10 +131,19 @@ class Part:
     key: Scalar | None
     skips_null: bool = False
     """Whether rows whose key is null add nothing, unless such keys may be; else they are errors."""
+    element: bool = False
+    """Whether it is an element of a set, which can only be asked for."""
+    as_of: bool = False
+    """Whether the entry with the greatest key that is not above it is meant."""
+
+    @property
+    def shown(self) -> str:
+        """As the user wrote it."""
+        return f".as_of({shown(self.text)})" if self.as_of else f"[{shown(self.text)}]"
 
     @property
     def is_key(self) -> bool:
-        """Whether it is a map's key."""
+        """Whether it is a map's key, or a set's element."""
         return self.key is not None
 
 
@@ -182,6 +191,10 @@ class PStateDeclaration(Generic[V]):
         """The place in the state that a step writes or reads: ``pstate["user_id"]``."""
         return _deeper(Target(self, ()), part, declared_at(1))
 
+    def as_of(self, time: str | Literal) -> Target:
+        """The value that holds at a time, in a global state: see :meth:`Target.as_of`."""
+        return _as_of(Target(self, ()), time, declared_at(1))
+
     def migrated(
         self,
         id: str,  # noqa: A002  # the word of the deployment
@@ -227,8 +240,18 @@ class Target:
         return node
 
     @property
+    def is_element(self) -> bool:
+        """Whether it asks for an element of a set; its node is a bool, whether it is there."""
+        return bool(self.parts) and self.parts[-1].element
+
+    @property
+    def is_as_of(self) -> bool:
+        """Whether it asks for the value that holds at a time, of those kept by time."""
+        return bool(self.parts) and self.parts[-1].as_of
+
+    @property
     def key_parts(self) -> tuple[Part, ...]:
-        """The parts that are map keys."""
+        """The parts that are map keys, and a set's element."""
         return tuple(part for part in self.parts if part.is_key)
 
     @property
@@ -239,7 +262,7 @@ class Target:
     @property
     def text(self) -> str:
         """As the user wrote it: ``totals["user_id"]``."""
-        return self.pstate.name + "".join(f"[{shown(part.text)}]" for part in self.parts)
+        return self.pstate.name + "".join(part.shown for part in self.parts)
 
     def __getitem__(self, part: str | Literal) -> Target:
         """One step deeper: a map's key expression or a struct's field name.
@@ -248,6 +271,17 @@ class Target:
             DeclarationError: When the schema has nothing below this place, or no such field.
         """
         return _deeper(self, part, declared_at(1))
+
+    def as_of(self, time: str | Literal) -> Target:
+        """The value that holds at a time, where a map has values by the times from which they hold.
+
+        ``lookup(prices["item"].as_of("at"), "price")`` reads of ``Map(str, Map(datetime, float))``
+        the entry with the greatest time that is not after ``at``; null when there is none.
+
+        Raises:
+            DeclarationError: When there is no map of values by time.
+        """
+        return _as_of(self, time, declared_at(1))
 
 
 def _add_migration(
@@ -300,6 +334,22 @@ def _migrate_depot(
     depot.migrations.append(DeclaredMigration(name, function))
 
 
+def _as_of(target: Target, time: str | Literal, place: str) -> Target:
+    node, problem = target.node, ""
+    if target.is_as_of or not isinstance(node, Map) or node.key.kind not in _TIMES:
+        problem, hint = "holds no values by time", "declare it as Map(key, Map(datetime, value))"
+    elif not node.value.leaf:
+        problem = f"holds by time {node.value!r}, which is stored element by element"
+        hint = "keep one value for each time"
+    elif not target.key_parts and not target.pstate.is_global:
+        problem = "is partitioned by the time, so that the values before it lie anywhere"
+        hint = "declare it as Map(key, Map(datetime, value)), or with is_global=True"
+    if problem:
+        raise DeclarationError(f"{target.text} {problem}", hint=hint, declared=place)
+    found = _deeper(target, time, place)
+    return Target(found.pstate, (*target.parts, replace(found.parts[-1], as_of=True)))
+
+
 def _deeper(target: Target, given: str | Literal, place: str) -> Target:
     node = target.node
     if given is None or (isinstance(given, str) and not given.strip()):
@@ -314,6 +364,8 @@ def _deeper(target: Target, given: str | Literal, place: str) -> Target:
     match node:
         case Map(key=key):
             return Target(target.pstate, (*target.parts, Part(part, key)))
+        case Set(item=item):
+            return Target(target.pstate, (*target.parts, Part(part, item, element=True)))
         case Struct(leaf=True):
             problem = "this struct is stored as one value"
             hint = f"aggregate its fields by name: aggregate({target.text}, {part}=agg.sum(...))"
@@ -322,13 +374,17 @@ def _deeper(target: Target, given: str | Literal, place: str) -> Target:
         case Struct():
             problem = "the struct has no field of that name"
             hint = f"its fields are {', '.join(node.names())}"
-        case Set():
-            hint = f'to add elements: aggregate({target.text}, agg.collect_set("{part}")); '
-            hint += "to see whether it has one, read the set in Python: "
-            hint += f'process(function, key="...", states=[{target.pstate.name}], emits="...")'
         case _:
-            hint = f"leave [{shown(part)}] out: the schema ends at {target.text}, which is {node}"
+            what = "an element of a set" if target.is_element else str(node)
+            hint = f"leave [{shown(part)}] out: the schema ends at {target.text}, which is {what}"
     raise DeclarationError(f"{target.text}[{shown(part)}]: {problem}", hint=hint, declared=place)
+
+
+_TIMES = frozenset({"datetime", "date", "int"})
+"""What values can be kept by, so that one holds until the next."""
+
+_THERE = Scalar("bool")
+"""What an element of a set is: there or not."""
 
 
 def _child(node: Node, part: Part) -> Node:
@@ -339,4 +395,6 @@ def _child(node: Node, part: Part) -> Node:
             child = node.get(part.text)
             assert child is not None, "a target is checked while it is written"
             return child
+        case Set():
+            return _THERE
     raise AssertionError(f"{node} has no children")

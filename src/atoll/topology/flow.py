@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from atoll.errors import DeclarationError
+from atoll.literals import shown
 from atoll.topology.declared import Target
 
 if TYPE_CHECKING:
@@ -36,9 +39,25 @@ def own_target(flow: Flow, given: object, step: str, place: str) -> Target:
     """The place in a PState of the graph that was given: a target, or a whole PState.
 
     Raises:
-        DeclarationError: When it is neither, or another topology's.
+        DeclarationError: When it is neither, another topology's, or an element of a set.
     """
     flow.graph.check_own(given.pstate if isinstance(given, Target) else given, step, place)
+    if isinstance(given, Target) and given.is_element:
+        held = replace(given, parts=given.parts[:-1])
+        element = shown(given.parts[-1].text)
+        raise DeclarationError(
+            f"{given.text} is an element of a set, which holds nothing to {step} into",
+            hint=f"to add it: aggregate({held.text}, agg.collect_set({element})); "
+            f'to see whether it is there: lookup({given.text}, "known")',
+            declared=place,
+        )
+    if isinstance(given, Target) and given.is_as_of:
+        held, time = replace(given, parts=given.parts[:-1]), shown(given.parts[-1].text)
+        raise DeclarationError(
+            f"{given.text} can only be read, and {step} writes",
+            hint=f"write under the time itself: {held.text}[{time}]",
+            declared=place,
+        )
     return given if isinstance(given, Target) else Target(given, ())  # type: ignore[arg-type]
 
 

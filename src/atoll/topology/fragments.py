@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from atoll.placement.fragments import FragmentSpec
@@ -22,19 +23,29 @@ def fragment_specs(graph: Graph) -> list[FragmentSpec]:
     ``append_to`` is no fragment of its own, nor is a look-up in a mirror: any actor takes its rows.
     """
     specs = [FragmentSpec(SOURCE)]
-    seen: Counter[str] = Counter()
+    names = fragment_names(graph.operators)
     rows_of: dict[Operator, frozenset[str]] = {}
     for step in graph.operators:  # inputs come before what they feed
         comes = [rows_of[each] for each in step.inputs]
         upstream = frozenset[str]().union(*comes) if comes else frozenset({SOURCE})
         rows_of[step] = upstream
-        states = step.placed_by if isinstance(step, StateOperator) else ()
-        if not isinstance(step, StateOperator) or not states:
+        name = names.get(step)
+        if not isinstance(step, StateOperator) or name is None:
             continue
-        seen[step.fragment] += 1
-        again = f" #{seen[step.fragment]}" if seen[step.fragment] > 1 else ""
-        name = step.fragment + again
+        states = step.placed_by
         rows_of[step] = frozenset({name})
         pstates = tuple(dict.fromkeys(each.name for each in states))
         specs.append(FragmentSpec(name, pstates, states[0].vnode_count, tuple(sorted(upstream))))
     return specs
+
+
+def fragment_names(operators: Iterable[Operator]) -> dict[Operator, str]:
+    """The name of the fragment that ends in each step that touches state; given in their order."""
+    seen: Counter[str] = Counter()
+    names: dict[Operator, str] = {}
+    for step in operators:
+        if isinstance(step, StateOperator) and step.placed_by:
+            seen[step.fragment] += 1
+            again = f" #{seen[step.fragment]}" if seen[step.fragment] > 1 else ""
+            names[step] = step.fragment + again
+    return names

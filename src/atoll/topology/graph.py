@@ -15,7 +15,7 @@ from atoll.topology.operator import Operator, StateOperator
 from atoll.topology.sources import Source, Tick
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from atoll.schema import Node
     from atoll.topology.declared import DepotDeclaration, PStateDeclaration, TickDeclaration
@@ -63,6 +63,8 @@ class Graph:
         """What runs its column steps."""
         self.queries: Mapping[str, Graph] = {}
         """The module's queries, which a step may ask."""
+        self.module_pstates: Callable[[], Mapping[str, PStateDeclaration]] = dict
+        """Gives the module's PStates, which its steps may read."""
         self.hidden: list[Hidden] = []
         """What its steps keep that no user declared."""
         self.written: list[Written] = []
@@ -173,12 +175,13 @@ class Graph:
             raise DeclarationError(
                 f"{step} in topology {self.topology!r} uses the PState {pstate.name!r}, "
                 f"which topology {pstate.topology!r} of module {pstate.module!r} owns",
-                hint="a PState is written by one topology: declare one here, or put the step there",
+                hint="a PState is written by one topology: declare one here, or put the step "
+                "there; to read it only, write lookup(...) or join(...)",
                 declared=place,
             )
 
     def check_readable(self, pstate: object, step: str, place: str) -> None:
-        """Refuse what a step of this topology cannot read: all but its own PStates and mirrors.
+        """Refuse what a step of this topology cannot read: all but its module's and mirrors.
 
         Raises:
             DeclarationError: With what can be read instead.
@@ -186,18 +189,21 @@ class Graph:
         pstate = declared_pstate(pstate, step, place)
         if pstate.mirrored or self.pstates.get(pstate.name) is pstate:
             return
+        theirs = f"topology {pstate.topology!r} of module {pstate.module!r}"
+        problem = f"which {theirs} writes"
         hint = (
-            "ask a query that reads it: declare module.query(...) over it, and write "
-            "query(name, emits=...) here in place of this step"
+            "mirror it, and read the mirror: module.mirror_pstate("
+            f"{pstate.module!r}, {pstate.name!r}, {pstate.node!r})"
         )
-        if pstate.module != self.module:
-            hint = (
-                "mirror it, and read the mirror: module.mirror_pstate("
-                f"{pstate.module!r}, {pstate.name!r}, {pstate.node!r})"
-            )
+        if self.module_pstates().get(pstate.name) is pstate:
+            if not pstate.private:
+                return
+            problem, hint = f"which is private to {theirs}", "declare it without private=True"
+        elif pstate.module == self.module:
+            problem = f"which is another declaration of a module {pstate.module!r}"
+            hint = "give what pstate(...) of a topology of this very module returned"
         raise DeclarationError(
-            f"{step} in topology {self.topology!r} reads the PState {pstate.name!r}, which "
-            f"topology {pstate.topology!r} of module {pstate.module!r} writes",
+            f"{step} in topology {self.topology!r} reads the PState {pstate.name!r}, {problem}",
             hint=hint,
             declared=place,
         )

@@ -17,6 +17,7 @@ from atoll.errors import (
     DamageError,
     DeclarationError,
     FencedError,
+    GivenError,
     StorageError,
     TooLargeError,
     UserCodeError,
@@ -86,7 +87,8 @@ def blame(
     if isinstance(error, AtollError):
         for name, value in where.items():
             error.context.setdefault(name, value)
-        error.permanent = False  # the function may have asked somebody else
+        if not isinstance(error, GivenError):
+            error.permanent = False  # the function may have asked somebody else
         return error
     if isinstance(error, MemoryError):  # not the function's fault alone: less at once may fit
         message = f"out of memory in a function of {operator.title}"

@@ -131,7 +131,7 @@ class _Followed:
                     return commit.id, reach
             if time.monotonic() >= until:
                 raise WaitTimeoutError(
-                    f"the records waited for of topology {self._name!r} not reached in time",
+                    f"topology {self._name!r} did not come to the records waited for in time",
                     hint="look at the topology's status where the module runs",
                     processed=commit.processed,
                 )

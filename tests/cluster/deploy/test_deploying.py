@@ -205,6 +205,31 @@ def test_a_version_whose_topology_fails_is_not_taken_back(cluster):
     assert mended.pstate("sums-mb").get("a") == 2
 
 
+def test_between_two_versions_reads_are_answered_and_appends_are_refused_with_what_to_do(
+    cluster, monkeypatch
+):
+    """Nothing of them is stored; what was taken of the app before shows what that committed."""
+    old = cluster.deploy(shop())
+    append(old, 1)
+    before = old.pstate("sums-mb")
+    seen = []
+
+    def between(*arguments):
+        with pytest.raises(StoppedError, match="another version takes its place") as caught:
+            cluster.module(NAME).depot("rows").append([{"k": "a", "v": 100}])
+        seen.append((caught.value.hint.partition(":")[0], cluster.module(NAME).status()["state"]))
+        seen.append(cluster.module(NAME).pstate("sums-mb").get("a"))
+        return claim_epoch(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lives, "claim_epoch", between)
+        app = cluster.update(shop())
+    assert seen == [("append again", "stopped"), 1]
+    append(app, 2)
+    assert before.get("a") == 1
+    assert sum(app.depot("rows").end_offsets()) == 2
+
+
 def test_options_set_while_it_runs_hold_for_the_version_that_comes_back(cluster, monkeypatch):
     """It is bound long before."""
     app = cluster.deploy(shop())

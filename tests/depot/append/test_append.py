@@ -13,7 +13,7 @@ import pytest
 from depot_samples import all_rows, all_values, numbers, segments, spec_of, table
 
 from atoll.depot import Depot, DepotReader, read_block, read_blocks
-from atoll.errors import DamageError, DepotError, RecordsRefusedError, UsageError
+from atoll.errors import DamageError, DepotError, RecordsRefusedError, StoppedError, UsageError
 
 Open = Callable[..., Depot]
 
@@ -128,7 +128,7 @@ def test_reopening(open_depot: Open, tmp_path: Path) -> None:
     expected = all_rows(depot)
     depot.close()
     depot.close()
-    with pytest.raises(DepotError):
+    with pytest.raises(StoppedError, match="'depot' is closed"):
         depot.append({"k": "late"})
     assert all_rows(open_depot()) == expected
     assert all_rows(DepotReader(tmp_path / "depot", depot.spec.schema)) == expected

@@ -43,6 +43,10 @@ class Accumulator:
         packed = [pack(self.rows, values[start:end]) for start, end in pairwise(bounds)]
         return self._padded(pa.array(packed, OPAQUE))
 
+    def no_rows(self) -> list[pa.Array]:
+        """A list of no rows."""
+        return self._padded(pa.array([self.packing.pack(self.rows, [])], OPAQUE))
+
     def reduce(self, states: Sequence[pa.Array], starts: Positions) -> list[pa.Array]:
         """The packed lists of each group as one."""
         return self._padded(lists.join_groups(states[0], starts))
@@ -74,6 +78,8 @@ class Accumulator:
 
     def _accumulated(self, current: Any, rows: list[Any], old: Callable[[], Any]) -> Any:
         value, begins = current, 0
+        if not rows and _no_value(current):
+            return fresh(self.initial)
         for at, row in enumerate(rows):
             given = fresh(self.initial) if _no_value(value) else value
             value = self._called(given, row)

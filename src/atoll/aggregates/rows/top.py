@@ -2,7 +2,7 @@
 
 With ``id`` the latest row of each id stands for it. Only n rows are kept, so the list is right
 as long as an id's order moves one way: up for the greatest, down for the least (a growing total,
-a latest time). If an order may move back, keep all ids in a Map and take the top when reading.
+a latest time). If an order may move back, keep all ids in a map that is ranked by it.
 
 Sorted by order; rows of equal order by what they show, least first, so the list depends on the
 rows alone and not on how they were cut into microbatches. Rows whose order is null are left out.

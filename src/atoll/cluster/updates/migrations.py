@@ -16,6 +16,7 @@ from atoll.cluster.updates.meaning import other_states
 from atoll.errors import AtollError, DeployError, UserCodeError
 from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.pstate.migration import Migration
+from atoll.pstate.ranked.layout import ranked_nodes
 from atoll.pstate.spec import PStateSpec
 from atoll.pstate.store.stores import module_stores
 from atoll.pstate.view import PStateView
@@ -75,6 +76,13 @@ def differences(
         found.append(
             "it tracks sizes, and no longer would: keep track_size=True, since counters "
             "that are not kept would be wrong"
+        )
+    gone = dict(ranked_nodes(before.node)).keys() - dict(ranked_nodes(now.node)).keys()
+    for position in sorted(gone):
+        at = f" at {'.'.join(position)}" if position else ""
+        found.append(
+            f"it is ranked{at}, and no longer would be: keep ranked=, by this or by something "
+            "else, since ranks that are not kept would be wrong"
         )
     if found:
         return found

@@ -9,6 +9,11 @@ ordered    order, the value                  the value (of the row whose order w
 top        opaque: (order, value) pairs      the list of the values
 distinct   opaque: a sketch                  about how many distinct values it saw
 percentile opaque: a histogram               the value near a rank, or the list of several
+set        opaque: elements as keys          the list of the elements, in their order
+size       opaque: elements as keys          how many there are
+map        opaque: keys and states           the map from key to what its state shows
+boxed      opaque: a state of several        what the state shows
+           columns
 ========== ================================  ==================================================
 
 The hidden parts (an average's sum, the order of others, what estimates rest on) are never shown.
@@ -18,20 +23,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal, Protocol, TypeGuard
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from atoll.arrow_types import arrow_type, value_type
+from atoll.codec.keys.decode import decode_columns
+from atoll.codec.keys.elements import decode_element
 from atoll.codec.scalars import INT64_MAX, INT64_MIN, from_plain, plain_of, value_of
 from atoll.codec.values.layout import CELL_TYPES
-from atoll.codec.values.opaque import arrow_ready, pack, unpack
+from atoll.codec.values.opaque import arrow_ready, decode_plain, pack, unpack
 from atoll.schema import List, Node, Scalar, Struct
 
-Finish = Literal["plain", "avg", "ordered", "top", "distinct", "percentile"]
+Finish = Literal[
+    "plain", "avg", "ordered", "top", "distinct", "percentile", "set", "size", "map", "boxed"
+]
 
-_OPAQUE_FINISHES = frozenset({"top", "distinct", "percentile"})
+_OPAQUE_FINISHES = frozenset({"top", "distinct", "percentile", "set", "size", "map", "boxed"})
+
+
+class Inner(Protocol):
+    """The codec of states that lie inside of an opaque column."""
+
+    @property
+    def value_arrow_type(self) -> pa.DataType:
+        """The type of what a reader sees."""
+
+    def decode_columns(self, values: Sequence[bytes | None]) -> list[pa.Array]:
+        """The physical columns."""
+
+    def finish_columns(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """What a reader sees."""
+
+    def decode(self, data: bytes) -> Any:
+        """What a reader sees of one state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +70,16 @@ class FieldLayout:
         node: What a reader sees.
         finish: How the columns become what a reader sees.
         hidden: Of averages and orders the scalar kind of the hidden part; of a distinct count
-            the size of its sketch; of percentiles the error and the percentages.
+            the size of its sketch; of percentiles the error and the percentages; of maps and of
+            what is boxed the finishes of the states inside, as JSON.
+        inner: The codec of the states inside.
     """
 
     name: str | None
     node: Node
     finish: Finish = "plain"
     hidden: str | None = None
+    inner: Inner | None = None
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -72,7 +102,19 @@ class FieldLayout:
     @property
     def value_arrow_type(self) -> pa.DataType:
         """The Arrow type of what a reader sees."""
-        return value_type(self.node)
+        if self.inner is None:
+            return value_type(self.node)
+        inside = self.inner.value_arrow_type
+        return pa.map_(arrow_type(self._element), inside) if self.finish == "map" else inside
+
+    @property
+    def _element(self) -> Scalar:
+        """What the elements of a set, or the keys of a map, are."""
+        assert isinstance(self.node, List)
+        item = self.node.item
+        element = item.fields[0][1] if isinstance(item, Struct) else item
+        assert isinstance(element, Scalar)
+        return element
 
     @property
     def opaque_node(self) -> Node:
@@ -112,6 +154,13 @@ class FieldLayout:
         if self.finish in {"distinct", "percentile"}:
             shown = [None if data is None else self._shown(data) for data in columns[0].to_pylist()]
             return pa.array(shown, self.value_arrow_type, from_pandas=False)
+        if self.finish == "boxed":
+            assert self.inner is not None
+            return self.inner.finish_columns(self.inner.decode_columns(columns[0].to_pylist()))
+        if self.finish in {"set", "size", "map"}:
+            states = columns[0].to_pylist()
+            held = [None if data is None else decode_plain(data) for data in states]
+            return self._collections(held)
         if isinstance(self.node, Scalar):
             return columns[-1]
         values = self.unpack_column(columns[-1])
@@ -129,10 +178,41 @@ class FieldLayout:
             return None
         if self.finish in {"distinct", "percentile"}:
             return self._shown(last)
+        if self.finish in {"set", "size", "map", "boxed"}:
+            return self._shown_collection(last)
         if _is_simple(self.node):
             return value_of(last, self.node.kind)
         value = unpack(self.opaque_node, last)
         return [pair["value"] for pair in value] if self.finish == "top" else value
+
+    def _collections(self, held: list[Any]) -> pa.Array:
+        """The sets, their sizes or the maps that lie in columns of keys and states."""
+        if self.finish == "size":
+            return pa.array([None if each is None else len(each) for each in held], pa.int64())
+        flat = [entry for each in held for entry in each or ()]
+        ends = np.cumsum([0, *(0 if each is None else len(each) for each in held)])
+        mask = np.array([each is None for each in held] + [False])
+        offsets = pa.array(ends.astype(np.int32), mask=mask)
+        if self.finish == "set":
+            return pa.ListArray.from_arrays(offsets, decode_columns(flat, [self._element])[0])
+        assert self.inner is not None
+        keys = decode_columns([key for key, _ in flat], [self._element])[0]
+        states = self.inner.decode_columns([state for _, state in flat])
+        return pa.MapArray.from_arrays(offsets, keys, self.inner.finish_columns(states))
+
+    def _shown_collection(self, state: bytes) -> Any:
+        """The same of one row."""
+        if self.finish == "boxed":
+            assert self.inner is not None
+            return self.inner.decode(state)
+        held = decode_plain(state)
+        if self.finish == "size":
+            return len(held)
+        if self.finish == "set":
+            return [decode_element(element, 0)[0] for element in held]
+        assert self.inner is not None
+        decode = self.inner.decode
+        return {decode_element(key, 0)[0]: decode(inside) for key, inside in held}
 
     def _shown(self, state: bytes) -> Any:
         """The estimate that rests on a sketch or a histogram."""

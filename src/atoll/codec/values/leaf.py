@@ -11,6 +11,7 @@ Null is a value of every codec. A struct is null when all its columns are.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -231,7 +232,7 @@ def leaf_codec(node: Node, finishers: Mapping[str, str] | None = None) -> LeafCo
         finishers: The finish of each field that is not plain, by field name; ``""`` names a
             leaf that is no struct. A finish may name the kind of its hidden part:
             ``"avg:int"`` (default float), ``"ordered:datetime"``, ``"top:float"`` (default int),
-            ``"distinct:9"``, ``"percentile:0.01;0.5"``.
+            ``"distinct:9"``, ``"percentile:0.01;0.5"``, ``"map:{...}"``.
 
     Raises:
         DeclarationError: When the node is no leaf, or a finish does not suit its field.
@@ -242,7 +243,8 @@ def leaf_codec(node: Node, finishers: Mapping[str, str] | None = None) -> LeafCo
             f"{type(node).__name__} is stored by element, not as one value",
             hint="make a codec for each of its leaves",
         )
-    nodes = node.fields if isinstance(node, Struct) else ((None, node),)
+    by_field = isinstance(node, Struct) and not words.get("", "").startswith("boxed:")
+    nodes = node.fields if isinstance(node, Struct) and by_field else ((None, node),)
     fields = []
     for name, member in nodes:
         finish, _, hidden = words.pop(name or "", "plain").partition(":")
@@ -250,10 +252,13 @@ def leaf_codec(node: Node, finishers: Mapping[str, str] | None = None) -> LeafCo
     if words:
         unknown = next(iter(words))
         raise DeclarationError(f"the leaf has no field {unknown!r}", hint="see its schema")
-    return LeafCodec(tuple(fields), isinstance(node, Struct))
+    return LeafCodec(tuple(fields), by_field)
 
 
 def _field(name: str | None, node: Node, finish: str, hidden: str | None) -> FieldLayout:
+    found = _collection(name, node, finish, hidden)
+    if found is not None:
+        return found
     match finish:
         case "plain":
             return FieldLayout(name, node)
@@ -272,6 +277,28 @@ def _field(name: str | None, node: Node, finish: str, hidden: str | None) -> Fie
         hint="avg shows a float and sums floats or ints; top shows a list; "
         "an order is of one simple kind; distinct shows an int, percentile floats",
     )
+
+
+def _collection(
+    name: str | None, node: Node, finish: str, hidden: str | None
+) -> FieldLayout | None:
+    """A field whose one column holds elements, or states that have a codec of their own."""
+    match finish:
+        case "set" if isinstance(node, List):
+            return FieldLayout(name, node, "set")
+        case "size" if _kind(node) == "int":
+            return FieldLayout(name, node, "size")
+        case "map" if isinstance(node, List) and isinstance(node.item, Struct):
+            _, (_, value) = node.item.fields
+            return FieldLayout(name, node, "map", hidden, leaf_codec(value, _finishers(hidden)))
+        case "boxed":
+            return FieldLayout(name, node, "boxed", hidden, leaf_codec(node, _finishers(hidden)))
+    return None
+
+
+def _finishers(hidden: str | None) -> dict[str, str]:
+    found: dict[str, str] = json.loads(hidden or "{}")
+    return found
 
 
 def _kind(node: Node) -> str | None:

@@ -14,9 +14,7 @@ from typing import Any
 
 import msgspec
 
-from atoll.aggregates.base import Packing, PlainForms
 from atoll.codec.keys.elements import encode_element
-from atoll.codec.keys.orders import order_bytes
 from atoll.codec.scalars import decimal_of, fit, plain_of, value_of
 from atoll.errors import StateError
 from atoll.objects import as_row
@@ -91,12 +89,6 @@ def plain_forms_sort(node: Node) -> bool:
         case Struct(fields):
             return all(plain_forms_sort(field) for _, field in fields)
     return False
-
-
-PACKING = Packing(
-    pack, unpack, PlainForms(encode_plain, decode_plain, plain_forms_sort), order_bytes
-)
-"""What aggregates are handed."""
 
 
 def arrow_ready(node: Node, value: Any) -> Any:

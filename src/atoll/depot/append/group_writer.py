@@ -32,7 +32,14 @@ from atoll.depot.segments.format import FrameHeader, SegmentHeader, encode_frame
 from atoll.depot.segments.index import SegmentIndex
 from atoll.depot.segments.scan import read_header
 from atoll.depot.segments.segment_file import SegmentFile, sync_file
-from atoll.errors import AtollError, DepotError, FencedError, ProducerError, StorageError
+from atoll.errors import (
+    AtollError,
+    DepotError,
+    FencedError,
+    ProducerError,
+    StoppedError,
+    StorageError,
+)
 from atoll.logs import get_logger
 
 _GROUP_BYTES_MAX = 16 * 1024 * 1024
@@ -92,11 +99,17 @@ class GroupWriter:
             StorageError: When the disk refused; nothing of the request is stored.
             FencedError: When another writer has taken over; nothing will be acknowledged.
             ProducerError: When its number does not fit its producer's earlier ones.
-            DepotError: When the depot is closed.
+            StoppedError: When the depot is closed; nothing of the request is stored.
         """
         with self._lock:
             if self._closed:
-                raise DepotError("the depot is closed", depot=self._chain.name)
+                raise StoppedError(
+                    f"depot {self._chain.name!r} is closed: its module has ended, or another "
+                    "version takes its place; nothing is stored",
+                    hint="append again: over HTTP as before, in Python to the depot of the app "
+                    "that runs now",
+                    depot=self._chain.name,
+                )
             if self._thread is None:
                 name = f"atoll-depot-{self._chain.name}"
                 self._thread = threading.Thread(target=self._run, name=name, daemon=True)

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from atoll.topology.usercode import Rejects
 
 
+READER = "reading task"
+"""What a task is called that reads and packs."""
+
+_READING, _PACKING = "reading rows", "packing rows"
+
+
 def packers_of(program: Program, spec: JobSpec, sequence: int = 0) -> Packers:
     """A packer for every step of a job that takes rows, by tag; one for rows set aside.
 
@@ -137,7 +143,9 @@ def run_steps(  # noqa: PLR0913  # what a chain and an attempt are, from two cal
     how many rows go in and come out of each step. Rows on which an expression fails are rejected
     only in a ``careful`` attempt, whose rows know their records; else they end the attempt.
     """
-    batches = batches if counts is None else counts.passing(batches, 0)
+    steps = list(steps)
+    then = [*steps, _PACKING]
+    batches = batches if counts is None else counts.passing(batches, 0, _READING, then[0])
     for index, step in enumerate(steps):
         heard = rejects if rejects is None or index >= repeated else UNHEARD
         if step.rejects_carefully and not careful:
@@ -146,6 +154,6 @@ def run_steps(  # noqa: PLR0913  # what a chain and an attempt are, from two cal
             batches = step.run(batches, schema, heard)
         else:
             ran = step.run(batches, schema, counts.rejecting(heard, index))
-            batches = counts.passing(ran, index + 1)
+            batches = counts.passing(ran, index + 1, step, then[index + 1])
         schema = step.schema((schema,))
     return batches

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from atoll.beats import present
 from atoll.depot.segments.blocks import BlockRef, read_block
 from atoll.engine.exchange.staging import read_staged
 from atoll.microbatch.accounts.entries import RowsRead
@@ -35,7 +36,9 @@ def read_split(
     if split.files:
         for file in split.files:
             count = 0
+            present().begin("reading staged rows")
             for batch in read_staged(program.root, file):
+                present().beat()
                 count += batch.num_rows
                 yield batch
             told(RowsRead(split.origin, file.name, 0, count))
@@ -48,11 +51,22 @@ def read_split(
         return
     folder = depot_folder(program.root, program.module, depot)
     since = program.depot_migrations.get(depot, ())
-    blocks = (_block(folder, split.origin, block, schema, since, told) for block in split.blocks)
+    blocks = (
+        _block(folder, split.origin, block, schema, since, told)
+        for block in _beating(depot, split.blocks)
+    )
     rows = _joined(blocks, schema)
     if split.rows_max is not None:
         rows = _cut(rows, split.rows_max)
     yield from _numbered(rows, split.first) if split.origin in program.tracked else rows
+
+
+def _beating(depot: str, blocks: Sequence[BlockRef]) -> Iterator[BlockRef]:
+    """The same blocks, and the task says that it reads them."""
+    task = present()
+    for block in blocks:
+        task.begin(("reading depot", depot, "partition", block.partition))
+        yield block
 
 
 def _unheard(_rows: RowsRead) -> None:

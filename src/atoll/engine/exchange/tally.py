@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from atoll.beats import present
 from atoll.microbatch.accounts.entries import ChainRows, PackedRows
 
 if TYPE_CHECKING:
@@ -63,11 +64,20 @@ class ChainCounts:
         self.rows = [0] * (steps + 1)
         self.aside = [0] * steps
 
-    def passing(self, batches: Iterator[pa.RecordBatch], at: int) -> Iterator[pa.RecordBatch]:
-        """The same batches, counted: what goes into the first step (0), or comes out of one."""
+    def passing(
+        self, batches: Iterator[pa.RecordBatch], at: int, out: Any, into: Any
+    ) -> Iterator[pa.RecordBatch]:
+        """The same batches, counted: what goes into the first step (0), or comes out of one.
+
+        Their task says that it is at what they come ``out`` of, or at what they go ``into``.
+        """
+        task = present()
+        task.begin(out)
         for batch in batches:
             self.rows[at] += batch.num_rows
+            task.begin(into)
             yield batch
+            task.begin(out)
 
     def rejecting(self, rejects: Rejects | None, step: int) -> Rejects | None:
         """The same rejects, counted."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
+from atoll.beats import present
 from atoll.engine.exchange.blobs import Blob, fetch
 from atoll.engine.exchange.provenance import locating
 from atoll.engine.exchange.tally import ChainCounts, PackCounts
@@ -90,6 +91,7 @@ class Packers(dict[int, "Packer | RejectPacker"]):
         """Unit, tag and rows of every blob; to be called once."""
         with locating(self.program, self.spec):
             for tag, packer in self.items():
+                present().begin("packing rows")
                 for unit, rows in packer.finish(only):
                     self._parcels[unit].append(_parcel(self.sequence, tag, rows))
                     yield unit, tag, rows

@@ -83,6 +83,9 @@ class Options:
     )
     """How long the jobs of an attempt (step 2) may take before they are ended and tried again."""
 
+    silence_seconds: int = _option("topology.task.silence.seconds", 120, 1, 30 * 24 * 3_600)
+    """How long a task may give no sign of life before its attempt is ended and tried again."""
+
     empty_sleep_millis: int = _option(
         "topology.microbatch.empty.sleep.time.millis", 100, 1, _DAY_MILLIS
     )

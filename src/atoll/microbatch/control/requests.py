@@ -102,7 +102,7 @@ class Requests:
                 )
             return False
 
-        self._wait(done, timeout_seconds, "pause")
+        self._wait(done, timeout_seconds, "a pause")
 
     def resume(self) -> None:
         """Go on, also after the topology failed; it may fail again before this returns.
@@ -121,7 +121,7 @@ class Requests:
             self._refuse_fenced(state)
             return state.said.taken >= ticket
 
-        self._wait(done, 60.0, "resume")
+        self._wait(done, 60.0, "going on")
 
     def set_options(self, options: Options) -> None:
         """Go on with other options from the next microbatch on; does not wait for it."""
@@ -179,7 +179,10 @@ class Requests:
         """
         with self._saying:  # who lets it go on meanwhile means what comes after
             failure = self._answered(
-                lambda ticket: ev.RollBack(ticket, to, keep_appended), _went_back, timeout_seconds
+                lambda ticket: ev.RollBack(ticket, to, keep_appended),
+                _went_back,
+                timeout_seconds,
+                "the rollback",
             )
         if failure is not None:
             kind = UsageError if failure.code == UsageError.code else StateError
@@ -200,7 +203,10 @@ class Requests:
         before = self.status.state.placement
         try:
             failure = self._answered(
-                lambda ticket: ev.MoveTo(ticket, to, trial), _placed, timeout_seconds
+                lambda ticket: ev.MoveTo(ticket, to, trial),
+                _placed,
+                timeout_seconds,
+                "its new placement",
             )
         except WaitTimeoutError:
             if not trial:
@@ -348,6 +354,7 @@ class Requests:
         asking: Callable[[int], ev.Event],
         answer_of: Callable[[ev.State], ev.Answer],
         timeout_seconds: float,
+        what: str,
     ) -> ActorFailure | None:
         """Ask under a ticket of its own, and wait for the answer to it."""
         if self._ended:
@@ -355,14 +362,13 @@ class Requests:
         with self._one_at_a_time:
             self._tickets += 1
             ticket = self._tickets
-            event = asking(ticket)
-            self._request(event)
+            self._request(asking(ticket))
 
             def done(state: ev.State) -> bool:
                 self._refuse_fenced(state)
                 return answer_of(state).ticket == ticket
 
-            self._wait(done, timeout_seconds, type(event).__name__.lower())
+            self._wait(done, timeout_seconds, what)
             return answer_of(self.status.state).failure
 
     def _resumption(self, ticket: int) -> ev.Event:
@@ -396,18 +402,23 @@ class Requests:
                 if self._ended:
                     self._refuse_stopped(self.status.state)
                 if left <= 0:
-                    raise self._not_reached(what, f"in {timeout_seconds:g} s")
+                    raise self._not_reached(what, f"in {timeout_seconds:.3g} s")
                 self._changed.wait(left)
 
     def _not_reached(self, what: str, when: str) -> WaitTimeoutError:
-        paused = self.status.state.condition == ev.Condition.PAUSED
+        state = self.status.state
+        message = f"topology {self.topology!r} did not come to {what} {when}"
+        hint = "look at the topology's status for its lag and error"
+        if state.condition == ev.Condition.PAUSED:
+            hint = "the topology is paused: resume it"
+        elif state.failure is not None:
+            message += f", and its last attempt failed: {state.failure.message}"
+            hint = state.failure.hint or hint
         return WaitTimeoutError(
-            f"{what} of topology {self.topology!r} not reached {when}",
-            hint="the topology is paused: resume it"
-            if paused
-            else "look at the topology's status for its lag and error",
+            message,
+            hint=hint,
             processed=self.published.processed,
-            step=self.status.state.step.name.lower(),
+            step=state.step.name.lower(),
         )
 
     def _refuse_stopped(self, state: ev.State) -> None:

@@ -21,6 +21,7 @@ from atoll.microbatch.plans.fitting import Sizes, total_bytes
 _FAILURES_BEFORE = {
     TooLargeError.code: 1,
     "E-PHASE-TIMEOUT": 2,
+    "E-TASK-SILENT": 2,
     "E-WORKER-LOST": 2,
     "E-SPARK-LOST": 2,
 }

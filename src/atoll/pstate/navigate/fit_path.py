@@ -15,6 +15,7 @@ from atoll.errors import PathError, StateError
 from atoll.path import Path, Step
 from atoll.path.steps import TERMS
 from atoll.pstate.navigate.fit_value import fit_operand, fit_value
+from atoll.pstate.ranked.fitting import RANKED_STEPS, fit_ranked
 from atoll.schema import List, Map, Node, Scalar, Set, Struct
 
 
@@ -214,6 +215,18 @@ def _fit_list(step: Step, shape: _Shape, where: _Where) -> _Fitted:  # noqa: ARG
     raise PathError(f"{_word(shape)} is no list", hint="see the schema")
 
 
+def _fit_rank(step: Step, shape: _Shape, where: _Where) -> _Fitted:
+    if where.ends:
+        raise PathError("ranks are read, not written", hint="write the entries themselves")
+    if not isinstance(shape, Map | Set):
+        what = "this" if shape is None else _word(shape)
+        raise PathError(f"{what} is not ranked", hint="ranks are those of a whole map or set")
+    fitted = fit_ranked(step, shape, outside=where.outside)
+    if step.name == "rank_of":
+        return fitted, Scalar("int")
+    return fitted, _Pair(shape.key, shape.value) if isinstance(shape, Map) else shape.item
+
+
 _TO_ITEMS = frozenset({"nth", "before_elem", "after_elem", "before_index"})
 
 
@@ -286,6 +299,7 @@ _STEPS: dict[str, Callable[[Step, _Shape, _Where], _Fitted]] = {
     **dict.fromkeys(("set_elem", "void_set_elem", "subset"), _fit_set),
     "size": _fit_size,
     "sorted_range": _fit_range,
+    **dict.fromkeys(RANKED_STEPS, _fit_rank),
     **dict.fromkeys(("nth", "index", "indexed_vals", "sublist", "sublist_dynamic"), _fit_list),
     **dict.fromkeys(("before_elem", "after_elem", "before_index", "beginning", "end"), _fit_list),
     "filter": _fit_filter,

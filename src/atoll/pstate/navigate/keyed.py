@@ -249,6 +249,13 @@ def _change_subset(value: Any, step: Step, follow: Follow) -> Any:
     return _ordered_set((as_set(value, step) - part) | set(() if new is VOID else new or ()))
 
 
+def _select_ranked(value: Any, step: Step) -> Iterable[Any]:  # noqa: ARG001
+    raise PathError(
+        f"{step} met a part of a map or set in memory, which has no ranks",
+        hint="take the ranks first: path.top(3), then what each entry needs",
+    )
+
+
 KEYED = {
     "key": Kind(_select_key, _change_key),
     "field": Kind(_select_key, _change_key),
@@ -262,6 +269,10 @@ KEYED = {
     "last": Kind(_select_last, _change_end),
     "size": Kind(_select_size, _read_only),
     "sorted_range": Kind(_select_range, _change_range),
+    **dict.fromkeys(
+        ("ranked", "rank_of", "around", "quantile", "ranked_before", "ranked_after"),
+        Kind(_select_ranked, _read_only),
+    ),
     "set_elem": Kind(_select_element, _change_element),
     "void_set_elem": Kind(_select_nothing, _change_void_element),
     "subset": Kind(_select_subset, _change_subset),

@@ -10,6 +10,7 @@ from atoll.path import Step
 from atoll.pstate.navigate.ordered import SortedSet
 from atoll.pstate.navigate.places import Place, Places, Span
 from atoll.pstate.navigate.walker import KINDS, Walker
+from atoll.pstate.ranked.fitting import RANKED_STEPS, follow_ranked
 from atoll.schema import Scalar, Set
 
 
@@ -64,6 +65,8 @@ class StoredWalker(Walker):
                 yield places.size(place)
             case "sorted_range":
                 yield range_of(places, place, step)
+            case name if name in RANKED_STEPS:
+                yield from follow_ranked(places, place, step)
             case "map_key":
                 if places.exists(places.child(place, step.arguments[0])):
                     yield step.arguments[0]

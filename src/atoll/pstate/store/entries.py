@@ -136,6 +136,16 @@ class Entries:
             if after is None:
                 return
 
+    def some(self, bounds: Bounds, limit: int) -> Iterator[_Pair]:
+        """The first entries of a range; no more are read."""
+        after: bytes | None = None
+        while limit > 0:
+            pairs, after = self.page(bounds, after, limit)
+            yield from pairs[:limit]
+            limit -= len(pairs)
+            if after is None:
+                return
+
     def under(self, prefixes: Sequence[bytes], longer: int) -> list[list[_Pair]]:
         """The entries whose keys begin with each prefix, in order, without reading beyond them.
 

@@ -140,7 +140,7 @@ class EnvironmentCache:
                 if environment.exclusive:
                     self._changed.wait()
                 elif check and _inode(path) != environment.inode:
-                    self._close(self._alone(environment))
+                    self._forget(environment)
                 else:
                     self._open.move_to_end(path)
                     break
@@ -153,6 +153,8 @@ class EnvironmentCache:
             environment.users -= 1
             if environment.exclusive:
                 self._changed.notify_all()
+            elif not environment.users and self._open.get(environment.path) is not environment:
+                self._close(environment)
 
     def resize(self, environment: Environment, *, grow: bool) -> None:
         """Double the map, or (not ``grow``) take over the size that another process gave it.
@@ -214,11 +216,24 @@ class EnvironmentCache:
             self._changed.wait()
         return environment
 
+    def _forget(self, environment: Environment) -> None:
+        """Open another one in its place: its files have no name any more.
+
+        Whoever uses it may be a writer that stands still, so nobody waits for that: the last one
+        who gives it back closes it.
+        """
+        del self._open[environment.path]
+        unmark(environment.path)
+        if not environment.users:
+            environment.lmdb.close()
+
     def _close(self, environment: Environment) -> None:
-        if self._open.get(environment.path) is environment:
+        known = self._open.get(environment.path)
+        if known is environment:
             del self._open[environment.path]
         environment.lmdb.close()
-        unmark(environment.path)
+        if known is None or known is environment:  # else the mark is that of another one
+            unmark(environment.path)
         environment.exclusive = False
         self._changed.notify_all()
 

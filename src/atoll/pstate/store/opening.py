@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from atoll.beats import present
 from atoll.errors import DamageError, FencedError, StateError
 from atoll.pstate.store.attempt import Attempt, Header, Pending
 from atoll.pstate.store.changefile import read_vnode
@@ -190,6 +191,7 @@ def _catch_up(store: StoreTransaction, vnode: VnodeHistory) -> Opening:
     floor = store.header.floor
     steps: dict[int, int] = {}
     for log_id, ref in logs:
+        present().beat()
         step = steps[log_id] = steps.get(log_id, -1) + 1
         keep = log_id > vnode.horizon
         floor = floor if keep else log_id

@@ -18,6 +18,8 @@ import msgspec
 
 from atoll.codec.keys.elements import DATA_END
 from atoll.errors import DamageError, StateError, StorageError
+from atoll.pstate.ranked.layout import Ranks
+from atoll.pstate.ranked.writing import write_ranked
 from atoll.pstate.store.attempt import Attempt, Header, Pending
 from atoll.pstate.store.entries import Bounds
 from atoll.pstate.store.environment import Environment, EnvironmentCache
@@ -78,6 +80,8 @@ class VnodeWriter:
         self.attempt = attempt
         self.sized: Node | None = None
         """The PState's schema, when the sizes of its collections are kept with every write."""
+        self.ranked: Ranks | None = None
+        """What of the PState is ranked, which is kept with every write."""
         self._environments = environments
         self._path = path
         self._history = history
@@ -107,13 +111,20 @@ class VnodeWriter:
         return self._store.entries.get_many(keys)
 
     def scan(
-        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+        self,
+        low: bytes | None = None,
+        high: bytes | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
     ) -> Iterator[tuple[bytes, bytes]]:
         """(key, value) of a range in key order: low included, high excluded, None: all data.
 
         Entries that are written while the scan runs may or may not be seen.
         """
-        return self._store.entries.scan(Bounds(low, DATA_END if high is None else high, reverse))
+        bounds = Bounds(low, DATA_END if high is None else high, reverse)
+        entries = self._store.entries
+        return entries.scan(bounds) if limit is None else entries.some(bounds, limit)
 
     def under(self, prefixes: Sequence[bytes], longer: int) -> list[list[tuple[bytes, bytes]]]:
         """The entries under each of many keys, as :meth:`.entries.Entries.under` finds them."""
@@ -123,7 +134,7 @@ class VnodeWriter:
 
     def put(self, key: bytes, value: bytes) -> None:
         """Set one entry."""
-        if self.sized is not None:
+        if self.sized is not None or self.ranked is not None:
             self.put_many([key], [value])
             return
         self._spread()
@@ -137,7 +148,7 @@ class VnodeWriter:
 
     def delete(self, key: bytes) -> None:
         """Remove one entry; an absent one is left so."""
-        if self.sized is not None:
+        if self.sized is not None or self.ranked is not None:
             self.put_many([key], [None])
             return
         self._spread()
@@ -173,6 +184,22 @@ class VnodeWriter:
             olds = self.get_many(keys)
         if self.sized is not None:
             keys, values, olds = with_sizes(self.sized, self, keys, values, olds)
+        if self.ranked is None:
+            self.put_plainly(keys, values, olds)
+        else:
+            write_ranked(self.ranked, self, keys, values, olds)
+
+    def put_plainly(
+        self,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        olds: Sequence[bytes | None] | None = None,
+    ) -> None:
+        """As :meth:`put_many`, without what is kept beside entries."""
+        if not keys:
+            return
+        if olds is None:
+            olds = self.get_many(keys)
         if self._batch is None and not self._news:
             self._batch = (keys, values, olds)
         else:

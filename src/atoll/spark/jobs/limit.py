@@ -7,6 +7,7 @@ goes on until Spark kills that worker; so whoever goes on after a job that faile
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 import uuid
@@ -14,9 +15,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from atoll.beats import BEAT_SECONDS
+from atoll.engine.runners import phase_timeout
 from atoll.logs import get_logger
 from atoll.microbatch.executor import AttemptError
 from atoll.microbatch.outcome import ActorFailure, Manifest
+from atoll.microbatch.stragglers import Stragglers
+from atoll.spark.jobs.beating import TaskBeats
 from atoll.spark.jobs.failures import job_failure
 from atoll.spark.jobs.stages import stages_of
 
@@ -39,10 +44,20 @@ class JobLimit:
     Args:
         session: Whose jobs they are.
         timeout_seconds: How long all of them may take together.
+        stragglers: Which of their tasks are silent; nobody is asked when None.
     """
 
-    def __init__(self, session: SparkSession, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        timeout_seconds: float,
+        stragglers: Stragglers | None = None,
+    ) -> None:
         """The time runs from now on."""
+        self.stragglers = stragglers or Stragglers("", math.inf)
+        self.beats: TaskBeats | None = None
+        """Where the tasks of the Spark job that runs say what they are at."""
+        self.silent: ActorFailure | None = None
         self.context = session.sparkContext
         self.timeout_seconds = timeout_seconds
         self.until = time.monotonic() + timeout_seconds
@@ -86,11 +101,13 @@ class JobLimit:
         """Raise when the attempt is over.
 
         Raises:
-            AttemptError: When its time is, or :meth:`cancel` was called.
+            AttemptError: When its time is, a task is silent, or :meth:`cancel` was called.
         """
-        if time.monotonic() >= self.until:
+        now = time.monotonic()
+        if now >= self.until:
             self.expired = True
-        if self.expired or self.cancelled:
+        self.silent = self.silent or self.stragglers.look(now)
+        if self.expired or self.cancelled or self.silent is not None:
             raise AttemptError(self._failure(None))
 
     def cancel(self) -> None:
@@ -114,8 +131,13 @@ class JobLimit:
             threading.Thread(target=self._guard, name="atoll-job-limit", daemon=True).start()
 
     def _guard(self) -> None:
-        if not self._called.wait(max(0.0, self.until - time.monotonic())):
-            self.expired = True
+        while not self._called.wait(max(0.0, min(BEAT_SECONDS, self.until - time.monotonic()))):
+            if time.monotonic() >= self.until:
+                self.expired = True
+                break
+            self._listen()
+            if self.silent is not None:
+                break
         while not self._ended.is_set():
             try:
                 self._remember_stages()
@@ -123,6 +145,14 @@ class JobLimit:
             except Exception as error:  # noqa: BLE001 - Spark may be ending; else it works again soon
                 _log.warning("ending a job failed", error=str(error))
             self._ended.wait(_CANCEL_AGAIN_SECONDS)
+
+    def _listen(self) -> None:
+        """Take what the tasks of the Spark job say that they are at."""
+        beats = self.beats
+        if beats is not None:
+            now = time.monotonic()
+            beats.hear(self.stragglers, now)
+            self.silent = self.stragglers.look(now)
 
     def _remember_stages(self) -> None:
         """Spark forgets an ended job soon; a running one can be asked for its stages."""
@@ -147,10 +177,8 @@ class JobLimit:
     def _failure(self, error: Exception | None) -> ActorFailure:
         if self.cancelled:
             return ActorFailure("E-CANCELLED", "the attempt was cancelled")
+        if self.silent is not None:
+            return self.silent
         if self.expired or error is None:
-            return ActorFailure(
-                "E-PHASE-TIMEOUT",
-                f"the attempt took longer than {self.timeout_seconds:g} s",
-                "raise topology.microbatch.phase.timeout.seconds, or take fewer records at once",
-            )
+            return phase_timeout(self.timeout_seconds)
         return job_failure(error)

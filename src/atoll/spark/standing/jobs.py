@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from atoll.beats import Beat
 from atoll.engine.exchange.waybills import attempt_of
 from atoll.errors import AccountsError
 from atoll.microbatch.executor import AttemptError
@@ -215,9 +216,11 @@ class _Round:
         found: dict[Post, Reply] = {}
         at_work: dict[int, tuple[Post, Wire]] = {}
         poll = select.poll()
+        watch = self.limit.stragglers
         try:
             for post, request in asked.items():
                 wire = self._ask(post, request)
+                watch.heard(post, _nothing_yet(post, request), time.monotonic())
                 at_work[wire.fileno()] = post, wire
                 poll.register(wire.fileno(), select.POLLIN)
             while at_work:
@@ -225,9 +228,10 @@ class _Round:
                 for descriptor, _ in poll.poll(_LOOK_SECONDS * 1000):
                     post, wire = at_work[descriptor]
                     reply = self._reply(post, wire, asked[post])
-                    if reply is None:  # asked again
+                    if reply is None:  # asked again, or still at it
                         continue
                     found[post] = reply
+                    watch.over(post)
                     poll.unregister(descriptor)
                     del at_work[descriptor]
         except BaseException:
@@ -250,7 +254,10 @@ class _Round:
         return wire
 
     def _reply(self, post: Post, wire: Wire, request: Request) -> Reply | None:
-        """What came; None when it wants the program and the request was sent once more."""
+        """What came; None when it only tells what it is at, and when it wants the program.
+
+        The request was sent once more then.
+        """
         try:
             reply = _decoder.decode(wire.receive(self._until()))
         except (EOFError, OSError, msgspec.DecodeError) as error:
@@ -259,6 +266,9 @@ class _Round:
             post.drop(wire)
             said = f"request {request.number} was answered as {reply.number}"
             raise AttemptError(_mistaken(said))
+        if reply.beat is not None:
+            self.limit.stragglers.heard(post, reply.beat, time.monotonic())
+            return None
         if reply.unknown:
             post.programs.discard(request.digest)
             self._ask(post, request)
@@ -295,12 +305,25 @@ class _Round:
         for post, wire in at_work:
             if post.wire is not wire:
                 continue
+            self.limit.stragglers.over(post)
             try:  # the one before may have taken all the time, when this one has answered already
-                wire.receive(max(until, time.monotonic() + _LOOK_SECONDS))
+                _await_reply(wire, max(until, time.monotonic() + _LOOK_SECONDS))
             except TimeoutError:
                 post.kill(wire, wait=not self.limit.cancelled)
-            except (EOFError, OSError):
+            except (EOFError, OSError, msgspec.DecodeError):
                 post.drop(wire)
+
+
+def _await_reply(wire: Wire, until: float) -> None:
+    """Let a task answer, however often it says before what it is at."""
+    while _decoder.decode(wire.receive(until)).beat is not None:
+        pass
+
+
+def _nothing_yet(post: Post, request: Request) -> Beat:
+    """What a task is at before it says anything: should it never do so, it was stopped."""
+    step = "no word since it was asked: it is stopped, or lets no other thread run"
+    return Beat(f"standing task of {post}, part", request.parts[0].number, -1, step)
 
 
 def warm(

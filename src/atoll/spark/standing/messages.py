@@ -6,6 +6,7 @@ from enum import IntEnum
 
 import msgspec
 
+from atoll.beats import Beat
 from atoll.microbatch.outcome import ActorFailure, Manifest
 
 Attempt = tuple[int, int, int, int]
@@ -101,3 +102,5 @@ class Reply(msgspec.Struct, frozen=True):
     """The task has forgotten the program: ask again, with it."""
     failure: ActorFailure | None = None
     """Of all parts: nothing was begun."""
+    beat: Beat | None = None
+    """No reply yet: what the task is at."""

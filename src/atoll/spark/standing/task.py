@@ -9,18 +9,19 @@ from __future__ import annotations
 import os
 import pickle
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
-from atoll.engine.actor import run_actor
+from atoll.beats import Beat, Task, present, watched
+from atoll.engine.actor import ACTOR, run_actor
 from atoll.engine.attempt import described
 from atoll.engine.exchange.ahead import ReadAhead, Shares, alone_ahead, share_ahead
 from atoll.engine.exchange.blobs import Blob, failure_in, unwrap, wrap, wrapped
-from atoll.engine.exchange.feeding import fed, packed_alone
+from atoll.engine.exchange.feeding import READER, fed, packed_alone
 from atoll.engine.exchange.waybills import attempt_of
 from atoll.engine.program import JobSpec, Program
 from atoll.engine.warming import warm_up
@@ -33,6 +34,7 @@ Address = str | tuple[str, int]
 """Of a Unix socket its path; else host and port."""
 
 _CONNECT_SECONDS_MAX = 10.0
+_encoder = msgspec.msgpack.Encoder()
 
 _kept = ReadAhead()
 """What this process has read for attempts to come."""
@@ -86,7 +88,15 @@ class StandingTask:
                 message = wire.receive()
             except (EOFError, ConnectionError):
                 return
-            wire.send(msgspec.msgpack.encode(answer(decoder.decode(message))))
+            request = decoder.decode(message)
+            with watched(Task("task", self.number), _teller(wire, request.number)):
+                reply = answer(request)
+            wire.send(_encoder.encode(reply))
+
+
+def _teller(wire: Wire, number: int) -> Callable[[Beat], None]:
+    """What sends the driver what the task is at, before it answers a request."""
+    return lambda beat: wire.send(_encoder.encode(Reply(number, None, beat=beat)))
 
 
 def answer(request: Request) -> Reply:
@@ -98,6 +108,7 @@ def answer(request: Request) -> Reply:
         if request.work == Work.WARM:
             told = msgspec.msgpack.decode(request.spec, type=Warming)
             for part in request.parts:
+                present().part(ACTOR, part.number)
                 warm_up(program, part.number, told.commit, told.timeline, told.share)
             return Reply(request.number, None)
         spec: JobSpec = pickle.loads(request.spec)  # noqa: S301 - the driver proved itself
@@ -115,13 +126,18 @@ def _results(program: Program, spec: JobSpec, request: Request) -> list[Result]:
                 kept = _kept.take(program, spec)
                 return [_packed(program, spec, index, kept) for index in numbers]
             case Work.PACK_AHEAD:
-                shares = {n: share_ahead(program, spec, n, parks=True) for n in numbers}
+                shares = {}
+                for number in numbers:
+                    present().part(READER, number)
+                    shares[number] = share_ahead(program, spec, number, parks=True)
                 _kept.keep(program, spec, shares)
                 return [Result(number) for number in numbers]
             case Work.DIRECT_AHEAD:
+                present().part(READER, numbers[0])
                 _kept.keep(program, spec, {0: alone_ahead(program, spec, numbers)})
                 return [Result(number) for number in numbers]
             case Work.DIRECT:
+                present().part(ACTOR, numbers[0])
                 alone, ahead = _alone(program, spec, tuple(numbers))
             case _:
                 alone, ahead = {}, False
@@ -154,6 +170,7 @@ def _done(
 
 
 def _packed(program: Program, spec: JobSpec, index: int, kept: Shares) -> Result:
+    present().part(READER, index)
     try:
         if index in kept:
             parcels = kept[index].parcels(spec)

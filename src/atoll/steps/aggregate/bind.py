@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from atoll.codec.values.opaque import PACKING
+from atoll.codec.values.packing import PACKING
 from atoll.engine.binding.keys import column_type, elements_of
 from atoll.errors import DeclarationError
 from atoll.schema import Set, Struct

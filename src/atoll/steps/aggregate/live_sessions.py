@@ -34,7 +34,7 @@ def check_sessions(target: Target, writes: Sequence[Write], place: str) -> None:
             f'{target.pstate.name}["user"]["{WINDOW_START}"]["{WINDOW_END}"]',
             declared=place,
         )
-    apart = [write for write in writes if not _merges(write)]
+    apart = [write for write in writes if not _merges(write, target)]
     if apart or len(writes) > 1:
         text = (apart[0].target if apart else target).text
         raise DeclarationError(
@@ -51,8 +51,9 @@ def check_sessions(target: Target, writes: Sequence[Write], place: str) -> None:
         )
 
 
-def _merges(write: Write) -> bool:
+def _merges(write: Write, target: Target) -> bool:
     """Whether what a write makes of two sessions becomes what it makes of one."""
-    single = write.exploded is None and not isinstance(write.target.node, Set)
+    whole = write.target.parts == target.parts  # and no entries below a session
+    single = whole and write.exploded is None and not isinstance(write.target.node, Set)
     combined = not any(isinstance(each, Accumulate) for _, each in write.fields)
     return single and combined and not write.distinct and not write.deletes

@@ -91,6 +91,14 @@ def _with_pstate(
             declared=place,
         )
     name = column or target.pstate.name
+    if kind == "inner" and (target.is_element or not target.node.leaf):
+        kept = name if target.is_element else f"size({name}) > 0"
+        raise DeclarationError(
+            f"{target.text} has {'an answer' if target.is_element else 'a collection'} for every "
+            "row, be it no or empty, so an inner join keeps them all",
+            hint=f'say which rows stay: lookup({target.text}, "{name}").where("{kept}")',
+            declared=place,
+        )
     found = lookup(stream, target, name, place)
     if kind == "left":
         return found

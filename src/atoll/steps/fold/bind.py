@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from atoll.arrow_types import value_type
-from atoll.codec.values.leaf import LeafCodec, leaf_codec
+from atoll.codec.values.leaf import LeafCodec
 from atoll.engine.exchange.keyed import KeyElement
 from atoll.errors import DeclarationError
 from atoll.placement.mapping import Mapping
@@ -84,7 +83,7 @@ def fold_schema(step: Fold, rows: pa.Schema) -> pa.Schema:
         for key in keys:
             key_kind(key)
         fields = [typed_field(each, rows) for each in step.fields]
-    made = [pa.field(f.declared.name, value_type(f.node)) for f in fields]
+    made = [pa.field(f.declared.name, f.codec.value_arrow_type) for f in fields]
     schema = pa.schema([*(key.remove_metadata() for key in keys), *made])
     if len(set(schema.names)) < len(schema.names):
         raise DeclarationError(
@@ -110,8 +109,7 @@ def bound_fold(step: Fold, name: StepName, rows: pa.Schema) -> BoundFold:
             KeyElement(column, None, key_kind(rows.field(column))) for column in step.keys
         )
         for each in (typed_field(declared, rows) for declared in step.fields):
-            words = each.declared.aggregator.finishers(each.node, each.kinds)
-            codec = leaf_codec(each.node, words)
+            codec = each.codec
             stop = start + len(codec.columns)
             folded.append(bound_field(each, start, stop))
             codecs.append(codec)

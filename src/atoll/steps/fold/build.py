@@ -6,12 +6,11 @@ run on the actors, as they do into a PState: on every engine, in arrival order w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from atoll.aggregates.base import Aggregator
-from atoll.aggregates.compound import MapOf, MergeMap
 from atoll.aggregates.totals.count import EVERY_ROW
-from atoll.aggregates.totals.count_distinct import CountDistinct
+from atoll.aggregates.valued.columns import as_column
 from atoll.errors import DeclarationError
 from atoll.steps.aggregate.declare import AggregateField
 from atoll.steps.columns.with_columns import WithColumns
@@ -25,32 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Instead(NamedTuple):
-    """What to write where an aggregate needs a PState and there is none."""
-
-    of_sets: str
-    of_distinct_counts: str
-
-
-IN_QUERIES = Instead(
-    'use agg.collect_list, behind distinct("k", "v") when each value shall come once',
-    'put distinct("k", "v") before and count its rows with agg.count(), or use '
-    "agg.approx_count_distinct",
-)
-IN_TOPOLOGIES = Instead(
-    "use agg.collect_list; or aggregates of Spark's alone, on engine='spark': "
-    'agg("collect_set(v) AS vs")',
-    "use agg.approx_count_distinct; or aggregates of Spark's alone, on engine='spark': "
-    'agg("count(DISTINCT v) AS n")',
-)
-IN_WINDOWS = Instead(
-    "use agg.collect_list, or keep the sets in a PState: "
-    'window(...).aggregate(sets["k"]["window_start"], agg.collect_set("v"))',
-    "use agg.approx_count_distinct, or keep the counts in a PState: "
-    'window(...).aggregate(counts["k"]["window_start"], agg.count_distinct("v"))',
-)
-
-
 def aggregated(
     stream: Flow,
     keys: tuple[str, ...],
@@ -59,7 +32,8 @@ def aggregated(
     place: str,
 ) -> Flow:
     """Add a :class:`~atoll.steps.group_agg.declare.GroupAgg` or a ``Fold``."""
-    _check(expressions, aggregates, _instead(stream), place)
+    _check(expressions, aggregates, place)
+    columns = as_columns(aggregates, place)
     pairs = [named(key) for key in keys]
     names = tuple(name for _, name in pairs)
     if len(set(names)) < len(names):
@@ -75,7 +49,7 @@ def aggregated(
     if expressions:
         return after(stream.graph, GroupAgg((stream.operator,), place, names, expressions))
     projection = Projection()
-    fields = fields_of(aggregates, projection)
+    fields = fields_of(columns, projection)
     before = projection.before(stream, place, "agg")
     return after(stream.graph, Fold((before,), place, names, fields))
 
@@ -94,14 +68,9 @@ def fields_of(
     )
 
 
-def _instead(stream: Flow) -> Instead:
-    return IN_QUERIES if stream.graph.word == "query" else IN_TOPOLOGIES
-
-
 def _check(
     expressions: tuple[str, ...],
     aggregates: Mapping[str, Aggregator],
-    instead: Instead,
     place: str,
 ) -> None:
     if bool(expressions) == bool(aggregates):
@@ -117,20 +86,19 @@ def _check(
                 hint='an aggregate of atoll.agg needs a name: agg(total=agg.sum("v"))',
                 declared=place,
             )
-    check_aggregates(aggregates, instead, place)
 
 
-def check_aggregates(aggregates: Mapping[str, Aggregator], instead: Instead, place: str) -> None:
-    """Hold that these are aggregates whose results can be columns.
+def as_columns(aggregates: Mapping[str, Aggregator], place: str) -> dict[str, Aggregator]:
+    """The aggregates whose results are columns.
 
     Args:
-        aggregates: By the names of their columns.
-        instead: What to write where one is not, by where they stand.
+        aggregates: By the names of their columns, as users wrote them.
         place: Where the step was declared.
 
     Raises:
-        DeclarationError: When one is not.
+        DeclarationError: When one is none, or has no result that a column could hold.
     """
+    made = {}
     for name, aggregator in aggregates.items():
         if not isinstance(aggregator, Aggregator):
             raise DeclarationError(
@@ -138,22 +106,10 @@ def check_aggregates(aggregates: Mapping[str, Aggregator], instead: Instead, pla
                 hint=f'{name}=agg.sum("v"), or as Spark SQL: agg("sum(v) AS {name}")',
                 declared=place,
             )
-        if aggregator.element_wise:
+        try:
+            made[name] = as_column(aggregator)
+        except DeclarationError as error:
             raise DeclarationError(
-                f"{name}=agg.{aggregator} adds elements to a Set, and rows hold none",
-                hint=instead.of_sets,
-                declared=place,
-            )
-        if isinstance(aggregator, CountDistinct):
-            raise DeclarationError(
-                f"{name}=agg.{aggregator} keeps its values in a PState, and there is none here",
-                hint=instead.of_distinct_counts,
-                declared=place,
-            )
-        if isinstance(aggregator, MapOf | MergeMap):
-            raise DeclarationError(
-                f"{name}=agg.{aggregator} adds entries to a Map, and rows hold none",
-                hint="make each entry a row: name the key of the map as one more key, and "
-                "aggregate its values",
-                declared=place,
-            )
+                f"{name}: {error.message}", hint=error.hint, declared=place
+            ) from None
+    return made

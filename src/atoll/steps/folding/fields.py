@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from atoll.arrow_types import node_of
-from atoll.codec.values.opaque import PACKING
+from atoll.codec.values.leaf import LeafCodec, leaf_codec
+from atoll.codec.values.packing import PACKING
 from atoll.ddl import type_in_words
 from atoll.errors import DeclarationError
 from atoll.schema import Node, Scalar
@@ -29,6 +30,11 @@ class TypedField:
     declared: AggregateField
     node: Node
     kinds: tuple[pa.DataType, ...]
+
+    @property
+    def codec(self) -> LeafCodec:
+        """How its state becomes what a reader sees."""
+        return leaf_codec(self.node, self.declared.aggregator.finishers(self.node, self.kinds))
 
 
 def bound_field(each: TypedField, start: int, stop: int) -> FoldedField:
@@ -57,12 +63,7 @@ def typed_field(declared: AggregateField, rows: pa.Schema) -> TypedField:
         raise DeclarationError(
             f"{declared.name}: {error.message}", hint=error.hint, **error.context
         ) from None
-    if not node.leaf:
-        raise DeclarationError(
-            f"{declared.name}=agg.{declared.aggregator} adds entries to a "
-            f"{type(node).__name__}, and a row's column holds one value",
-            hint="make each entry a row: name its key as one more key, and aggregate its values",
-        )
+    assert node.leaf, "columns hold values"
     return TypedField(declared, node, kinds)
 
 

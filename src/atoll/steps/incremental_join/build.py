@@ -7,6 +7,16 @@ from typing import TYPE_CHECKING
 
 from atoll.errors import DeclarationError
 from atoll.schema import Map
+from atoll.steps.changing_join.build import (
+    check_bounds,
+    joint_clock,
+    meanings,
+    sides,
+    within_of,
+)
+from atoll.steps.changing_join.declare import ChangingJoin
+from atoll.steps.changing_join.signed import changing
+from atoll.steps.columns.join import JOINS
 from atoll.steps.columns.joins import columns_of
 from atoll.steps.incremental_join.declare import IncrementalJoin, JoinSide
 from atoll.topology.clocks import origins_of
@@ -28,10 +38,16 @@ def join(  # noqa: PLR0913  # what the user said, and where
     on: str | Sequence[str],
     how: str,
     unique: str | None,
+    within: object,
+    at: object,
     name: str | None,
     place: str,
 ) -> Flow:
-    """Add an :class:`~atoll.steps.incremental_join.declare.IncrementalJoin`."""
+    """Add an :class:`~atoll.steps.incremental_join.declare.IncrementalJoin`.
+
+    Or, where rows of the result change or time bounds it, a
+    :class:`~atoll.steps.changing_join.declare.ChangingJoin`.
+    """
     if not isinstance(other, Flow):
         raise DeclarationError(
             f"incremental_join takes a stream, not {other!r}",
@@ -39,11 +55,11 @@ def join(  # noqa: PLR0913  # what the user said, and where
             "its changes() are a stream",
             declared=place,
         )
-    if not isinstance(how, str) or how.lower() != "inner":
+    kind = JOINS.get(how.lower()) if isinstance(how, str) else None
+    if kind is None:
         raise DeclarationError(
-            f"incremental_join how={how!r} cannot be: a row without a partner may still find one "
-            "in a later microbatch",
-            hint="use inner; for rows that are to wait only so long use process with timers",
+            f"incremental_join how={how!r} is not known",
+            hint="use inner, left, right, full, semi or anti",
             declared=place,
         )
     side = _SIDES.get(unique)
@@ -55,20 +71,25 @@ def join(  # noqa: PLR0913  # what the user said, and where
         )
     names, conditions = columns_of(on, "incremental_join", place)
     pairs = tuple(_pair(each, place) for each in conditions)
-    hidden = stream.graph.add_hidden(
-        _hidden(stream, other, (names, pairs, side), name, place), Map(int, int)
-    )
-    (state,) = stream.graph.hidden_pstates(hidden)
-    right = JoinSide((other.operator,), place)
-    stream.graph.add(right)
-    step = IncrementalJoin(
-        (stream.operator, right),
-        place,
-        names,
-        pairs,
-        side,
-        state,
-    )
+    changes = changing(stream.operator), changing(other.operator)
+    span = within_of(stream, other, within, at, place)
+    more: tuple[tuple[str, str], ...] = ()
+    if kind != "inner" or any(changes) or span is not None:
+        check_bounds(side, changes, span, place)
+        more = meanings(kind, changes, span, (stream, other))
+    hidden = _hidden(stream, other, (names, pairs, side), (*more,), name, place)
+    hidden = stream.graph.add_hidden(hidden, *[Map(int, int)] * len(hidden.endings))
+    states = stream.graph.hidden_pstates(hidden)
+    if not more:
+        right = JoinSide((other.operator,), place)
+        stream.graph.add(right)
+        (state,) = states
+        inputs = (stream.operator, right)
+        return after(stream.graph, IncrementalJoin(inputs, place, names, pairs, side, state))
+    one, right = sides(stream, other, changes, span, (name, place))
+    clock = joint_clock(stream, other, span)
+    keys = (names, pairs, kind, side)
+    step = ChangingJoin((one, right), place, *keys, *changes, span, clock, states)
     return after(stream.graph, step)
 
 
@@ -76,6 +97,7 @@ def _hidden(
     stream: Flow,
     other: Flow,
     joined: tuple[tuple[str, ...], tuple[tuple[str, str], ...], Side | None],
+    more: tuple[tuple[str, str], ...],
     name: str | None,
     place: str,
 ) -> Hidden:
@@ -93,11 +115,13 @@ def _hidden(
             ("keys on the left", ", ".join((*names, *left))),
             ("keys on the right", ", ".join((*names, *right))),
             ("unique side", side or "none"),
+            *more,
         ),
         f"{ways[stream.operator]} {ways[other.operator]}",
         f"incremental_join of {origins[0]} and {origins[1]} on {on}",
         name=name,
         place=place,
+        endings=("", "-times") if "within" in dict(more) else ("",),
         naming='give it a name: incremental_join(other, on="id", name="bids")',
     )
 

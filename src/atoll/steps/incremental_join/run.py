@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from atoll.steps.changing_join.pairing import pairs
 from atoll.steps.incremental_join.rows import rows_of, side_key, waiting
 
 if TYPE_CHECKING:
@@ -131,30 +132,18 @@ def _with_all(
     """Pairs of kept rows of the left side with new ones, then of new ones with all."""
     lefts = waiting(left.step, right, np.ones(len(right.keys), np.bool_), writer_of)
     rights = waiting(right.step, left, np.ones(len(left.keys), np.bool_), writer_of)
-    ours, theirs = _pairs(np.array(lefts.owners, np.int64), right.group)
+    ours, theirs = pairs(np.array(lefts.owners, np.int64), right.group)
     old = (_taken(left.step.decode(lefts.values), ours), _taken(right.table, theirs))
     number = {key: each for each, key in enumerate(left.keys)}
     common = np.array([number.get(key, -1) for key in right.keys], np.int64)
     groups = np.concatenate([np.array(rights.owners, np.int64), common[right.group]])
     kept = right.step.decode(rights.values)
     all_rights = pa.concat_tables([kept, right.table.select(kept.column_names).cast(kept.schema)])
-    ours, theirs = _pairs(left.group, groups)
+    ours, theirs = pairs(left.group, groups)
     new = (_taken(left.table, ours), _taken(all_rights, theirs))
     for side in (left, right):
         _keep(side, np.ones(side.table.num_rows, np.bool_), microbatch, writes)
     return [old, new]
-
-
-def _pairs(
-    left: NDArray[np.int64], right: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The positions of equal numbers in both: by the left one, then by the right one."""
-    order = np.argsort(right, kind="stable")
-    ordered = right[order]
-    begins = np.searchsorted(ordered, left, "left")
-    counts = np.searchsorted(ordered, left, "right") - begins
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(np.arange(len(left)), counts), order[np.repeat(begins, counts) + within]
 
 
 def _values(rows: Rows, end: bytes, writer_of: WriterOf) -> list[bytes | None]:

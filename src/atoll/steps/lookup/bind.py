@@ -11,11 +11,17 @@ from atoll.engine.binding.columns import distinct_columns, value_type
 from atoll.engine.binding.keys import elements_of
 from atoll.engine.exchange.keyed import KeyedStep, KeyElement, chosen, vnodes, with_vnodes
 from atoll.engine.step import Phase
+from atoll.steps.lookup.readings import (
+    AsOfReading,
+    ElementReading,
+    LeafReading,
+    Reading,
+    WholeReading,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from atoll.codec.values.leaf import LeafCodec
     from atoll.engine.step import Opening, Packing, Work
     from atoll.placement.mapping import Mapping
     from atoll.pstate.spec import PStateSpec
@@ -30,8 +36,7 @@ class BoundLookup(KeyedStep):
 
     pstate: str
     elements: tuple[KeyElement, ...]
-    codec: LeafCodec
-    initial: bytes | None
+    reading: Reading
     column: str
     rows: pa.Schema
     elsewhere: bool = False
@@ -57,7 +62,7 @@ class BoundLookup(KeyedStep):
     @property
     def emits(self) -> pa.Schema:
         """The rows, and the value."""
-        return self.rows.append(pa.field(self.column, self.codec.value_arrow_type))
+        return self.rows.append(pa.field(self.column, self.reading.column_type))
 
     def mapping(self, packing: Packing) -> Mapping:
         """The PState's."""
@@ -111,8 +116,19 @@ def bound_lookup(
         DeclarationError: When a key is no column of the rows, or of another type.
     """
     elements = elements_of(step.target, step.keys, rows, step)
-    codec = spec.codec(step.target.position)
     pstate = step.target.pstate.name
-    return BoundLookup(
-        *name, pstate, elements, codec, spec.initial_bytes, step.column, rows, pstate not in own
-    )
+    reading = _reading(step, spec)
+    return BoundLookup(*name, pstate, elements, reading, step.column, rows, pstate not in own)
+
+
+def _reading(step: Lookup, spec: PStateSpec) -> Reading:
+    target = step.target
+    if target.is_element:
+        return ElementReading()
+    if target.is_as_of:
+        time = target.parts[-1].key
+        assert time is not None
+        return AsOfReading(spec.codec(target.position), time)
+    if target.node.leaf:
+        return LeafReading(spec.codec(target.position), spec.initial_bytes)
+    return WholeReading(spec, target.node, target.position)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from atoll.errors import DeclarationError
-from atoll.schema import Map, Struct
-from atoll.steps.columns.transform import Transform
+from atoll.schema import Map, Set
 from atoll.steps.projection import Projection
+from atoll.steps.rows.without import Without
 from atoll.topology.flow import Flow, after, target_to_read
 from atoll.topology.operator import StateOperator
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.engine.step import BoundStep
+    from atoll.schema import Node
     from atoll.topology.binding import Binding
     from atoll.topology.declared import PStateDeclaration, Target
     from atoll.topology.querying.step import Done, InQuery
@@ -28,7 +29,8 @@ class Lookup(StateOperator):
     """Reads the entry that a row's keys name, as it stood before this step's writes.
 
     Writes of earlier steps of the same microbatch are seen, those of steps at the same depth of
-    the topology are not. The new column is null where there is no entry.
+    the topology are not. The new column is null where there is no entry; of an element of a set
+    it says whether it is there, and a whole map or set that is not there is an empty one.
     """
 
     in_queries: ClassVar[bool] = True
@@ -82,53 +84,48 @@ class Lookup(StateOperator):
         return looks_up(self, query)
 
 
+@dataclass(frozen=True, eq=False)
+class LookupElsewhere(Lookup):
+    """Reads what another topology of the module writes, as of the commit that the plan names."""
+
+    @property
+    def title(self) -> str:
+        """As users write it."""
+        return "lookup"
+
+    @property
+    def placed_by(self) -> tuple[PStateDeclaration, ...]:
+        """Nothing: any actor takes its rows."""
+        return ()
+
+
 def lookup(stream: Flow, source: Target | PStateDeclaration, column: str, place: str) -> Flow:
     """Add a :class:`~atoll.steps.lookup.declare.Lookup`."""
     target = target_to_read(stream, source, "lookup", place)
-    if not target.node.leaf:
+    if not (target.node.leaf or target.parts or target.pstate.is_global):
         raise DeclarationError(
-            f"{target.text} is stored element by element and cannot be looked up as one value",
-            hint=_readable_below(stream, target),
+            f"{target.text} is partitioned, and a row finds one key of it",
+            hint=f"look up one of its values: {_readable_below(target)}",
             declared=place,
         )
     projection = Projection()
     keys = tuple(projection.column(part.text) for part in target.key_parts)
     before = projection.before(stream, place, "lookup")
-    found = after(stream.graph, Lookup((before,), place, target, keys, column))
-    return _without(found, projection, place)
-
-
-def _readable_below(stream: Flow, target: Target) -> str:
-    """How to read what lies below a place that holds more than one value."""
-    node, place = target.node, target.text
-    while isinstance(node, Map) or (isinstance(node, Struct) and not node.leaf):
-        if isinstance(node, Map):
-            place, node = place + '["..."]', node.value
-            continue
-        name = next((name for name, each in node.fields if each.leaf), None)
-        if name is None:
-            break
-        place, node = f'{place}["{name}"]', dict(node.fields)[name]
-    if node.leaf:
-        return f"look up one of its values: {place}"
-    name = target.pstate.name
-    if stream.graph.word == "query":
-        return (
-            f"read its elements as rows: select_from({name}, lambda row: path.key(row.k).all(), "
-            'emits="element ...")'
-        )
-    return f'read it in Python: process(function, key="...", states=[{name}], emits="...")'
-
-
-def _without(stream: Flow, projection: Projection, place: str) -> Flow:
-    """Drop the computed columns again, where the rows go on."""
+    step = LookupElsewhere if _is_elsewhere(stream, target.pstate) else Lookup
+    found = after(stream.graph, step((before,), place, target, keys, column))
     if not projection.computed:
-        return stream
-    names = tuple(projection.computed)
+        return found
+    computed = tuple(projection.computed)
+    return after(stream.graph, Without((found.operator,), place, computed, "lookup"))
 
-    def drop(frame: Any) -> Any:
-        return frame.drop(*names)
 
-    drop.step_word = "lookup"  # type: ignore[attr-defined]  # for messages
-    drop.keeps_origins = True  # type: ignore[attr-defined]  # Atoll's own, it names its columns
-    return after(stream.graph, Transform((stream.operator,), place, drop))
+def _is_elsewhere(stream: Flow, pstate: PStateDeclaration) -> bool:
+    """Whether another topology of the module writes it."""
+    own = stream.graph.pstates.get(pstate.name) is pstate
+    return stream.graph.word == "topology" and not own and not pstate.mirrored
+
+
+def _readable_below(target: Target) -> str:
+    """A place below a whole PState that a row can name."""
+    node: Node | None = target.node
+    return target.text + ('["..."]' if isinstance(node, Map | Set) else "")

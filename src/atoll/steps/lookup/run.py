@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +13,7 @@ from atoll.topology.rows import ORIGIN, ORIGIN_FIELD
 
 if TYPE_CHECKING:
     from atoll.steps.lookup.bind import BoundLookup
-
-
-class Entries(Protocol):
-    """The entries of one vnode."""
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The value of each key."""
+    from atoll.steps.lookup.readings import Entries
 
 
 def look_up(
@@ -35,17 +29,16 @@ def look_up(
     order = order[np.argsort(vnodes[order], kind="stable")]
     sorted_keys = keys.take(order).to_bytes()
     sorted_vnodes = vnodes[order]
-    found: list[bytes | None] = []
+    found: list[Any] = []
     bounds = np.flatnonzero(np.diff(sorted_vnodes, prepend=-1)).tolist()
     for start, stop in zip(bounds, [*bounds[1:], len(order)], strict=True):
-        found.extend(writer_of(int(sorted_vnodes[start])).get_many(sorted_keys[start:stop]))
-    if step.initial is not None:
-        found = [step.initial if value is None else value for value in found]
-    values = step.codec.finish_columns(step.codec.decode_columns(found))
+        entries = writer_of(int(sorted_vnodes[start]))
+        found += step.reading.read(entries, sorted_keys[start:stop])
+    values = step.reading.column(found)
     back = np.empty(len(order), dtype=np.int64)
     back[order] = np.arange(len(order))
     found_rows = rows.append_column(
-        pa.field(step.column, step.codec.value_arrow_type), values.take(pa.array(back))
+        pa.field(step.column, step.reading.column_type), values.take(pa.array(back))
     )
     if ORIGIN not in rows.column_names:
         return found_rows

@@ -19,9 +19,10 @@ import lmdb
 import numpy as np
 import pyarrow as pa
 
+from atoll.beats import present
 from atoll.ddl import columns_in_words
 from atoll.engine.exchange.keyed import VNODE, key_arrays, with_vnodes
-from atoll.errors import UserCodeError
+from atoll.errors import GivenError, UserCodeError
 from atoll.objects import as_row, is_object
 from atoll.pstate.handles import handle_for
 from atoll.python_values import python_values
@@ -96,8 +97,8 @@ def _is_row(given: Any) -> bool:
     return isinstance(given, dict | Row) or is_object(given)
 
 
-def _returned(step: BoundProcess) -> UserCodeError:
-    return UserCodeError(
+def _returned(step: BoundProcess) -> GivenError:
+    return GivenError(
         f"the function of {step.title} returned a row, and rows are yielded",
         hint="write yield in place of return, and declare the row's columns in emits=; where "
         "nothing is to come out, return nothing",
@@ -106,13 +107,13 @@ def _returned(step: BoundProcess) -> UserCodeError:
     )
 
 
-def _not_declared(step: BoundProcess, row: Any) -> UserCodeError:
+def _not_declared(step: BoundProcess, row: Any) -> GivenError:
     values = row.asdict() if isinstance(row, Row) else as_row(row)
     emits = 'emits="id string, amount long"'
     if isinstance(values, dict):
         with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
             emits = f'emits="{columns_in_words(pa.Table.from_pylist([values]).schema)}"'
-    return UserCodeError(
+    return GivenError(
         f"the function of {step.title} yielded a row, and the step declares no emits=",
         hint=f"declare the columns that go on, such as {emits}; or yield nothing",
         operator=step.title,
@@ -172,7 +173,7 @@ class _Run:
         function = self.step.on_timer
         assert function is not None
         call = self._call if self.rejects is None else self._call_or_reject
-        for place, timer in list(timers.due()):
+        for place, timer in present().each(list(timers.due())):
             timers.belong_to(timer["key"])
             call(_Calling(function, timer, (_TIMERS, timer["time_ms"], place)), handles)
 
@@ -188,7 +189,7 @@ class _Run:
         )
         places = iter(positions.tolist())
         for batch in rows.to_batches():
-            for row in rows_of(batch):
+            for row in present().each(rows_of(batch)):
                 if keys is not None:
                     handles[-1].belong_to(next(keys))
                 place = next(places)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from atoll.beats import present
 from atoll.errors import UserCodeError
 from atoll.objects import is_object
 from atoll.steps.rows.numbered import NUMBER
@@ -58,7 +59,7 @@ def call_rows(
     out: list[Any] = []
     ends = [0]
     adding = adds(step.emitted)
-    for at, row in enumerate(rows_of(plain)):
+    for at, row in enumerate(present().each(rows_of(plain))):
         beside = row.asdict() if adding else None
         try:
             out.extend(put_beside(beside, taken(each)) for each in function(row))
@@ -202,7 +203,7 @@ def _values(
     """What the function gives for each row, or ``_ASIDE``."""
     plain, origins = without_origins(batch)
     values: list[Any] = []
-    for at, row in enumerate(rows_of(plain)):
+    for at, row in enumerate(present().each(rows_of(plain))):
         try:
             values.append(function(row))
         except Exception as error:  # noqa: BLE001 - the user's function raised it
@@ -261,7 +262,7 @@ class Feed:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The batches as users may see them."""
-        for batch in self._batches:
+        for batch in present().each(self._batches):
             plain, origins = without_origins(batch)
             if origins is not None:
                 self._tracked = True

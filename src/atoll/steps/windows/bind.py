@@ -89,8 +89,6 @@ def bound_windows(step: WindowAgg, name: StepName, rows: pa.Schema) -> BoundWind
             fields.append(bound_field(each, start, stop))
             start = stop
     sessions = step.states[1].name if len(step.states) > 1 else None
-    if sessions is not None:
-        _check_combining(step)
     return BoundWindows(
         *name,
         (*shape.times, *shape.keys),
@@ -145,14 +143,3 @@ def _spec(
         node = Map(each.kind, node)
     codecs: dict[Position, LeafCodec] = {} if shape is None else {(): shape.codec}
     return pstate_spec(replace(declared, node=node), codecs)
-
-
-def _check_combining(step: WindowAgg) -> None:
-    """Hold that the states of two sessions can become that of one."""
-    for each in step.fields:
-        if not each.aggregator.combines:
-            raise DeclarationError(
-                f"{each.name}=agg.{each.aggregator} cannot be merged when two sessions become one",
-                hint="use an aggregate that combines: agg.combine, agg.sum, agg.collect_list",
-                declared=step.place,
-            )

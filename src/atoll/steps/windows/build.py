@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from atoll.aggregates.accumulate import Accumulate
 from atoll.durations import parse_millis
 from atoll.errors import DeclarationError
 from atoll.schema import Map
 from atoll.steps.columns.with_columns import WithColumns
-from atoll.steps.fold.build import IN_WINDOWS, check_aggregates, fields_of
+from atoll.steps.fold.build import as_columns, fields_of
 from atoll.steps.observe.declare import Observe
 from atoll.steps.projection import Projection
 from atoll.steps.rows.processing_time import ProcessingTime
@@ -170,7 +171,7 @@ def aggregate_windows(
             hint='aggregate_windows("user", n=agg.count())',
             declared=place,
         )
-    check_aggregates(aggregates, IN_WINDOWS, place)
+    columns = as_columns(aggregates, place)
     windows = rows.operator
     assert isinstance(windows, Window)
     if windows.clock is None:
@@ -179,6 +180,8 @@ def aggregate_windows(
             hint=f'put with_watermark("{windows.column}", "10 seconds") before {windows.title}',
             declared=place,
         )
+    if not windows.slide_ms:
+        _check_combining(aggregates, place)
     pairs = [named(key) for key in keys]
     names = tuple(name for _, name in pairs)
     taken = [*names, WINDOW_START, WINDOW_END, *aggregates]
@@ -194,7 +197,7 @@ def aggregate_windows(
         keyed = WithColumns((stream.operator,), place, computed, "aggregate_windows")
         stream = after(stream.graph, keyed)
     projection = Projection()
-    fields = fields_of(aggregates, projection)
+    fields = fields_of(columns, projection)
     before = projection.before(stream, place, "aggregate_windows")
     hidden = stream.graph.add_hidden(
         _hidden(rows, windows, pairs, aggregates, place), *[Map(int, int)] * 2
@@ -202,6 +205,17 @@ def aggregate_windows(
     states = stream.graph.hidden_pstates(hidden)
     step = WindowAgg((before,), place, names, fields, states, windows.clock, windows.lateness_ms)
     return after(stream.graph, step)
+
+
+def _check_combining(aggregates: Mapping[str, Aggregator], place: str) -> None:
+    """Hold that the states of two sessions can become that of one."""
+    for name, each in aggregates.items():
+        if isinstance(each, Accumulate):
+            raise DeclarationError(
+                f"{name}=agg.{each} cannot be merged when two sessions become one",
+                hint="use an aggregate that combines: agg.combine, agg.sum, agg.collect_list",
+                declared=place,
+            )
 
 
 def _hidden(

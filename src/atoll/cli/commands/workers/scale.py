@@ -98,6 +98,8 @@ def scale(
         print_json(done)
         return
     _print_done(done)
+    if done["dry_run"] and done["fragments"] and plan is None:
+        sys.stdout.write(f"\nas a plan: {_as_plan(done)}\n")
     if done["shortage"] is not None:
         _say_shortage(topology, done["shortage"], dry_run=dry_run)
 
@@ -149,6 +151,18 @@ def _print_done(done: dict[str, Any]) -> None:
         sys.stdout.write(f"revision {done['revision']}\n")
     sys.stdout.write("\n")
     print_table(_COLUMNS, [row for each in done["fragments"].items() for row in _rows(*each)])
+
+
+def _as_plan(done: dict[str, Any]) -> str:
+    """The options by which a person asks for the same; a dry run tells the revision after it."""
+    from atoll.placement.reschedule.change import UnitChange
+    from atoll.placement.reschedule.text import format_plan
+
+    changes = {
+        int(fragment): UnitChange(added=tuple(each["added"]), removed=tuple(each["removed"]))
+        for fragment, each in done["fragments"].items()
+    }
+    return f"--plan '{format_plan(changes)}' --revision {done['revision'] - 1}"
 
 
 def _say_shortage(topology: str | None, missing: dict[str, Any], *, dry_run: bool) -> None:

@@ -1,0 +1,110 @@
+"""A state of any columns as one column of bytes: structs inside of structs, windows and maps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from atoll.aggregates.base import Aggregator, Packing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from atoll.aggregates.base import LeafForm
+    from atoll.schema import Node
+
+
+@dataclass(frozen=True)
+class Boxed(Aggregator):
+    """Does what the aggregate inside does."""
+
+    inner: Aggregator
+    form: LeafForm | None = None
+    """How the state inside becomes bytes; known once bound."""
+
+    word: ClassVar[str] = "struct"
+
+    @classmethod
+    def of(cls, inner: Aggregator) -> Boxed:
+        """The aggregate in a box."""
+        return cls(inner.inputs, inner)
+
+    def __str__(self) -> str:
+        """That inside."""
+        return f"{self.inner.word}({self.inner})"
+
+    def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
+        """That of the aggregate inside."""
+        return self.inner.result_node(input_types)
+
+    def check(self, node: Node, input_types: Sequence[pa.DataType]) -> None:
+        """As the aggregate inside."""
+        self.inner.check(node, input_types)
+
+    def bind(self, node: Node, input_types: Sequence[pa.DataType], packing: Packing) -> Aggregator:
+        """The aggregate inside, and the form of its state."""
+        assert packing.leaf is not None
+        form = packing.leaf(node, self.inner.finishers(node, input_types))
+        return replace(self, inner=self.inner.bind(node, input_types, packing), form=form)
+
+    def finisher(self, input_types: Sequence[pa.DataType]) -> str:
+        """With the finishes inside."""
+        return f"boxed:{finishes(self.inner, self.result_node(input_types), input_types)}"
+
+    def state_types(
+        self,
+        node: Node,  # noqa: ARG002 - always the same
+        input_types: Sequence[pa.DataType],  # noqa: ARG002
+    ) -> tuple[pa.DataType, ...]:
+        """One opaque column."""
+        from atoll.arrow_types import OPAQUE
+
+        return (OPAQUE,)
+
+    def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:
+        """As inside."""
+        return self._packed(self.inner.lift(columns, node))
+
+    def nothing(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:
+        """As inside."""
+        return self._packed(self.inner.nothing(columns, node))
+
+    def reduce(self, states: Sequence[pa.Array], starts: NDArray[np.int64]) -> list[pa.Array]:
+        """As inside."""
+        return self._packed(self.inner.reduce(self._unpacked(states), starts))
+
+    def merge(self, old: Sequence[pa.Array], new: Sequence[pa.Array]) -> list[pa.Array]:
+        """As inside."""
+        return self._packed(self.inner.merge(self._unpacked(old), self._unpacked(new)))
+
+    def fold(
+        self,
+        columns: Sequence[pa.Array],
+        node: Node,
+        order: NDArray[np.int64],
+        starts: NDArray[np.int64],
+    ) -> list[pa.Array]:
+        """As inside."""
+        return self._packed(self.inner.fold(columns, node, order, starts))
+
+    def _packed(self, states: Sequence[pa.Array]) -> list[pa.Array]:
+        import pyarrow as pa
+
+        from atoll.arrow_types import OPAQUE
+
+        assert self.form is not None, "boxed aggregates are bound before they run"
+        return [pa.array(self.form.encode_columns(states), OPAQUE)]
+
+    def _unpacked(self, states: Sequence[pa.Array]) -> list[pa.Array]:
+        assert self.form is not None, "boxed aggregates are bound before they run"
+        return self.form.decode_columns(states[0].to_pylist())
+
+
+def finishes(inner: Aggregator, node: Node, input_types: Sequence[pa.DataType]) -> str:
+    """The finishes of an aggregate's fields, as a layout keeps them."""
+    return json.dumps(inner.finishers(node, input_types), sort_keys=True)
