@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from atoll import errors
-from atoll.errors import AtollError, UsageError
+from atoll.errors import AtollError, StoppedError, UsageError
 
 if TYPE_CHECKING:
     import httpx
@@ -120,7 +120,9 @@ class Client:
             on_invalid: ``none`` or ``keep``.
             producer: The headers that name a producer. An append with one whose answer is lost
                 is sent again, and stored once.
-            retries: How often that may happen; 0 when the body can be read only once.
+            retries: How often that may happen; 0 when the body can be read only once. One that
+                meets the moment between two versions of the module is not stored, and is sent
+                again as often.
 
         Raises:
             RecordsRefusedError: When a record was refused and nothing is kept.
@@ -134,8 +136,9 @@ class Client:
             }
             try:
                 return self._data("POST", parts, arguments)
-            except ServiceUnreachableError:
-                if not producer or attempt == retries:
+            except (ServiceUnreachableError, StoppedError) as error:
+                stored_once = producer or isinstance(error, StoppedError)
+                if not stored_once or attempt == retries:
                     raise
                 time.sleep(_RETRY_SECONDS * 2**attempt)
         return None

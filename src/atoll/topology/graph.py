@@ -77,6 +77,8 @@ class Graph:
         """The class whose objects a Python step gives, where it was declared with one."""
         self.loop_round = ""
         """Which round of a loop is being declared, and of which in that; empty outside."""
+        self.always: list[Operator] = []
+        """Steps that run although nobody reads what comes out of them: they check."""
 
     def add(self, operator: Operator) -> None:
         """Append an operator; its inputs were added before it.
