@@ -2,7 +2,9 @@
 
 A task that runs in a thread says what it is at and beats as it goes on: with every batch, every
 row that a user's function is called with, every store and file. A beat is a number that grows; no
-clock is read and nothing is sent, so it costs some ten nanoseconds. Whoever watches looks at the
+clock is read and nothing is sent, so it costs some ten nanoseconds. What it is at changes with
+batches and stores, not with rows; then the clock is read, and so it knows how long it was at each
+step. Whoever watches looks at the
 number once in a while: a number that stays is a task that is silent, and then the watcher also
 looks where its Python code stands.
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -58,7 +61,18 @@ class Beat(msgspec.Struct, frozen=True):
 class Task:
     """What runs in one thread. Written by that thread, looked at by others."""
 
-    __slots__ = ("at", "beats", "ended", "kind", "number", "tag", "thread")
+    __slots__ = (
+        "_lap",
+        "_since",
+        "_spent",
+        "at",
+        "beats",
+        "ended",
+        "kind",
+        "number",
+        "tag",
+        "thread",
+    )
 
     def __init__(self, kind: str, number: int) -> None:
         self.kind = kind
@@ -68,6 +82,9 @@ class Task:
         self.beats = 0
         self.ended = False
         self.thread = threading.get_ident()
+        self._spent: dict[int, list[Any]] = {}
+        self._lap: list[Any] | None = None
+        self._since = 0.0
 
     def beat(self) -> None:
         """It goes on.
@@ -99,9 +116,30 @@ class Task:
         Raises:
             TaskEndedError: When it was given up.
         """
+        now = time.perf_counter()
+        lap = self._lap
+        if lap is not None:
+            lap[1] += now - self._since
+        if isinstance(at, str | tuple):
+            self._lap = None
+        else:
+            self._lap = self._spent.setdefault(id(at), [at, 0.0])
+        self._since = now
         self.at = at
         self.tag = tag
         self.beat()
+
+    def spent_ms(self) -> dict[str, float]:
+        """How long it was at each step since it was asked before, by title and place."""
+        at, tag = self.at, self.tag
+        self.begin("counting")
+        spent: dict[str, float] = {}
+        for step, seconds in self._spent.values():
+            name = _name(step)
+            spent[name] = spent.get(name, 0.0) + seconds * 1000.0
+        self._spent.clear()
+        self.begin(at, tag)
+        return spent
 
     def each(self, items: Iterable[_Each]) -> Iterator[_Each]:
         """The same items, with a beat before each."""
@@ -113,21 +151,23 @@ class Task:
         """Items that come from Spark: waiting for one is not the task's own silence."""
         iterator = iter(items)
         while True:
-            at, self.at = self.at, ""
+            at, tag = self.at, self.tag
+            self.begin("")
             try:
                 item = next(iterator)
             except StopIteration:
                 return
             finally:
-                self.begin(at, self.tag)
+                self.begin(at, tag)
             yield item
 
     def handed(self, items: Iterable[_Each]) -> Iterator[_Each]:
         """Items that go to Spark: while it takes one, the task waits."""
         for item in items:
-            at, self.at = self.at, ""
+            at, tag = self.at, self.tag
+            self.begin("")
             yield item
-            self.begin(at, self.tag)
+            self.begin(at, tag)
 
     def found(self, before: int = -1) -> Beat:
         """What it is at now; with where its code stands, if it has not beaten since ``before``."""
@@ -135,9 +175,13 @@ class Task:
         if isinstance(at, tuple):
             step = " ".join(map(str, at))
         else:
-            step = at if isinstance(at, str) else f"{at.title} ({at.place})"
+            step = at if isinstance(at, str) else _name(at)
         stack = stack_of(self.thread) if step and beats == before else ""
         return Beat(self.kind, self.number, beats, step, self.tag, stack)
+
+
+def _name(step: Any) -> str:
+    return f"{step.title} ({step.place})"
 
 
 class _Present(threading.local):

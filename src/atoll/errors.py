@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 __all__ = [
     "AccountsError",
     "AtollError",
+    "BacklogError",
     "BusyError",
     "ConflictError",
     "DamageError",
@@ -24,6 +25,7 @@ __all__ = [
     "FencedError",
     "GivenError",
     "NotFoundError",
+    "OvertakenError",
     "PathError",
     "ProducerError",
     "QueryError",
@@ -97,6 +99,15 @@ class AccountsError(AtollError):
     code = "E-ACCOUNTS"
 
 
+class BacklogError(AtollError):
+    """Rows for a depot of another module wait, and no more are made until some are taken.
+
+    ``context["depot"]`` is the depot, ``context["records"]`` how many rows wait.
+    """
+
+    code = "E-BACKLOG"
+
+
 class BusyError(AtollError):
     """The service holds as many of something open as it may."""
 
@@ -157,6 +168,16 @@ class ProducerError(DepotError):
     """
 
     code = "E-PRODUCER"
+
+
+class OvertakenError(DepotError):
+    """Retention deleted records before a reader came to them.
+
+    ``context["offset"]`` is the next record that was to be read in ``context["partition"]``,
+    ``context["oldest"]`` the first that is still there.
+    """
+
+    code = "E-OVERTAKEN"
 
 
 class DamageError(AtollError):

@@ -145,6 +145,21 @@ class FakeTopology:
             "logs_applied_total": 9,
             "actor_runs_total": {"same": 38, "other": 2},
             "durations_ms": {"prime": 1.5, "process": 90.0, "total": 92.0},
+            "step_seconds": {
+                "process": {"count": 3, "seconds": 0.09, "upto": {"0.05": 2, "+Inf": 3}}
+            },
+            "operators_total": [
+                {
+                    "step": "map (a.py:1)",
+                    "rows": 9,
+                    "out": 8,
+                    "dropped": 0,
+                    "rejected": 1,
+                    "ms": 2.0,
+                }
+            ],
+            "units_total": [{"unit": 3, "rows": 8, "ms": 4.0}],
+            "skew": {"rows": 1.5},
             "records_per_second": 12.5,
             "error": None,
         }

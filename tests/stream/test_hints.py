@@ -273,6 +273,13 @@ STEPS = {
             at=("at", "seen"),
         ),
     ),
+    "changes that were filtered before a join": Mistake(
+        lambda w: w.rows.incremental_join(w.counts.changes("k").where("new > 1"), on="k"),
+        'select("k", "new AS value")',
+        lambda w: w.rows.incremental_join(
+            w.counts.changes("k").where("new > 1").select("k", "new AS value"), on="k"
+        ),
+    ),
     "a unique side of changes": Mistake(
         lambda w: w.rows.incremental_join(w.counts.changes("k"), on="k", unique="right"),
         "leave unique= out",

@@ -41,14 +41,15 @@ def test_a_tick_of_three_seconds_comes_three_times_in_ten():
             driver.advance(0.1)
             driver.run()
         assert seconds(driver) == [3, 6, 9]
-        assert driver.status()["processed"] == 3
+        assert driver.status()["committed"] == 3
+        assert driver.status()["processed"] == 0, "ticks are no records"
 
 
 def test_missed_ticks_are_not_made_up_for():
     """A microbatch has at most one: the newest."""
     with TopologyTestDriver(ticking(), engine="inline") as driver:
         driver.advance(10)
-        assert [each.records for each in driver.run_until_idle()] == [1]
+        assert [each.ranges["words"] for each in driver.run_until_idle()] == [[(0, 0)]]
         assert seconds(driver) == [9]
         driver.advance(1.999)
         assert driver.run_until_idle() == []
@@ -81,7 +82,7 @@ def test_every_attempt_and_life_sees_the_tick_of_the_plan():
         assert driver.step() == "failed"
         driver.advance(30)
         driver.restart()
-        assert driver.microbatch().records == 1
+        assert driver.microbatch().id == 1
         assert seconds(driver) == [3]
         driver.microbatch()
         assert seconds(driver) == [3, 33]
@@ -127,7 +128,7 @@ def test_topologies_read_a_tick_each_for_itself():
     with TopologyTestDriver(ticking(topologies=2), engine="inline") as driver:
         driver.depot("words").append([{"word": "a"}, {"word": "a"}])
         driver.advance(4)
-        assert [each.records for each in driver.run()] == [3, 3]
+        assert [each.records for each in driver.run()] == [2, 2]
         assert seconds(driver, 0) == seconds(driver, 1) == [3]
         assert driver.pstate("counts1").get() == {"a": 2}
 

@@ -46,9 +46,12 @@ from atoll.microbatch.commits.tidy import drop_orphans
 from atoll.microbatch.control.pausing import paused
 from atoll.microbatch.control.tuning import SettingsLog
 from atoll.microbatch.epochs import Epoch
+from atoll.microbatch.parcels.room import ParcelRoom
+from atoll.microbatch.parcels.taking import ParcelTaker
 from atoll.microbatch.plans.migrating import Migrating
 from atoll.microbatch.plans.mirrored import MirroredTopologies
 from atoll.microbatch.stepping import Observer, Stepper
+from atoll.names import mirrored_name
 from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
 from atoll.placement.placement import placement_of
@@ -122,6 +125,7 @@ class App(ModuleWaits):
         self.queries = Queries(name, bound_queries, self._pstates, mirrored)
         """The queries, to list and to ask by name."""
         self._waiting = Waiting(name, self._loops, self._depots, mirrors)
+        self._parcels = ParcelTaker(store, name, self._depots)
         self._trim = DepotTrimmer(store, name, self._depots, self._loops, drive.now_ms)
         self._histories: dict[str, CommitHistory] = {}
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
@@ -259,6 +263,7 @@ class App(ModuleWaits):
                 name: {
                     "start_offsets": list(depot.start_offsets()),
                     "end_offsets": list(depot.end_offsets()),
+                    "parcels": self._parcels.status(name),
                 }
                 for name, depot in sorted(self._depots.items())
             },
@@ -315,6 +320,19 @@ class App(ModuleWaits):
         """Why it does not run: it does."""
         return None
 
+    def take_parcels(self) -> int:
+        """Take what other modules' topologies have appended to depots of this one, now.
+
+        It happens by itself where the module runs by itself, many times a second.
+
+        Returns:
+            How many commits' rows were taken.
+
+        Raises:
+            FencedError: When another process took the module over.
+        """
+        return self._parcels.take()
+
     # What the cluster calls -----------------------------------------------------------------------
 
     def prepare_update(self, bound: list[BoundTopology]) -> None:
@@ -329,7 +347,9 @@ class App(ModuleWaits):
         graph = bound.declared.graph
         self._declared[graph.topology] = dict(bound.declared.options)
         bound = replace(bound, options=self.options.effective(graph.topology))
-        self._waiting.chains.appends_to[graph.topology] = targets = tuple(graph.appends_to())
+        targets = tuple(name for name in graph.appends_to() if mirrored_name(name) is None)
+        self._waiting.chains.appends_to[graph.topology] = targets
+        sent = sorted({*graph.appends_to()} - {*targets})
         own = {n: self._depots[n] for n, each in graph.depots().items() if not each.mirrored}
         mirrors = {n: self._mirrors[n] for n, each in graph.depots().items() if each.mirrored}
         depots: dict[str, Depot | MirrorDepot] = {**own, **mirrors}
@@ -374,7 +394,10 @@ class App(ModuleWaits):
             now_ms=self._drive.now_ms,
             steady_ms=self._drive.steady_ms,
             floor=last.floor,
-            deliver=Delivery(self.store, self._depots, self.name, graph.topology),
+            deliver=Delivery(
+                self.store, self._depots, self.name, graph.topology, self._drive.now_ms
+            ),
+            room=ParcelRoom(self.store, (self.name, graph.topology), sent) if sent else None,
             housekeeping=self._trim,
             starts=starts,
             ticks=tuple(ticks),
@@ -407,6 +430,7 @@ class App(ModuleWaits):
         if self._drive.watched:
             self._load_watch.start()
             self._warnings.start()
+            self._parcels.start()
         for loop in self._loops.values():
             loop.start()
 
@@ -420,6 +444,7 @@ class App(ModuleWaits):
             with self._fence_lock:  # who takes the module over from now on is no news
                 self._when_fenced.clear()
             self._end_subscriptions()
+            self._parcels.close()
             self.cluster.close()
             self._load_watch.close()
             self._warnings.close()
@@ -442,6 +467,8 @@ class App(ModuleWaits):
     def _end_subscriptions(self, reason: AtollError | None = None) -> None:
         for each in list(self._subscriptions):
             each.close(reason)
+        for depot in self._depots.values():
+            depot.end_tails(reason)
 
     def _history(self, loop: Stepper) -> CommitHistory:
         """The log as of the published commit; the same object while there is no new one."""

@@ -165,6 +165,8 @@ class RunningTopology:
         warnings = self._warnings.of(self.name)
         now_ms = self._loop.actions.now_ms()
         status = self._loop.status.as_dict(self._loop.published, ends, now_ms, warnings)
+        room = self._loop.actions.room
+        status["parcels"] = {} if room is None else room.status()
         if self._loop.closed and status["state"] in ("running", "paused"):
             return {**status, "state": "stopped"}
         return status
@@ -174,7 +176,8 @@ class RunningTopology:
 
         Of each its id, the version of the attempt that counts, how many records it read and which
         (``ranges``: by depot and depot partition the first offset and the one behind the last),
-        the ``failed_attempts`` before that with their reasons, and milliseconds by step; those of
+        the ``failed_attempts`` before that with their reasons, the ``operators`` with their rows
+        and milliseconds, the ``skew`` of the units, and milliseconds by step; those of
         the last step, and the total with them, a moment after readers see it.
         """
         return Rows(self._loop.status.recent())

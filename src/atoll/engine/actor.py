@@ -203,6 +203,7 @@ class _Actor:
         self._task.begin(step, step.tag)
         with locating(self.program, self.spec), step.blamed():
             step.run(self, rows)
+        self._task.begin("between two steps")
         if not step.counts_itself:
             self.executed[step.tag] += sum(map(len, rows))
         if self.rejecting.own is not None:
@@ -318,12 +319,17 @@ class _Actor:
             given,
             self.aside,
             {name: sum(len(keys) for _, keys, _ in parts) for name, parts in changed.items()},
+            _sums(delivery.step_ms, self._task.spent_ms()),
         )
 
     def _lap(self, name: str) -> None:
         now = time.perf_counter()
         self.timings[name] = (now - self._clock) * 1000.0
         self._clock = now
+
+
+def _sums(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}
 
 
 def _unpacked(blobs: Iterable[Blob]) -> dict[int, list[tuple[int, pa.Table]]]:

@@ -11,6 +11,7 @@ from atoll.depot.segments.verify import verify_depot
 from atoll.errors import AtollError, NotFoundError
 from atoll.fsck.depot_ends import check_depot_ends
 from atoll.fsck.findings import Report
+from atoll.fsck.parcels import check_parcels
 from atoll.fsck.stores import check_stores
 from atoll.fsck.topology import check_topology
 from atoll.storage.folders import RootFolders, check_identity
@@ -90,6 +91,7 @@ def _check_module(store: LocalStore, module: str, report: Report, *, stores: boo
             name = Path(damage.file)
             shown = name.relative_to(store.root) if name.is_absolute() else name
             report.damage(f"{shown.as_posix()} at byte {damage.position}", damage.what, damage.cost)
+        check_parcels(store, module, folder.name, report)
         for segment in folder.glob("segments/*.seg"):
             with contextlib.suppress(FileNotFoundError):  # dropped meanwhile
                 report.bytes += segment.stat().st_size

@@ -34,6 +34,7 @@ from dataclasses import replace
 
 import msgspec
 
+from atoll.errors import BacklogError
 from atoll.microbatch.backoff import delay_ms, is_environmental
 from atoll.microbatch.commits.commit import build_commit
 from atoll.microbatch.commits.objects import Commit, Plan, further
@@ -242,6 +243,8 @@ def _wake(state: State, event: Wake) -> tuple[State, Command]:
     plan = timed(plan, follows.clocks, state.clocks)
     idle = all(start == end for each in ranges.values() for start, end in each)
     if idle and not (stale or plan.due or slices) and state.placing is None:
+        if state.failure is not None and state.failure.code == BacklogError.code:  # it is over
+            state = replace(state, failures=0, failure=None)
         return state, Wait(state.options.empty_sleep_millis)
     if not stale:
         due = state.checkpoints.due(follows, state.options.checkpoint_commits)

@@ -202,6 +202,24 @@ class Outcome(msgspec.Struct, frozen=True):
     def _manifests(self) -> Iterator[Manifest]:
         return (manifest for job in self.jobs for manifest in job.manifests)
 
+    def step_ms(self) -> dict[str, float]:
+        """How long tasks were at each step, all of them added up, by the step's name."""
+        found: dict[str, float] = {}
+        for manifest in self._manifests():
+            if manifest.accounts is not None:
+                for step, millis in manifest.accounts.step_ms.items():
+                    found[step] = found.get(step, 0.0) + millis
+        return found
+
+    def by_unit(self) -> tuple[dict[int, int], dict[int, float]]:
+        """The rows that came to each unit's actors, and how many milliseconds these took."""
+        rows: dict[int, int] = {}
+        millis: dict[int, float] = {}
+        for each in self._manifests():
+            rows[each.unit] = rows.get(each.unit, 0) + each.rows
+            millis[each.unit] = millis.get(each.unit, 0.0) + sum(each.timings_ms.values())
+        return rows, millis
+
     def slowest_ms(self) -> dict[str, float]:
         """For each part of the actors' work the longest that one of them took, jobs added up."""
         total: dict[str, float] = {}

@@ -33,6 +33,7 @@ from atoll.server.routes import (
     root_cluster,
     runtime_actors,
     subscriptions,
+    tails,
     topologies,
 )
 from atoll.server.routes import (
@@ -109,6 +110,7 @@ def create_app(
         depots,
         pstates,
         subscriptions,
+        tails,
         queries,
         topologies,
         options,

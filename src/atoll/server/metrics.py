@@ -14,7 +14,12 @@ atoll_watermark_timestamp_seconds        gauge      module, topology, watermark
 atoll_clock_behind_seconds               gauge      module, topology
 atoll_topology_warnings                  gauge      module, topology, code
 atoll_window_dropped_rows_total          counter    module, topology, window
-atoll_step_duration_seconds              gauge      module, topology, step (the last microbatch's)
+atoll_step_duration_seconds              histogram  module, topology, step
+atoll_operator_rows_total                counter    module, topology, operator, rows
+atoll_operator_seconds_total             counter    module, topology, operator
+atoll_unit_rows_total                    counter    module, topology, unit
+atoll_unit_seconds_total                 counter    module, topology, unit
+atoll_skew_ratio                         gauge      module, topology, of
 atoll_vnode_openings_total               counter    module, topology, found
 atoll_logs_applied_total                 counter    module, topology
 atoll_actor_runs_total                   counter    module, topology, worker
@@ -25,6 +30,7 @@ atoll_cluster_revision                   gauge      module
 atoll_actors                             gauge      module, topology, fragment
 atoll_depot_lag_records                  gauge      module, topology, depot, depot_partition
 atoll_depot_end_offset                   gauge      module, depot, depot_partition
+atoll_parcel_records_waiting             gauge      module, topology, depot (of another module)
 atoll_http_requests_total                counter    route, method, status
 atoll_http_request_duration_seconds      histogram  route
 =======================================  =========  ==============================================
@@ -37,7 +43,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -135,7 +141,9 @@ class _ModuleCollector(Collector):
                 continue
             try:
                 for topology in app.topologies():
-                    families.add_topology(name, topology, app.topology(topology).status())
+                    status = app.topology(topology).status()
+                    families.add_topology(name, topology, status)
+                    families.add_parcels(name, topology, status)
                 families.add_cluster(name, app.cluster.info())
                 for depot in app.depots():
                     families.add_depot(name, depot, app.depot(depot).end_offsets())
@@ -187,10 +195,31 @@ class _Families:
         self.rate = GaugeMetricFamily(
             "atoll_topology_records_per_second", "Records committed lately.", labels=topology
         )
-        self.seconds = GaugeMetricFamily(
+        self.seconds = HistogramMetricFamily(
             "atoll_step_duration_seconds",
-            "How long each step of the last microbatch took.",
+            "How long each step of the microbatches took that committed.",
             labels=(*topology, "step"),
+        )
+        self.operator_rows = CounterMetricFamily(
+            "atoll_operator_rows",
+            "Rows that operators took, made of them, left out by their own doing, and rejected.",
+            labels=(*topology, "operator", "rows"),
+        )
+        self.operator_seconds = CounterMetricFamily(
+            "atoll_operator_seconds",
+            "How long tasks were at each operator.",
+            labels=(*topology, "operator"),
+        )
+        self.unit_rows = CounterMetricFamily(
+            "atoll_unit_rows", "Rows that came to the unit's actors.", labels=(*topology, "unit")
+        )
+        self.unit_seconds = CounterMetricFamily(
+            "atoll_unit_seconds", "How long the unit's actors ran.", labels=(*topology, "unit")
+        )
+        self.skew = GaugeMetricFamily(
+            "atoll_skew_ratio",
+            "Of the last microbatch the most that came to one unit, over the mean of all.",
+            labels=(*topology, "of"),
         )
         self.openings = CounterMetricFamily(
             "atoll_vnode_openings",
@@ -233,6 +262,11 @@ class _Families:
             "Records appended and not yet committed.",
             labels=(*topology, "depot", "depot_partition"),
         )
+        self.parcels = GaugeMetricFamily(
+            "atoll_parcel_records_waiting",
+            "Rows sent to a depot of another module and not taken yet.",
+            labels=(*topology, "depot"),
+        )
         self.end = GaugeMetricFamily(
             "atoll_depot_end_offset", "The offset after the last record.", labels=partition
         )
@@ -254,8 +288,7 @@ class _Families:
             self.warnings.add_metric((*labels, code), codes.count(code))
         for name, count in (time_of.get("dropped") or {}).items():
             self.dropped.add_metric((*labels, name), count)
-        for step, millis in (status.get("durations_ms") or {}).items():
-            self.seconds.add_metric((*labels, step), (millis or 0) / 1000)
+        self._add_telemetry(labels, status)
         for found, count in (status.get("opened_total") or {}).items():
             self.openings.add_metric((*labels, found), count)
         self.logs.add_metric(labels, status.get("logs_applied_total") or 0)
@@ -267,6 +300,27 @@ class _Families:
         for depot, lags in (status.get("lag") or {}).items():
             for partition, lag in enumerate(lags):
                 self.lag.add_metric((*labels, depot, str(partition)), lag)
+
+    def add_parcels(self, module: str, topology: str, status: Mapping[str, Any]) -> None:
+        """Take over what a topology has sent to other modules, of its status."""
+        for depot, each in (status.get("parcels") or {}).items():
+            self.parcels.add_metric((module, topology, depot), each["waiting_records"])
+
+    def _add_telemetry(self, labels: tuple[str, str], status: Mapping[str, Any]) -> None:
+        for step, told in (status.get("step_seconds") or {}).items():
+            upto = [(end, float(count)) for end, count in told["upto"].items()]
+            self.seconds.add_metric((*labels, step), upto, told["seconds"])
+        for each in status.get("operators_total") or ():
+            for kind in ("rows", "out", "dropped", "rejected"):
+                word = "in" if kind == "rows" else kind
+                self.operator_rows.add_metric((*labels, each["step"], word), each[kind])
+            self.operator_seconds.add_metric((*labels, each["step"]), each["ms"] / 1000)
+        for each in status.get("units_total") or ():
+            unit = (*labels, str(each["unit"]))
+            self.unit_rows.add_metric(unit, each["rows"])
+            self.unit_seconds.add_metric(unit, each["ms"] / 1000)
+        for of, ratio in (status.get("skew") or {}).items():
+            self.skew.add_metric((*labels, of), ratio)
 
     def add_stopped(self, module: str, topologies: Iterable[str]) -> None:
         """Take over that a module does not run."""
@@ -298,6 +352,11 @@ class _Families:
             self.dropped,
             self.rate,
             self.seconds,
+            self.operator_rows,
+            self.operator_seconds,
+            self.unit_rows,
+            self.unit_seconds,
+            self.skew,
             self.openings,
             self.logs,
             self.runs,
@@ -308,4 +367,5 @@ class _Families:
             self.actors,
             self.lag,
             self.end,
+            self.parcels,
         ]

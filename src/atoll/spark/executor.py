@@ -135,9 +135,7 @@ class SparkExecutor:
         self._man(placement)
         self._told.clear()
         done: list[JobOutcome] = []
-        silence = float(self.specs.options.silence_seconds)
-        watch = Stragglers(self.program.topology, silence, self._fragments)
-        with self._limited(timeout_seconds, watch) as limit:
+        with self._limited(timeout_seconds) as limit:
             for job in self.program.jobs:
                 spec = self.specs.spec(plan, epoch, version, job, done)
                 if not has_work(job, spec):
@@ -212,7 +210,7 @@ class SparkExecutor:
         posts = self.standing.posts(self.program.placement)
         if posts is not None and not column_origins(self.program.jobs[0]):
             seconds = float(self.specs.options.phase_timeout_seconds)
-            self.reading = JobLimit(self.session, seconds)
+            self.reading = JobLimit(self.session, seconds, self._stragglers())
             self._ahead.begin(lambda: self._read_ahead(plan, posts))
 
     def end_reading_ahead(self) -> None:
@@ -401,9 +399,13 @@ class SparkExecutor:
         few = rows <= self.specs.options.small_records_max
         return plain and few and bytes_of(spec) <= _DIRECT_BYTES_MAX
 
+    def _stragglers(self) -> Stragglers:
+        limit = float(self.specs.options.silence_seconds)
+        return Stragglers(self.program.topology, limit, self._fragments)
+
     @contextlib.contextmanager
-    def _limited(self, timeout_seconds: float, watch: Stragglers) -> Iterator[JobLimit]:
-        limit = JobLimit(self.session, timeout_seconds, watch)
+    def _limited(self, timeout_seconds: float) -> Iterator[JobLimit]:
+        limit = JobLimit(self.session, timeout_seconds, self._stragglers())
         self.limit = limit
         try:
             yield limit

@@ -32,6 +32,7 @@ from atoll.stream.controlling import Controlling
 from atoll.stream.exchanging import Exchanging
 from atoll.stream.joining import Joining
 from atoll.stream.missing import missing
+from atoll.stream.sequenced import Sequenced
 from atoll.stream.typed import giving, named_texts, of_condition, of_rows, seeing_objects
 from atoll.topology.declared import R, U
 from atoll.topology.flow import Flow, after
@@ -58,6 +59,7 @@ class Stream(
     Asking["Stream[Any]"],
     Controlling["Stream[Any]"],
     Joining["Stream[Any]"],
+    Sequenced["Stream[Any]"],
     Generic[R],
 ):
     """Rows of one microbatch on their way through a topology."""

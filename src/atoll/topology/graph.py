@@ -211,7 +211,7 @@ class Graph:
         )
 
     def check_target(self, depot: object, place: str) -> None:
-        """Refuse to append to anything but a depot of this module.
+        """Refuse to append to anything but a depot of this module, or one that it mirrors.
 
         Raises:
             DeclarationError: With what was given instead.
@@ -224,10 +224,11 @@ class Graph:
                 hint="give what module.depot(...) returned",
                 declared=place,
             )
-        if depot.module != self.module:
+        if depot.module != self.module and not depot.mirrored:
             raise DeclarationError(
                 f"depot {depot.name!r} belongs to module {depot.module!r}",
-                hint=f"append_to reaches depots of its own module: declare it in {self.module!r}",
+                hint="give append_to a mirror of it: "
+                f"module.mirror_depot({depot.module!r}, {depot.name!r}, ...)",
                 declared=place,
             )
 

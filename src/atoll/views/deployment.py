@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from atoll.depot.migration import DepotMigration
+from atoll.names import mirrored_name
 from atoll.pstate.spec import PStateSpec
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
@@ -60,7 +61,12 @@ class TopologyDeployment(msgspec.Struct, frozen=True):
     meanings: dict[str, dict[str, list[str]]] | None = None
     """For each PState and place which aggregates are folded into it; None: as for ``hidden``."""
     appends_to: tuple[str, ...] = ()
-    """The depots that it may append to."""
+    """The depots that it may append to; those of other modules as ``module.depot``."""
+
+    @property
+    def own_targets(self) -> tuple[str, ...]:
+        """Those of them that are of its own module."""
+        return tuple(name for name in self.appends_to if mirrored_name(name) is None)
 
 
 class MirrorDeployment(msgspec.Struct, frozen=True):

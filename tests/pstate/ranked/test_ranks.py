@@ -17,7 +17,7 @@ import atoll
 from atoll import List, Map, Set, Struct, agg, path
 from atoll.errors import DeclarationError, DeployError, PathError
 from atoll.fsck.root import check_root
-from atoll.pstate.ranked import layout, reading
+from atoll.pstate.ranked import group, layout, reading
 from atoll.pstate.ranked.layout import HEADS, LEVELS, MARK, level_of
 from atoll.testing import TopologyTestDriver
 
@@ -31,6 +31,8 @@ def small_blocks(monkeypatch):
     """Every other place begins a block, every fourth one of the second level; few is very few."""
     monkeypatch.setattr(layout, "_BITS", 1)
     monkeypatch.setattr(reading, "_FEW", 4)
+    monkeypatch.setattr(reading, "_FEW_EACH", 2)
+    monkeypatch.setattr(group, "_BLOCKS_MAX", 20)
 
 
 def make_module(vnodes, partitions, *, ranked=True):

@@ -164,9 +164,11 @@ def _check_targets(topology: Microbatch) -> None:
     """Hold that the depots appended to are those that are deployed with the topology."""
     for step in topology.graph.state_operators:
         depot = step.appends_to
-        if depot is not None and topology.module.depots.get(depot.name) is not depot:
+        known = topology.module.depots | topology.module.mirrored_depots
+        if depot is not None and known.get(depot.name) is not depot:
             raise DeclarationError(
                 f"{step.title} reaches a depot {depot.name!r} that is not of this module",
-                hint="give what depot(...) of the very module returned that is deployed",
+                hint="give what depot(...) or mirror_depot(...) of the very module returned that "
+                "is deployed",
                 declared=step.place,
             )

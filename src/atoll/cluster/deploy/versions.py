@@ -105,8 +105,8 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
     bound = migrated(before, bound, _ship)
     specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
     queries = bind_queries(module.queries, specs | mirrors.pstates)
-    ddls = {name: to_ddl(depot.schema) for name, depot in module.depots.items()}
-    broken = [] if before is None else list(broken_mirrors(store, module.name, ddls, specs))
+    offered = module.depots
+    broken = [] if before is None else list(broken_mirrors(store, module.name, offered, specs))
     migrations = depot_migrations(before, module, _ship)
     plan = plan_changes(before, bound, module, specs, remove, broken)
     if before is not None and not plan.refused:

@@ -103,7 +103,7 @@ class Packers(dict[int, "Packer | RejectPacker"]):
         parcels, alone = self._parcels, only is not None
         units = self.program.units if only is None else tuple(only)
         teller = units[self.sequence % len(units)]
-        told = self._told()
+        told, spent = self._told(), present().spent_ms()
         for unit in units:
             waybill = Waybill(
                 attempt_of(spec),
@@ -113,6 +113,7 @@ class Packers(dict[int, "Packer | RejectPacker"]):
                 parcels[unit],
                 {tag: p.counts.packed[unit] for tag, p in self.items() if p.counts.packed[unit]},
                 told if alone or unit == teller else None,
+                spent if unit == teller else {},
             )
             yield unit, WAYBILLS, pa.py_buffer(msgspec.msgpack.encode(waybill))
 
@@ -120,7 +121,10 @@ class Packers(dict[int, "Packer | RejectPacker"]):
         chains = [counts.entry(number) for number, counts in sorted(self._chains.items())]
         packed = [packer.counts.entry(tag) for tag, packer in self.items()]
         return TaskAccounts(
-            self.sequence, self._reads, chains, [each for each in packed if each.taken]
+            self.sequence,
+            self._reads,
+            chains,
+            [each for each in packed if each.taken],
         )
 
 
@@ -167,6 +171,7 @@ class Delivery:
         tasks: The packing tasks.
         told: What they counted, as far as they told this actor.
         rows: How many rows they say that the blobs hold, by tag.
+        step_ms: How long they were at each step, as far as they told this actor.
     """
 
     blobs: list[Blob]
@@ -174,6 +179,7 @@ class Delivery:
     tasks: list[int]
     told: list[TaskAccounts]
     rows: Counter[int]
+    step_ms: Counter[str]
 
 
 _WAYBILL = msgspec.msgpack.Decoder(Waybill)
@@ -202,14 +208,17 @@ def delivered(program: Program, spec: JobSpec, unit: int, blobs: Iterable[Blob])
     attempt = attempt_of(spec)
     refuse(spec.job, delivery_faults(attempt, unit, tasks, waybills, found, names))
     expected: Counter[int] = Counter()
+    spent: Counter[str] = Counter()
     for waybill in waybills:
         expected.update(waybill.rows)
+        spent.update(waybill.step_ms)  # floats as well
     return Delivery(
         rows,
         any(each.alone for each in waybills),
         [each.task for each in waybills if each.task < STEP_TASKS],
         [each.told for each in waybills if each.told is not None],
         expected,
+        spent,
     )
 
 

@@ -104,6 +104,8 @@ class Waybill(msgspec.Struct, frozen=True, array_like=True):
     """How many rows the blobs hold, by tag."""
     told: TaskAccounts | None = None
     """What the task counted altogether: told to one actor."""
+    step_ms: dict[str, float] = {}
+    """How long the task was at each step, by name: told to one actor."""
 
 
 class ActorAccounts(msgspec.Struct, frozen=True, array_like=True):
@@ -123,6 +125,8 @@ class ActorAccounts(msgspec.Struct, frozen=True, array_like=True):
     """How many rows the steps rejected, by tag."""
     changed: dict[str, int] = {}
     """How many entries the stores' transactions changed, by PState."""
+    step_ms: dict[str, float] = {}
+    """How long it was at each step, by name, and the packing tasks that told it."""
 
 
 class StepRows(msgspec.Struct, frozen=True, array_like=True):

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from atoll.microbatch.commits.horizon import horizon_of
-from atoll.microbatch.commits.objects import Commit, Plan, PStateCommit, pack_ids, unpack_ids
+from atoll.microbatch.commits.objects import (
+    Commit,
+    Plan,
+    PStateCommit,
+    pack_ids,
+    records_in,
+    unpack_ids,
+)
 from atoll.microbatch.outcome import Outcome
 from atoll.microbatch.plans.timekeeping import clocks_after
 
@@ -28,14 +35,16 @@ def build_commit(state: State, outcome: Outcome, now_ms: int, pinned: int | None
         pstates[name] = part
         touched_ids[name] = touched
     floor = state.checkpoints.floor(touched_ids, horizon)
+    ticks = {name: ranges for name, ranges in plan.ranges.items() if name in state.ticks}
+    records = plan.records - records_in(ticks)
     return Commit(
         id=plan.id,
         version=state.version,
         epoch=state.epoch,
         committed_at_ms=now_ms,
         ranges=plan.ranges,
-        records=plan.records,
-        processed=state.last.processed + plan.records,
+        records=records,
+        processed=state.last.processed + records,
         tokens=[token for job in outcome.jobs for token in job.tokens],
         pstates=pstates,
         floor=max(floor, state.last.floor),

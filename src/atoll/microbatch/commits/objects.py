@@ -29,6 +29,11 @@ Reach = dict[str, dict[int, int]]
 """For some depots, for some depot partitions, the offset after the last row of interest."""
 
 
+def records_in(ranges: Ranges) -> int:
+    """How many records ranges hold."""
+    return sum(end - start for parts in ranges.values() for start, end in parts)
+
+
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What microbatch ``id`` reads, in every attempt that follows this revision of it."""
 
@@ -62,8 +67,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def records(self) -> int:
-        """How many records the ranges hold."""
-        return sum(end - start for ranges in self.ranges.values() for start, end in ranges)
+        """How many records the ranges hold, ticks among them."""
+        return records_in(self.ranges)
 
 
 class LogFile(msgspec.Struct, frozen=True, array_like=True):

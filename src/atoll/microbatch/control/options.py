@@ -130,6 +130,9 @@ class Options:
     pipeline: int = _option("topology.microbatch.pipeline", 0, 0, 1)
     """1: while a microbatch commits, the next one is read and packed."""
 
+    parcel_records_max: int = _option("topology.parcels.max.records", 1_000_000, 1, _COUNT_MAX)
+    """How many rows may wait for a depot of another module before no more are made."""
+
     recovery_check_seconds: int = _option(
         "topology.recovery.check.interval.seconds", 60, 1, _DAY_MILLIS // 1000
     )

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from atoll.microbatch.commits.objects import Commit
+from atoll.microbatch.control.telemetry import Telemetry
 from atoll.microbatch.events import State
 from atoll.microbatch.outcome import ActorFailure, Outcome
 from atoll.microbatch.plans.migrating import left
@@ -55,6 +56,7 @@ class Status:
     """One entry per microbatch committed lately, from the moment on at which readers see it."""
     attempts: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_ATTEMPTS_KEPT))
     """The last attempts that failed of the microbatch that runs, with their reasons."""
+    telemetry: Telemetry = field(default_factory=Telemetry)
     _worker_of: dict[int, str] = field(default_factory=dict)
     _vnode_bytes: dict[tuple[str, int], int] = field(default_factory=dict)
     _worked_seconds: float = 0.0
@@ -72,6 +74,7 @@ class Status:
                     "records": commit.records,
                     "ranges": {name: [list(each) for each in at] for name, at in _read(commit)},
                     "failed_attempts": list(self.attempts),
+                    **self.telemetry.last,
                     **durations_ms,
                     "tidy": 0.0,
                     "total": sum(durations_ms.values()),
@@ -81,6 +84,7 @@ class Status:
 
     def committed(self, commit_id: int, records: int, durations_ms: dict[str, float]) -> None:
         """Remember how long it took in the end."""
+        self.telemetry.committed(durations_ms)
         with self._lock:
             self.durations_ms = durations_ms
             self._recent.append((time.monotonic(), records))
@@ -94,6 +98,7 @@ class Status:
 
     def attempted(self, outcome: Outcome) -> None:
         """Remember how an attempt that succeeded went."""
+        self.telemetry.attempted(outcome)
         self.opened = outcome.opened()
         self.task_timings_ms = outcome.slowest_ms()
         self.ways = [None if job.way is None else str(job.way) for job in outcome.jobs]
@@ -205,6 +210,7 @@ class Status:
             },
             "records_per_second": round(self.records_per_second(), 1),
             "durations_ms": {name: round(ms, 2) for name, ms in self.durations_ms.items()},
+            **self.telemetry.as_dict(),
             "opened": dict(self.opened),
             "opened_total": dict(self.opened_total),
             "logs_applied_total": self.logs_applied_total,

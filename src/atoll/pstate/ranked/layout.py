@@ -45,6 +45,9 @@ MARK = DATA_END + b"\xff"
 _BITS = 6
 """One seat in 64 begins a block, one block in 64 a higher one."""
 
+PAGE = 96
+"""Entries to read at once: somewhat more than a block has."""
+
 Position = tuple[str, ...]
 Seats = dict[bytes, "Ranked"]
 """Seats of entries, the group first; what else is known of each."""
