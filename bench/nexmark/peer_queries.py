@@ -156,6 +156,18 @@ PEER_QUERIES = {
             GROUP BY bidder, period""",
         mode="update",
     ),
+    "q10": PeerQuery(
+        sql=f"""
+            SELECT auction, bidder, price, date_time, {_DAY} AS day,
+                date_format(date_time, 'HH:mm') AS minute
+            FROM bid"""
+    ),
+    "q13": PeerQuery(
+        sql="""
+            SELECT b.auction, b.bidder, b.price, b.date_time, s.value
+            FROM bid b JOIN (SELECT id AS key, string(id) AS value FROM range(10000)) s
+                ON b.auction % 10000 = s.key"""
+    ),
     "q14": PeerQuery(
         sql="""
             SELECT auction, bidder, 0.908 * price AS price,

@@ -192,6 +192,12 @@ class FencedError(AtollError):
     code = "E-FENCED"
 
 
+class FillingError(AtollError):
+    """A PState is being filled from the past, and cannot be read before it has caught up."""
+
+    code = "E-FILLING"
+
+
 class NotFoundError(AtollError):
     """No module, depot, PState, topology or object of that name."""
 

@@ -330,6 +330,7 @@ class Microbatch:
         private: bool = False,
         partition_by: Callable[[Any], int] | None = None,
         track_size: bool = False,
+        backfill: bool = False,
         per_vnode: bool = False,
     ) -> PState[V]:
         """Declare a PState that this topology writes.
@@ -346,6 +347,9 @@ class Microbatch:
                 keys evenly.
             track_size: Keep the number of elements of every map and set beside it, so that
                 ``size()`` and ``len`` need not count; each write does a little more.
+            backfill: When an update adds it to a topology that is deployed, fill it from all
+                that the topology has read so far, while that goes on. It is readable when it has
+                caught up. Otherwise it begins empty.
             per_vnode: Keep one value of this schema in each vnode: functions of ``process`` hold
                 that of their row's vnode, and readers see a map from vnode to value.
 
@@ -396,6 +400,7 @@ class Microbatch:
             partition_by,
             track_size,
             per_vnode=per_vnode,
+            backfill=backfill,
             graph=self.graph,
             declared_as=schema,
         )

@@ -9,7 +9,7 @@ import pytest
 
 import atoll
 from atoll import Map, Struct, agg, start
-from atoll.errors import DeclarationError, DeployError
+from atoll.errors import AtollError, DeclarationError, DeployError
 from atoll.testing import TopologyTestDriver
 
 ROWS = 4
@@ -170,3 +170,19 @@ def test_what_does_not_fit_is_refused_at_deploy(declare, message):
         pytest.raises((DeclarationError, DeployError), match=message),
     ):
         cluster.deploy(module)
+
+
+def test_an_update_finds_it_again():
+    """Its rows go on where they were; more rows, or other columns, are another meaning."""
+    columns = {"all": agg.count(), "before": agg.lag("v")}
+    with TopologyTestDriver(make_module(columns), engine="inline") as driver:
+        driver.depot("rows").append([{"k": "a", "v": v, "s": None, "n": v} for v in range(3)])
+        driver.run_until_idle()
+        driver.update(make_module(columns))
+        driver.depot("rows").append([{"k": "a", "v": v, "s": None, "n": v} for v in range(3, 5)])
+        driver.run_until_idle()
+        out = driver.pstate("out").get()
+        assert [row["all"] for row in out.values()] == [1, 2, 3, 4, 4]
+        assert [row["before"] for row in out.values()] == [None, 0, 1, 2, 3]
+        with pytest.raises(AtollError, match=r"over\(k\) of rows"):
+            driver.update(make_module(columns, rows=9))

@@ -97,13 +97,20 @@ def _check_module(store: LocalStore, module: str, report: Report, *, stores: boo
                 report.bytes += segment.stat().st_size
                 report.segments += 1
     deployment = _deployment(store, module, report)
-    for topology in deployment.topologies if deployment is not None else ():
+    for topology in [] if deployment is None else _topologies(store, deployment):
         check_topology(store, module, topology, report)
         check_depot_ends(store, module, topology, report)
         cost = "whether the topology was paused is not known, so the module does not start"
         _check_sequence(store, f"{module}/{topology}/pauses", cost, report)
         if stores:
             check_stores(store, RootFolders.of(store).local, module, topology, report)
+
+
+def _topologies(store: LocalStore, deployment: Deployment) -> list[str]:
+    """Those that are deployed, and those that fill new PStates of them."""
+    filling = [each.filling.name for each in deployment.topologies.values() if each.filling]
+    there = [name for name in filling if store.path(f"{deployment.module}/{name}").is_dir()]
+    return [*deployment.topologies, *there]
 
 
 def _deployment(store: LocalStore, module: str, report: Report) -> Deployment | None:

@@ -257,6 +257,11 @@ class _Families:
         self.actors = GaugeMetricFamily(
             "atoll_actors", "Parallel units that run the fragment.", labels=(*topology, "fragment")
         )
+        self.filling = GaugeMetricFamily(
+            "atoll_filling_records_left",
+            "Records of the past that are still to be filled into new PStates.",
+            labels=topology,
+        )
         self.lag = GaugeMetricFamily(
             "atoll_depot_lag_records",
             "Records appended and not yet committed.",
@@ -278,6 +283,8 @@ class _Families:
         self.version.add_metric(labels, status.get("version") or 0)
         self.state.add_metric((*labels, str(status.get("state"))), 1)
         self.processed.add_metric(labels, status.get("processed") or 0)
+        filling = status.get("filling") or {}
+        self.filling.add_metric(labels, filling.get("records_left", 0))
         self.rate.add_metric(labels, status.get("records_per_second") or 0.0)
         time_of = status.get("time") or {}
         for name, millis in (time_of.get("watermarks") or {}).items():
@@ -365,6 +372,7 @@ class _Families:
             self.cuts,
             self.revision,
             self.actors,
+            self.filling,
             self.lag,
             self.end,
             self.parcels,

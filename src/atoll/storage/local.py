@@ -88,12 +88,18 @@ class LocalStore:
         """Give an object another name too, durably; nothing where it has it.
 
         Deleting the one name leaves the object under the other.
+
+        Raises:
+            ObjectExistsError: When another object has that name.
         """
         source, target = self.path(name), self.path(other)
         with storage_errors(target):
             make_folder(target.parent)
-            with contextlib.suppress(FileExistsError):
+            try:
                 os.link(source, target)
+            except FileExistsError as error:
+                if not target.samefile(source):
+                    raise ObjectExistsError("another object exists", file=str(target)) from error
             fsync_folder(target.parent)
 
     def settle(self, name: str) -> None:

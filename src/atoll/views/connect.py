@@ -29,6 +29,7 @@ from atoll.storage.local import LocalStore
 from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
 from atoll.views.awaiting import ConnectedWaiting
 from atoll.views.deployment import Deployment, latest_deployment
+from atoll.views.filling import when_joined
 from atoll.views.names import not_found, part_name
 from atoll.views.readable import ReadablePState, check_public
 from atoll.views.subscription import PAGE_ENTRIES, After, Subscription, position_after
@@ -98,7 +99,10 @@ class Connected:
         if isinstance(name, PStateDeclaration):
             return typed(self.pstate(name.name), name, self.name)
         topology, spec = self.deployment.topology_of(name)
-        history = self._follower(topology).history
+        history: Callable[[], CommitHistory] = self._follower(topology).history
+        filling = self.deployment.topologies[topology].filling
+        if filling is not None and name in filling.stored:
+            history = when_joined(name, history)
         local = RootFolders.of(self.store).local
         wait = partial(self._waiting.wait, topology=topology)
         return check_public(ReadablePState(spec, self.store, local, history, wait=wait))
@@ -158,6 +162,7 @@ class Connected:
             UsageError: When ``after`` is no position.
         """
         readable = self.pstate(part_name(pstate, self.name))
+        readable.history()  # which says so when it is being filled
         position = position_after(readable, after, timeout_seconds)
         watch = _Watch(self._follower(readable.spec.topology))
         return Subscription(readable, path, watch, after=position, page_entries=page_entries)

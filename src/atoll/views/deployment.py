@@ -46,6 +46,17 @@ class HiddenDeployment(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
+class FillingDeployment(msgspec.Struct, frozen=True):
+    """New PStates that are filled from the past; done when the topology's commits know them."""
+
+    name: str
+    """Of the topology that fills them."""
+    pstates: tuple[str, ...]
+    """Those that users declared."""
+    stored: tuple[str, ...]
+    """All of them, hidden ones among them."""
+
+
 class TopologyDeployment(msgspec.Struct, frozen=True):
     """A topology as deployed."""
 
@@ -62,6 +73,10 @@ class TopologyDeployment(msgspec.Struct, frozen=True):
     """For each PState and place which aggregates are folded into it; None: as for ``hidden``."""
     appends_to: tuple[str, ...] = ()
     """The depots that it may append to; those of other modules as ``module.depot``."""
+    filling: FillingDeployment | None = None
+    """What is filled, or was when this was deployed."""
+    fills: int = 0
+    """How often PStates of it were filled."""
 
     @property
     def own_targets(self) -> tuple[str, ...]:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from atoll.codec.keys.elements import EMPTY_KEY, encode_element
 from atoll.codec.values.leaf import LeafCodec
-from atoll.errors import AtollError, DamageError, NotFoundError, PathError, UsageError
+from atoll.errors import (
+    AtollError,
+    DamageError,
+    NotFoundError,
+    PathError,
+    UsageError,
+)
 from atoll.markup import Rows, table
 from atoll.microbatch.commits.history import CommitHistory
 from atoll.path import Path as StatePath

@@ -188,7 +188,7 @@ def check_blocks(state):
             continue
         assert beside.pop(MARK) == ranks.mark
         expected = {}
-        seats = ranks.seats(list(data), list(data.values()))
+        (seats,) = ranks.seats(list(data), list(data.values()))
         for level in range(1, LEVELS):
             open_block = None
             for seat in sorted(seats):

@@ -26,6 +26,7 @@ from atoll.views.deployment import (
     MirrorDeployment,
     latest_deployment,
 )
+from atoll.views.filling import still_filling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,6 +78,13 @@ def resolve_mirrors(store: LocalStore, module: Module) -> Mirrors:
         spec = specs.get(pstate.mirrored)
         if spec is None:
             raise _absent("PState", pstate, sorted(specs))
+        filling = still_filling(store, pstate.module, _deployed(store, pstate)).values()
+        if any(pstate.mirrored in each.stored for each in filling):
+            raise DeclarationError(
+                f"the PState {pstate.mirrored!r} of module {pstate.module!r} is being filled",
+                hint="mirror it when it has joined its topology",
+                declared=pstate.place,
+            )
         if spec.partition_by is not None:
             raise DeclarationError(
                 f"the PState {pstate.mirrored!r} of module {pstate.module!r} has partition_by=, so "

@@ -105,6 +105,8 @@ class PStateCommit(msgspec.Struct, frozen=True):
     checkpoints: list[CheckpointFile]
     generations: bytes = b""
     """For each vnode how many migrations its entries have been through; empty for none of any."""
+    since: int = 0
+    """The commit that brought it in, filled; 0 of one that the topology has had from its first."""
 
 
 class Branch(msgspec.Struct, frozen=True):

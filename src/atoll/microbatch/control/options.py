@@ -73,6 +73,9 @@ class Options:
     )
     """The most bytes of records that one microbatch takes, over all that it reads."""
 
+    filling_records_max: int = _option("topology.filling.max.records", 50_000, 1, _COUNT_MAX)
+    """The most records that a microbatch takes from one depot partition which fills new PStates."""
+
     fetch_records_max: int = _option(
         "depot.max.fetch", 65_536, 1, _COUNT_MAX, (*_TOPOLOGY, "depot")
     )
