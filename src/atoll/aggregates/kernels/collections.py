@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from atoll.schema import Node, Scalar
 
 
-def groups_of(order: Positions, starts: Positions) -> Positions:
-    """For each row the number of its group, of the rows in group order and where groups begin."""
-    groups = np.empty(len(order), np.int64)
-    groups[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(order)))
-    return groups
+def groups_of(starts: Positions, rows: int) -> Positions:
+    """For each of so many rows in group order the number of its group."""
+    return np.repeat(np.arange(len(starts)), np.diff(starts, append=rows))
 
 
 def keyed_rows(keys: pa.Array) -> tuple[Positions, pa.Array]:
