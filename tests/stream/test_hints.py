@@ -116,6 +116,16 @@ AGGREGATES = {
             .aggregate_windows("k", m=agg.combine(0, max, "n"))
         ),
     ),
+    "a set by Spark SQL in a query": Mistake(
+        lambda w: w.query(n=int).agg("collect_set(n) AS s").returns("s"),
+        'agg(s=agg.collect_set("n"))',
+        lambda w: w.query(n=int).agg(s=agg.collect_set("n")).returns("s"),
+    ),
+    "a distinct count by Spark SQL, where there is no Spark": Mistake(
+        lambda w: w.rows.group_by("k").agg("count(DISTINCT n) AS kinds"),
+        'agg(kinds=agg.count_distinct("n"))',
+        lambda w: w.rows.group_by("k").agg(kinds=agg.count_distinct("n")),
+    ),
     "Spark SQL in a query": Mistake(
         lambda w: w.query(n=int).agg("stddev(n) AS s").returns("s"),
         'agg(total=agg.sum("v"))',

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from atoll.errors import DeclarationError
     from atoll.schema import Node
 
 
@@ -39,7 +40,11 @@ class Lag(Aggregator):
 
     def check(self, node: Node, input_types: Sequence[pa.DataType]) -> None:  # noqa: ARG002 - none
         """Into nothing: it looks at rows, and folds none."""
-        raise self.refusal(
+        raise self.misplaced()
+
+    def misplaced(self) -> DeclarationError:
+        """What to say of it wherever rows are folded."""
+        return self.refusal(
             "folds nothing: it is a column beside each row",
             'write stream.over("key", before=agg.lag("value"))',
         )

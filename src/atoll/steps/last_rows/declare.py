@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from atoll.aggregates.rows.lag import Lag
+from atoll.aggregates.valued.maps import MergeMapValue
 from atoll.errors import DeclarationError
 from atoll.schema import Map
 from atoll.steps.fold.build import as_columns, fields_of
@@ -108,10 +109,17 @@ def over(
     if not aggregates:
         raise DeclarationError(
             "over adds no column",
-            hint='name some: over("seller", rows=10, mean=agg.avg("price"))',
+            hint='name some: over("seller", rows=10, total=agg.sum("price"))',
             declared=place,
         )
-    columns = as_columns(aggregates, place)
+    columns = as_columns(aggregates, place, beside=True)
+    for each in columns.values():
+        if isinstance(each, MergeMapValue):
+            raise DeclarationError(
+                f"agg.{each} needs the maps of rows that came before, which over does not keep",
+                hint='take the maps apart: explode("m", "key", "value"), then agg.map_from',
+                declared=place,
+            )
     back = max([each.back for each in columns.values() if isinstance(each, Lag)], default=0)
     folds = any(not isinstance(each, Lag) for each in columns.values())
     kept = max(back, rows - 1 if folds else 0)
