@@ -84,7 +84,7 @@ def order_matters(case):
 
 
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=9, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 @given(cases())
 def test_what_changed_adds_up_to_a_join_of_what_is_there(case):
@@ -257,7 +257,7 @@ def chain_of(first, second):
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("left", "anti"), ("full", "semi"), ("anti", "left"), ("inner", "full")]
+    ("first", "second"), [("left", "anti"), ("full", "semi"), ("inner", "full")]
 )
 def test_changes_of_a_join_are_joined_again(first, second):
     """With what a set gained and lost; aggregates of such changes add up."""

@@ -9,7 +9,7 @@ import pytest
 
 import atoll
 from atoll import Map, Struct, agg, start
-from atoll.errors import DeclarationError, DeployError
+from atoll.errors import AtollError, DeclarationError, DeployError
 from atoll.testing import TopologyTestDriver
 
 ROWS = 4
@@ -170,3 +170,40 @@ def test_what_does_not_fit_is_refused_at_deploy(declare, message):
         pytest.raises((DeclarationError, DeployError), match=message),
     ):
         cluster.deploy(module)
+
+
+def test_an_update_finds_it_again():
+    """Its rows go on where they were; more rows, or other columns, are another meaning."""
+    columns = {"all": agg.count(), "before": agg.lag("v")}
+    with TopologyTestDriver(make_module(columns), engine="inline") as driver:
+        driver.depot("rows").append([{"k": "a", "v": v, "s": None, "n": v} for v in range(3)])
+        driver.run_until_idle()
+        driver.update(make_module(columns))
+        driver.depot("rows").append([{"k": "a", "v": v, "s": None, "n": v} for v in range(3, 5)])
+        driver.run_until_idle()
+        out = driver.pstate("out").get()
+        assert [row["all"] for row in out.values()] == [1, 2, 3, 4, 4]
+        assert [row["before"] for row in out.values()] == [None, 0, 1, 2, 3]
+        with pytest.raises(AtollError, match=r"over\(k\) of rows"):
+            driver.update(make_module(columns, rows=9))
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_total_that_does_not_fit_sets_its_row_aside(at_once):
+    """The rows behind it go over those that were taken, wherever microbatches are cut."""
+    module = atoll.Module("aside")
+    dead = module.dead_letter_depot("dead")
+    depot = module.depot("rows", RECORD, partition_by="k", partitions=1)
+    mb = module.microbatch("mb", vnode_count=4, dead_letter=dead)
+    out = mb.pstate("out", Map(int, int))
+    given = mb.source(depot, start_from=start.beginning()).over("k", rows=2, total=agg.sum("v"))
+    given.aggregate(out["n"], agg.last("total"))
+    high = 2**63 - 1
+    values = [("a", high), ("a", 5), ("b", 1), ("a", -1), ("b", high), ("b", 2), ("a", 7)]
+    rows = [{"k": k, "v": v, "s": None, "n": n} for n, (k, v) in enumerate(values)]
+    with TopologyTestDriver(module, engine="inline") as driver:
+        for part in [rows] if at_once else [[row] for row in rows]:
+            driver.depot("rows").append(part)
+            driver.run_until_idle()
+        assert driver.pstate("out").get() == {0: high, 2: 1, 3: high - 1, 5: 3, 6: 6}
+        assert sum(driver.depot("dead").end_offsets()) == 2

@@ -76,7 +76,7 @@ class SortedGroup:
         self.vnode = vnode
         bounds = (prefix, successor(prefix)) if prefix else (None, None)
         entries = list(reader.scan(vnode, *bounds))
-        seats = ranks.seats([key for key, _ in entries], [value for _, value in entries])
+        (seats,) = ranks.seats([key for key, _ in entries], [value for _, value in entries])
         known = sorted(each for each in seats.items() if each[1].group == len(prefix))
         self._seats = [Seat(seat[len(prefix) :], ranked.element) for seat, ranked in known]
         self._codes = [each.code for each in self._seats]

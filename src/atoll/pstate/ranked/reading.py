@@ -72,7 +72,7 @@ class Ranking:
         vnodes = [group.vnode for group in self._groups] if vnode is None else [vnode]
         values = [self._places.reader.get(each, stored) for each in vnodes]
         value = next((each for each in values if each is not None), None)
-        seat = next(iter(self._ranks.seats([stored], [value])), None)
+        seat = next(iter(self._ranks.seats([stored], [value])[0]), None)
         if seat is None:
             return None
         own = seat[len(self._place.prefix) :]

@@ -79,16 +79,16 @@ def write_ranked(
         olds: The values before.
     """
     if store.get(MARK) == ranks.mark:
-        before = ranks.seats(keys, olds)
+        before, now = ranks.seats(keys, olds, values)
         store.put_plainly(keys, values, olds)
-        now = ranks.seats(keys, values)
     else:
         store.put_plainly(keys, values, olds)
         gone = [key for key, _ in store.scan(HEADS[0], MARK)]
         store.put_plainly(gone, [None] * len(gone))
         store.put_plainly([MARK], [ranks.mark])
         entries = list(store.scan())
-        before, now = {}, ranks.seats([key for key, _ in entries], [v for _, v in entries])
+        before = {}
+        (now,) = ranks.seats([key for key, _ in entries], [value for _, value in entries])
     moves = sorted([*_moves(before, now, -1), *_moves(now, before, 1)])
     if moves:
         _move(store, moves, now)

@@ -67,7 +67,7 @@ class BoundLastRows(KeyedStep):
     rows: pa.Schema
     emitted: pa.Schema
 
-    gives: ClassVar[Makes] = "one"
+    gives: ClassVar[Makes] = "at most one"  # none where no total can take it
 
     @property
     def keyed_by(self) -> tuple[KeyElement, ...]:

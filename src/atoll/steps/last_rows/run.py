@@ -22,6 +22,7 @@ from atoll.engine.exchange.by_key import RowsByKey, rows_by_key
 from atoll.schema import Scalar
 from atoll.steps.fold.run import shown
 from atoll.steps.last_rows.bind import BoundFolded, BoundLagged
+from atoll.steps.last_rows.taking import takeable
 from atoll.topology.rows import ORIGIN
 
 if TYPE_CHECKING:
@@ -68,8 +69,24 @@ class _Sequences:
 
 
 def over(step: BoundLastRows, tables: list[pa.Table], work: Work) -> pa.Table:
-    """The rows in their order, with the step's columns; what is kept is written."""
+    """The rows in their order, with the step's columns; what is kept is written.
+
+    A careful attempt sends the rows that no total can take to ``work.refused``.
+    """
     rows = pa.concat_tables(tables).combine_chunks()
+    if work.refused is not None:
+        rows = takeable(step, rows, lambda part: _made(step, part, work), work.refused)
+        if not rows.num_rows:
+            return step.emitted.empty_table()
+    by_key, kept, made = _made(step, rows, work)
+    _write(step, by_key, kept, rows, work)
+    return _emitted(step, rows, made)
+
+
+def _made(
+    step: BoundLastRows, rows: pa.Table, work: Work
+) -> tuple[RowsByKey, _Kept, list[pa.Array]]:
+    """The step's columns, and what they are made of; nothing is written."""
     by_key = rows_by_key(step, step.elements, rows)
     kept = _read(step, by_key, work)
     sequences = _sequences(by_key, kept)
@@ -86,8 +103,7 @@ def over(step: BoundLastRows, tables: list[pa.Table], work: Work) -> pa.Table:
             else _folded(step, each, sequences, columns, new)
         )
         made.append(column.take(pa.array(back)))
-    _write(step, by_key, kept, rows, work)
-    return _emitted(step, rows, made)
+    return by_key, kept, made
 
 
 def _read(step: BoundLastRows, rows: RowsByKey, work: Work) -> _Kept:
