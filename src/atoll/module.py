@@ -350,7 +350,7 @@ class Microbatch:
             backfill: When an update adds it to a topology that is deployed, fill it from all
                 that the topology has read so far, while that goes on. It is readable when it has
                 caught up. Otherwise it begins empty.
-            per_vnode: Keep one value of this schema in each vnode: functions of ``process`` hold
+            per_vnode: Keep a value per vnode, of this schema: functions of ``process`` hold
                 that of their row's vnode, and readers see a map from vnode to value.
 
         Raises:
