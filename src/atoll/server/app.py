@@ -25,6 +25,7 @@ from atoll.server.routes import (
 from atoll.server.routes import (
     deploy,
     depots,
+    exports,
     modules,
     operations,
     options,
@@ -109,6 +110,7 @@ def create_app(
         deploy,
         depots,
         pstates,
+        exports,
         subscriptions,
         tails,
         queries,

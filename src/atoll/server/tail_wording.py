@@ -64,7 +64,7 @@ class RecordArrow:
     media_type: ClassVar[str] = ARROW_STREAM
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._written = _Written()
+        self._written = Written()
         self._writer = pa.ipc.new_stream(self._written, schema)
         self._empty = pa.RecordBatch.from_pylist([], schema=schema)
 
@@ -72,7 +72,7 @@ class RecordArrow:
         """The schema."""
         return self._written.taken()
 
-    def piece(self, told: TailBatch) -> bytes:
+    def piece(self, told: Any) -> bytes:
         """A batch; its metadata are ``partition``, ``offset`` and ``position``."""
         about = {"partition": told.partition, "offset": told.start, "position": told.position}
         (batch,) = told.table.combine_chunks().to_batches() or [self._empty]
@@ -100,7 +100,7 @@ class RecordArrow:
         return self._written.taken()
 
 
-class _Written(io.RawIOBase):
+class Written(io.RawIOBase):
     """Keeps what is written until it is taken."""
 
     def __init__(self) -> None:
@@ -109,15 +109,18 @@ class _Written(io.RawIOBase):
         self._length = 0
 
     def writable(self) -> bool:
+        """It is."""
         return True
 
     def write(self, data: Any) -> int:
+        """Keep a piece."""
         piece = bytes(data)
         self._pieces.append(piece)
         self._length += len(piece)
         return len(piece)
 
     def tell(self) -> int:
+        """How much was written in all."""
         return self._length
 
     def taken(self) -> bytes:
