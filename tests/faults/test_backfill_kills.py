@@ -31,7 +31,7 @@ def test_death_before_any_call(filling):
     ended = filling.run("backfilling:fill", root=str(calm))
     ended.expect(killed=False, about="an undisturbed life")
     (calls,) = map(json.loads, ended.said("calls"))
-    stride = 1 if soaking() else calls // 9
+    stride = 1 if soaking() else calls // 7
     began, found = time.monotonic(), []
     for number in range(stride // 2, calls, stride):
         root = scratch()
