@@ -107,6 +107,15 @@ PEER_QUERIES = {
         way=f"{_APPEND}; of several hottest auctions, one",
         refused=_CHAINED,
     ),
+    "q6": PeerQuery(
+        sql=f"SELECT a.id, max_by(struct(a.seller, b.price), struct(b.price,"
+        f" -unix_micros(b.date_time))) AS final FROM {_PLACED} GROUP BY a.id",
+        mode="update",
+        way="ends with the winning bid per auction: the average over a seller's last ones is left"
+        " out",
+        refused=_ROW_NUMBER,
+        state_rows=f"SELECT count(DISTINCT a.id) FROM {_PLACED}",
+    ),
     "q7": PeerQuery(
         sql="""
             SELECT window, max(struct(price, auction, bidder, date_time)) AS highest
