@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from atoll.beats import Beat, Task, watched
 from atoll.errors import FencedError
@@ -63,6 +64,11 @@ class Stepper(Requests):
         self._work_began = 0.0
         self._stragglers = Stragglers(actions.topology, math.inf)
 
+    def microbatch_state(self) -> dict[str, Any]:
+        """What the topology is at, of one moment."""
+        with self._changed:
+            return self.status.microbatch()
+
     def get_ready(self) -> None:
         """Do what may fail before anything can be done; call once."""
 
@@ -90,8 +96,9 @@ class Stepper(Requests):
         """What follows from an event."""
         state, command = decide(self.status.state, event)
         self.actions.options = state.options
+        now_ms = self.actions.now_ms()
         with self._changed:
-            self.status.state = state
+            self.status.decided(state, now_ms)
             self._begun = True
             self._changed.notify_all()
         return command
