@@ -36,12 +36,25 @@ born.aggregate(children["parent"], agg.collect_set("child"))
 
 
 def related(name: str, state: Any, way: Callable[[Any], path.Path]) -> None:
-    """A query that asks itself for each of the next ones, one generation less."""
-    asked = module.query(name, id=str, generations=int).where("generations > 0")
-    near = asked.select_from(state, way, emits="next string").with_columns(left="generations - 1")
-    far = near.query(name, id="next", generations="left", emits="of string, at long")
-    found = near.select("next AS of", "1L AS at").union(far.select("of", "at + 1 AS at"))
-    found.group_by("of").agg(at=agg.min("at")).returns(rows="all")
+    """A query that goes from persons to the next ones, and tells of them on its way."""
+
+    def next_ones(rows: Any) -> Any:
+        near = (
+            rows.where("at < generations")
+            .select_from(state, way, emits="next string")
+            .select("next AS id", "generations", "at + 1 AS at")
+            .distinct()
+        )
+        return near, near
+
+    (
+        module.query(name, id=str, generations=int)
+        .with_columns(at="0L")
+        .loop(next_ones, at_most=30)
+        .group_by("id AS of")
+        .agg(at=agg.min("at"))
+        .returns(rows="all")
+    )
 
 
 related("ancestors", persons, lambda row: path.key(row.id).field("parents").all())

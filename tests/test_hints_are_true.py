@@ -21,6 +21,7 @@ from atoll.cluster.app import App
 from atoll.cluster.options import ModuleOptions
 from atoll.cluster.topologies import RunningTopology
 from atoll.depot.depot import Depot
+from atoll.depot.tail import Tail, TailBatch
 from atoll.microbatch.control.tuning import levels_of
 from atoll.module import Microbatch, Module
 from atoll.path import Path as StatePath
@@ -38,6 +39,7 @@ FACES = [
     *(Module, Microbatch, Stream, Grouped, Aggregated, Windowed, Sessions, Timers),
     *(DepotDeclaration, PStateDeclaration, App, Depot, ReadablePState, RunningTopology),
     *(ModuleOptions, Subscription, TopologyTestDriver, atoll.LocalCluster, StatePath),
+    *(Tail, TailBatch),
 ]
 """The classes whose methods users call."""
 PLACES = [agg, path, start, atoll]
@@ -135,7 +137,18 @@ def test_what_is_called_is_there():
 
 def test_keywords_are_parameters():
     """``emits=``, ``on_timer=``: of something that users call."""
-    known = _names_of_keywords() | {"x", "n", "v", "id", "total", "added", "deleted", "found", "at"}
+    known = _names_of_keywords() | {
+        "x",
+        "n",
+        "v",
+        "id",
+        "total",
+        "added",
+        "deleted",
+        "found",
+        "at",
+        "mean",
+    }
     known.add("tzinfo")  # of datetime
     wrong = [
         (where, name)

@@ -107,6 +107,15 @@ PEER_QUERIES = {
         way=f"{_APPEND}; of several hottest auctions, one",
         refused=_CHAINED,
     ),
+    "q6": PeerQuery(
+        sql=f"SELECT a.id, max_by(struct(a.seller, b.price), struct(b.price,"
+        f" -unix_micros(b.date_time))) AS final FROM {_PLACED} GROUP BY a.id",
+        mode="update",
+        way="ends with the winning bid per auction: the average over a seller's last ones is left"
+        " out",
+        refused=_ROW_NUMBER,
+        state_rows=f"SELECT count(DISTINCT a.id) FROM {_PLACED}",
+    ),
     "q7": PeerQuery(
         sql="""
             SELECT window, max(struct(price, auction, bidder, date_time)) AS highest
@@ -155,6 +164,18 @@ PEER_QUERIES = {
             FROM (SELECT bidder, window(current_timestamp(), '10 seconds') AS period FROM bid)
             GROUP BY bidder, period""",
         mode="update",
+    ),
+    "q10": PeerQuery(
+        sql=f"""
+            SELECT auction, bidder, price, date_time, {_DAY} AS day,
+                date_format(date_time, 'HH:mm') AS minute
+            FROM bid"""
+    ),
+    "q13": PeerQuery(
+        sql="""
+            SELECT b.auction, b.bidder, b.price, b.date_time, s.value
+            FROM bid b JOIN (SELECT id AS key, string(id) AS value FROM range(10000)) s
+                ON b.auction % 10000 = s.key"""
     ),
     "q14": PeerQuery(
         sql="""

@@ -28,10 +28,12 @@ class Panel:
     Attributes:
         title: With the unit of the values.
         series: By name, points from left to right.
+        powers: Whether each step to the right is ten times as much; points then lie above 0.
     """
 
     title: str
     series: Mapping[str, Sequence[tuple[float, float]]]
+    powers: bool = False
 
 
 def svg(panels: Sequence[Panel], below: str) -> str:
@@ -66,9 +68,13 @@ def _drawn(panel: Panel) -> list[str]:
     points = [point for line in panel.series.values() for point in line]
     marks = ticks(max((y for _, y in points), default=0.0))
     last = max((x for x, _ in points), default=0.0) or 1.0
+    first = min((x for x, _ in points), default=1.0) if panel.powers else 0.0
 
     def across(x: float) -> float:
-        return _LEFT + x / last * (_WIDTH - _LEFT - _RIGHT)
+        share = x / last
+        if panel.powers:
+            share = math.log(x / first) / math.log(last / first) if last > first else 0.0
+        return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
 
     def up(y: float) -> float:
         return _HEIGHT - _BOTTOM - y / marks[-1] * (_HEIGHT - _TOP - _BOTTOM)
@@ -79,7 +85,8 @@ def _drawn(panel: Panel) -> list[str]:
         line = f"M{_LEFT} {y}H{_WIDTH - _RIGHT}"
         parts.append(f'<path class="grid" d="{line}"/>')
         parts.append(f'<text x="{_LEFT - 5}" y="{y + 4}" text-anchor="end">{mark:,.6g}</text>')
-    for mark in (0.0, last / 2, last):
+    middle = math.sqrt(first * last) if panel.powers else last / 2
+    for mark in (first, middle, last):
         x = round(across(mark), 1)
         parts.append(f'<text x="{x}" y="{_HEIGHT - 10}" text-anchor="middle">{_short(mark)}</text>')
     for place, (name, line) in enumerate(panel.series.items()):

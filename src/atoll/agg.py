@@ -13,6 +13,7 @@ from atoll.aggregates.compound import (
     struct,
 )
 from atoll.aggregates.rows.collect import collect_list, collect_set, remove_from_set
+from atoll.aggregates.rows.lag import lag
 from atoll.aggregates.rows.limit import limit
 from atoll.aggregates.rows.positions import first, last, max_by, min_by
 from atoll.aggregates.rows.top import top_n
@@ -39,6 +40,7 @@ __all__ = [
     "count_if",
     "count_values",
     "first",
+    "lag",
     "last",
     "limit",
     "map",

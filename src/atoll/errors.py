@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 __all__ = [
     "AccountsError",
     "AtollError",
+    "BacklogError",
     "BusyError",
     "ConflictError",
     "DamageError",
@@ -24,6 +25,7 @@ __all__ = [
     "FencedError",
     "GivenError",
     "NotFoundError",
+    "OvertakenError",
     "PathError",
     "ProducerError",
     "QueryError",
@@ -97,6 +99,15 @@ class AccountsError(AtollError):
     code = "E-ACCOUNTS"
 
 
+class BacklogError(AtollError):
+    """Rows for a depot of another module wait, and no more are made until some are taken.
+
+    ``context["depot"]`` is the depot, ``context["records"]`` how many rows wait.
+    """
+
+    code = "E-BACKLOG"
+
+
 class BusyError(AtollError):
     """The service holds as many of something open as it may."""
 
@@ -159,6 +170,16 @@ class ProducerError(DepotError):
     code = "E-PRODUCER"
 
 
+class OvertakenError(DepotError):
+    """Retention deleted records before a reader came to them.
+
+    ``context["offset"]`` is the next record that was to be read in ``context["partition"]``,
+    ``context["oldest"]`` the first that is still there.
+    """
+
+    code = "E-OVERTAKEN"
+
+
 class DamageError(AtollError):
     """A stored file is damaged, truncated or missing; ``context["file"]`` names it."""
 
@@ -169,6 +190,12 @@ class FencedError(AtollError):
     """A later life of the coordinator owns this module; ``context`` says who."""
 
     code = "E-FENCED"
+
+
+class FillingError(AtollError):
+    """A PState is being filled from the past, and cannot be read before it has caught up."""
+
+    code = "E-FILLING"
 
 
 class NotFoundError(AtollError):

@@ -24,8 +24,10 @@ from atoll.topology.checks import (
     check_count,
     check_key_partitioner,
     check_partitioner,
+    check_per_vnode,
     checked_policy,
     new_name,
+    own_vnode,
 )
 from atoll.topology.declared import (
     REJECTED_DDL,
@@ -328,6 +330,8 @@ class Microbatch:
         private: bool = False,
         partition_by: Callable[[Any], int] | None = None,
         track_size: bool = False,
+        backfill: bool = False,
+        per_vnode: bool = False,
     ) -> PState[V]:
         """Declare a PState that this topology writes.
 
@@ -343,6 +347,11 @@ class Microbatch:
                 keys evenly.
             track_size: Keep the number of elements of every map and set beside it, so that
                 ``size()`` and ``len`` need not count; each write does a little more.
+            backfill: When an update adds it to a topology that is deployed, fill it from all
+                that the topology has read so far, while that goes on. It is readable when it has
+                caught up. Otherwise it begins empty.
+            per_vnode: Keep a value per vnode, of this schema: functions of ``process`` hold
+                that of their row's vnode, and readers see a map from vnode to value.
 
         Raises:
             DeclarationError: When the schema, or something beside it, cannot be.
@@ -360,6 +369,9 @@ class Microbatch:
             )
         with placed(place):
             node = node_of(schema)
+        if per_vnode:
+            check_per_vnode(name, initial, partition_by, place, is_global=is_global)
+            node, schema, partition_by = Map(int, node), Map(int, schema), own_vnode
         partitioned = isinstance(node, Map | Set) and not is_global
         if initial is not None and not node.leaf:
             raise DeclarationError(
@@ -387,6 +399,8 @@ class Microbatch:
             private,
             partition_by,
             track_size,
+            per_vnode=per_vnode,
+            backfill=backfill,
             graph=self.graph,
             declared_as=schema,
         )

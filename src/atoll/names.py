@@ -10,7 +10,7 @@ import re
 
 from atoll.errors import DeclarationError
 
-__all__ = ["RESERVED", "check_name"]
+__all__ = ["RESERVED", "check_name", "mirrored_name"]
 
 RESERVED = {
     "module": frozenset({"local", "meta"}),
@@ -44,3 +44,9 @@ def check_name(name: object, kind: str, place: str) -> str:
             declared=place,
         )
     return name
+
+
+def mirrored_name(name: str) -> tuple[str, str] | None:
+    """The module and the part's own name where a name is that of a mirror, ``module.name``."""
+    module, dot, own = name.partition(".")
+    return (module, own) if dot else None

@@ -134,6 +134,7 @@ CASES = [
     ),
     case("accumulate", lambda: agg.accumulate(chained, "v", initial=1, gives=int), int, chain),
     case("voided", agg.voided, int),
+    case("lag", lambda: agg.lag("w"), int),
     case(
         "map",
         lambda: agg.map("s", agg.avg("w")),
@@ -217,6 +218,10 @@ class World:
         """In maps that are columns."""
         return self.columns(**{name: agg.map("s", each) for name, each in made.items()})
 
+    def last_rows(self, **made):
+        """Of a key's last rows."""
+        return self.rows.over("k", rows=3, **made)
+
     def structs(self, **made):
         """In structs that are columns, of a window."""
         return self.windows(x=agg.struct(**made))
@@ -231,6 +236,7 @@ STATES = {
 COLUMNS = {
     "`agg`, window": (World.columns, World.asked, World.windows),
     "session that closes": (World.sessions,),
+    "`over`": (World.last_rows,),
     "in `agg.map` or `agg.struct`": (World.maps, World.structs),
 }
 
@@ -432,12 +438,21 @@ def test_what_may_stand_in_a_column_comes_to_what_plain_python_finds():
     out_of(world, "windows", world.windows(**of(plain)))
     out_of(world, "sessions", world.sessions(**of(closing)))
     out_of(world, "maps", world.maps(**of(inside)))
+    moving = allowed("`over`")
+    out_of(world, "last_rows", world.last_rows(**of(moving)).select("k", "w", *moving))
     out_of(world, "structs", world.structs(**of(inside)))
     with run(world) as (driver, rows):
         first, second = records()
         latest_time = max(row["at"] for row in rows)
         expected = [(key, "None", part) for batch in (first, second) for key, part in keyed(batch)]
         check(per_batch(read(driver, "groups")), expected, plain)
+        numbers = {row["w"]: row["k"] for row in rows}
+        for key, _, found in read(driver, "last_rows"):
+            mine = [row for row in rows if row["k"] == key and row["w"] <= found["w"]]
+            assert numbers.pop(found["w"]) == key
+            for name, each in moving.items():
+                assert same(found[name], each.plain(mine[-3:])), (each.name, found["w"])
+        assert not numbers, "rows that did not come out"
         maps = per_batch(read(driver, "maps"))
         assert [each[:2] for each in maps] == [each[:2] for each in expected]
         for (_, _, found), (_, _, part) in zip(maps, expected, strict=True):

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from atoll.cli import client
+
 ROWS = [{"v": number} for number in range(1_000)]
 
 
@@ -186,6 +188,29 @@ def test_a_producer(atoll, url, app, tmp_path):
     sent = [(each.id, each.sequence, each.epoch) for each in app.depot("numbers").producers]
     assert sent == [("p", 4, 2), ("p", 5, 2)]
     assert atoll("append", "key-pairs", "numbers", '{"v": 1}', "--sequence", "1").code == 1
+
+
+def test_an_append_between_two_versions_of_the_module(atoll, url, app, monkeypatch):
+    """Nothing of it was stored, so it is sent again, with a producer or without; not for ever."""
+    import httpx
+
+    request, left = httpx.Client.request, [2]
+    problem = {"code": "E-STOPPED", "detail": "depot 'numbers' is closed", "hint": "append again"}
+
+    def closed(self, method, path, **arguments):
+        if method == "POST" and left[0]:
+            left[0] -= 1
+            return httpx.Response(503, json=problem)
+        return request(self, method, path, **arguments)
+
+    monkeypatch.setattr(httpx.Client, "request", closed)
+    monkeypatch.setattr(client, "_RETRY_SECONDS", 0.001)
+    done = atoll("append", "key-pairs", "numbers", '{"v": 1}')
+    assert (done.code, left) == (0, [0])
+    left[0] = 99
+    done = atoll("append", "key-pairs", "numbers", '{"v": 1}')
+    assert (done.code, left) == (1, [94])
+    assert "is closed" in done.err
 
 
 @pytest.mark.parametrize("named", [True, False])

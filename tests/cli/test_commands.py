@@ -318,9 +318,9 @@ class TestFailures:
 
     def test_a_remote_error_of_an_unknown_kind(self, atoll, url, monkeypatch):
         """A code that this client does not know is shown as it is."""
-        from atoll.cli.client import _error_of
+        from atoll.cli.client import error_of
 
-        error = _error_of({"code": "E-NEW", "detail": "x", "hint": "y", "context": {"hint": 1}})
+        error = error_of({"code": "E-NEW", "detail": "x", "hint": "y", "context": {"hint": 1}})
         assert (error.code, error.message, error.hint) == ("E-NEW", "x", "y")
 
     def test_wrong_usage(self, atoll):

@@ -10,6 +10,9 @@ ROOT = Path(__file__).parents[2]
 TWICE = {"root", "revision"}
 """Words of two meanings, each of which says so in its row: ``revision of a plan`` has its own."""
 
+PHRASES = {"internal view", "as of a time"}
+"""Of these the source speaks in other words: of attempts, and of what held at some time."""
+
 
 def rows():
     """The words of each row, with what it says of them."""
@@ -31,9 +34,7 @@ def test_every_word_is_one_that_the_source_uses():
         file.read_text(encoding="utf-8") for file in (ROOT / "src" / "atoll").rglob("*.py")
     )
     plain = re.sub(r"[\s_-]+", "", text).casefold()
-    words = {word for words, _ in rows() for word in words} - {
-        "internal view"
-    }  # the code speaks of attempts
+    words = {word for words, _ in rows() for word in words} - PHRASES
     assert not [word for word in words if re.sub(r"[\s-]+", "", word).casefold() not in plain]
 
 

@@ -18,10 +18,9 @@ import msgspec
 
 import atoll
 from atoll import Map, agg, start
-from atoll.cluster import app as app_module
 from atoll.cluster import cluster as cluster_module
 from atoll.cluster.app import App
-from atoll.cluster.deploy import last_run, lives, versions
+from atoll.cluster.deploy import last_run, lives, loops, versions
 from atoll.cluster.engines import InlineEngine
 from atoll.cluster.local import LocalCluster
 from atoll.cluster.scaling.load_watch import LoadWatch
@@ -219,7 +218,7 @@ _WATCHED: dict[Any, tuple[str, ...]] = {
     Scaling: ("close", "info"),
     LoadWatch: ("start", "close"),
     TopologyLoop: ("__init__", "get_ready", "close"),
-    app_module: (
+    loops: (
         *("complete_rollback", "latest_commit", "settle_commit", "drop_orphans", "pending_plan"),
         *("known_checkpoints", "paused", "placement_of", "with_starts"),
     ),

@@ -76,7 +76,7 @@ def holds(versions, item, at):
 
 
 @settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 @given(cases())
 def test_each_row_has_the_value_of_its_time(case):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import random
+from collections import Counter
 
 import pytest
 from changing_joins import (
@@ -19,6 +21,10 @@ from changing_joins import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import atoll
+from atoll import Map, Set, agg, start
+from atoll.errors import AtollError
+from atoll.fsck.root import check_root
 from atoll.pstate.store.vnode_writer import VnodeWriter
 from atoll.testing import TopologyTestDriver
 
@@ -78,7 +84,7 @@ def order_matters(case):
 
 
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=9, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 @given(cases())
 def test_what_changed_adds_up_to_a_join_of_what_is_there(case):
@@ -180,6 +186,22 @@ def test_what_need_not_be_kept_is_not(how, unique, kept):
         assert entries(driver) == kept
 
 
+@pytest.mark.parametrize("how", KINDS)
+def test_of_a_unique_side_the_first_row_stays(how):
+    """Also when it had found its partner long before."""
+    module = module_of(how, unique="left")
+    with TopologyTestDriver(module, engine="inline") as driver:
+        rows = {"left": [], "right": []}
+        for number, name in enumerate(("right", "left", "left", "right", "left")):
+            values = (number, 0, number)
+            rows[name].append(values)
+            record = dict(zip(NAMES[name], values, strict=True))
+            driver.depot(name).append([{**record, "gone": False}])
+            driver.run_until_idle()
+        records = changes_in(driver)
+        assert summed(records, row_names(how)) == joined(rows["left"][:1], rows["right"], how)
+
+
 def test_a_change_costs_its_partners_alone(monkeypatch):
     """One more row under a key that has thousands reads and writes none of them."""
     met = []
@@ -211,3 +233,116 @@ def test_a_change_costs_its_partners_alone(monkeypatch):
             driver.depot(depot).append([{**values, "gone": False}])
             driver.microbatch()
             assert len(met) == costs
+
+
+CHAIN = "a long, b long"
+
+
+def chain_of(first, second):
+    """The changes of one join are a side of the next, with a set on its other side."""
+    module = atoll.Module("chain")
+    depots = {name: module.depot(name, CHAIN, partition_by="a") for name in ("one", "two", "three")}
+    mb = module.microbatch("mb", vnode_count=4)
+    rows = {name: mb.source(depot, start_from=start.beginning()) for name, depot in depots.items()}
+    members = mb.pstate("members", Map(int, Set(int)))
+    rows["three"].aggregate(members["a"], agg.collect_set("b"))
+    rows["two"].where("b > 1").aggregate(members["a"], agg.remove_from_set("b"))
+    joined = rows["one"].incremental_join(
+        rows["two"].select("a", "b AS c"), on="a", how=first, name="first"
+    )
+    last = joined.incremental_join(members.changes("a", "m"), on="a", how=second, name="last")
+    counts = mb.pstate("counts", Map(int, int))
+    last.aggregate(counts["a"], agg.sum("if(new IS NULL, 0, 1) - if(old IS NULL, 0, 1)"))
+    return module
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("left", "anti"), ("full", "semi"), ("inner", "full")]
+)
+def test_changes_of_a_join_are_joined_again(first, second):
+    """With what a set gained and lost; aggregates of such changes add up."""
+    chance = random.Random(f"{first} {second}")
+    seen = {"one": [], "two": [], "three": []}
+    members = set()
+    with TopologyTestDriver(chain_of(first, second), engine="inline") as driver:
+        for number in range(6):
+            batch = {name: [] for name in seen}
+            for _ in range(chance.randrange(1, 5)):
+                pair = (chance.randrange(3), chance.randrange(4))
+                batch[chance.choice(list(seen))].append(pair)
+            for name, pairs in batch.items():
+                seen[name] += pairs
+                driver.depot(name).append([{"a": a, "b": b} for a, b in pairs])
+            members |= set(batch["three"])
+            members -= {each for each in batch["two"] if each[1] > 1}
+            if number % 3 == 0:
+                driver.fail_next_attempt(after_work=True)
+            driver.run_until_idle()
+            rows = chained(seen, members, first, second)
+            counts = Counter(key for key, *_ in rows)
+            found = driver.pstate("counts").get() or {}
+            assert {key: count for key, count in found.items() if count} == counts
+
+
+def chained(seen, members, first, second):
+    """The rows of both joins, one after the other."""
+    ones = [(0, a, b) for a, b in seen["one"]]
+    twos = [(0, a, c) for a, c in seen["two"]]
+    made = joined(ones, twos, first)
+    rows = [
+        (0, one[1] if one[1] is not None else one[4], one[2:] + other)
+        for (one, other), times in (((each[:6], each[6:]), n) for each, n in made.items())
+        for _ in range(times)
+    ]
+    found = joined(rows, [(0, a, m) for a, m in members], second)
+    return [
+        (row[1] if row[1] is not None else row[4], *row)
+        for row, times in found.items()
+        for _ in range(times)
+    ]
+
+
+def test_an_update_keeps_the_rows_and_refuses_another_kind():
+    """What is kept means what it did; a left join's rows are not an anti join's."""
+    with TopologyTestDriver(module_of("left"), engine="inline") as driver:
+        driver.depot("left").append([{"lp": 1, "k": 7, "v": 3, "gone": False}])
+        driver.run_until_idle()
+        driver.update(module_of("left", case={"limit": 500}))
+        driver.depot("right").append([{"rp": 2, "j": 7, "w": 5, "gone": False}])
+        driver.run_until_idle()
+        assert summed(changes_in(driver), row_names("left")) == {(1, 7, 3, 2, 7, 5): 1}
+        for other in ("right", "full"):
+            with pytest.raises(AtollError, match=r"incremental_join of .* is changed in meaning"):
+                driver.update(module_of(other))
+
+
+def house(*, joins):
+    """Bids, their highest by auction, and with ``joins`` auctions beside it."""
+    module = atoll.Module("house")
+    bids = module.depot("bids", "auction long, price long", partition_by="auction")
+    auctions = module.depot("auctions", "id long", partition_by="id")
+    mb = module.microbatch("mb", vnode_count=4)
+    highest = mb.pstate("highest", Map(int, int))
+    best = mb.source(bids).aggregate(highest["auction"], agg.max("price")).changes()
+    opened = mb.source(auctions)
+    opened.aggregate(mb.pstate("opened", int, initial=0), agg.count())
+    if joins:
+        prices = mb.pstate("prices", Map(int, int))
+        beside = opened.incremental_join(best, on="left.id = right.auction")
+        beside.aggregate(prices["id"], agg.last("new.highest"))
+    return module
+
+
+def test_rows_from_before_the_join_come_with_their_next_change(tmp_path):
+    """It knows nothing of them; the change brings the new row, and takes nothing away."""
+    with TopologyTestDriver(house(joins=False), root=tmp_path, engine="inline") as driver:
+        driver.depot("bids").append([{"auction": 7, "price": 10}, {"auction": 8, "price": 10}])
+        driver.run_until_idle()
+        driver.update(house(joins=True))
+        driver.depot("auctions").append([{"id": 7}, {"id": 8}])
+        driver.run_until_idle()
+        assert driver.pstate("prices").get() in ({}, None)
+        driver.depot("bids").append([{"auction": 7, "price": 12}])
+        driver.run_until_idle()
+        assert driver.pstate("prices").get() == {7: 12}
+    assert check_root(tmp_path).findings == []

@@ -61,7 +61,7 @@ def dropped(driver):
 
 
 @settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 @given(cases())
 def test_rows_within_a_time_are_joined_and_then_forgotten(case):

@@ -68,3 +68,13 @@ def test_a_report_becomes_small_charts():
     paths = [each for each in ET.fromstring(drawn).iter(f"{SVG}path") if each.get("stroke")]
     assert len(paths) == 15
     assert len(drawn) < 60_000
+
+
+def test_powers_of_ten_are_as_far_from_each_other():
+    """From the first point to the last one, whatever they are; one alone stands at the left."""
+    line = [(10.0**power, 1.0) for power in range(4, 8)]
+    root = ET.fromstring(svg([Panel("keys", {"all": line}, powers=True)], "keys"))
+    (path,) = [each for each in root.iter(f"{SVG}path") if each.get("stroke")]
+    across = [float(point.split()[0]) for point in path.get("d")[1:].split("L")]
+    assert across == pytest.approx([52, 52 + 286 / 3, 52 + 2 * 286 / 3, 52 + 286], abs=0.1)
+    assert svg([Panel("one", {"all": line[:1]}, powers=True)], "keys")

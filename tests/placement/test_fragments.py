@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from clusters import lose
 
 from atoll.errors import DeclarationError, NotFoundError
 from atoll.placement.fragments import FragmentSpec, with_topology, without_topologies
@@ -107,10 +108,8 @@ def test_nothing_new_goes_to_cordoned_or_lost_workers(info):
     info = cordon(info, [0])
     placed = with_topology(info, "t", [FragmentSpec("a", ("p",), 4)])
     assert placed.fragment(1).units == (3, 4)
-    lost = tuple(msgspec.structs.replace(each, gone=each.name == "two") for each in info.workers)
-    info = msgspec.structs.replace(info, workers=lost)
     with pytest.raises(DeclarationError, match="no parallel unit"):
-        with_topology(info, "t", [FragmentSpec("a", ("p",), 4)])
+        with_topology(lose(info, "two"), "t", [FragmentSpec("a", ("p",), 4)])
 
 
 def test_topologies_that_are_no_longer_deployed_leave(info):

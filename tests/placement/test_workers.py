@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from clusters import lose
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,14 +29,6 @@ def busy() -> ClusterInfo:
         Fragment(3, "t", "total", "singleton", 3, ("$$total",), (0,)),
     )
     return msgspec.structs.replace(three(), fragments=fragments)
-
-
-def lose(info: ClusterInfo, name: str) -> ClusterInfo:
-    """The cluster once no process reaches the worker, as the registry makes it."""
-    workers = tuple(
-        msgspec.structs.replace(each, gone=each.gone or each.name == name) for each in info.workers
-    )
-    return msgspec.structs.replace(info, workers=workers)
 
 
 # Joining ------------------------------------------------------------------------------------------

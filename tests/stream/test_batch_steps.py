@@ -139,9 +139,9 @@ def test_branches_and_loops_that_cannot_be(rows):
         rows.loop(lambda s: s, until="v > 3", at_most=0)
     with refused("loop at_most=101"):
         rows.loop(lambda s: s, until="v > 3", at_most=101)
-    with refused("loop left='drop'"):
-        rows.loop(lambda s: s, until="v > 3", at_most=1, left="drop")
-    with refused("the body of a loop returned None"):
+    with refused("loop left='stay'"):
+        rows.loop(lambda s: s, until="v > 3", at_most=1, left="stay")
+    with refused("the body of a loop with until= returned None"):
         rows.loop(lambda s: None, until="v > 3", at_most=1)
     with refused("loop takes a function"):
         rows.loop("s", until="v > 3", at_most=1)

@@ -116,6 +116,16 @@ AGGREGATES = {
             .aggregate_windows("k", m=agg.combine(0, max, "n"))
         ),
     ),
+    "a set by Spark SQL in a query": Mistake(
+        lambda w: w.query(n=int).agg("collect_set(n) AS s").returns("s"),
+        'agg(s=agg.collect_set("n"))',
+        lambda w: w.query(n=int).agg(s=agg.collect_set("n")).returns("s"),
+    ),
+    "a distinct count by Spark SQL, where there is no Spark": Mistake(
+        lambda w: w.rows.group_by("k").agg("count(DISTINCT n) AS kinds"),
+        'agg(kinds=agg.count_distinct("n"))',
+        lambda w: w.rows.group_by("k").agg(kinds=agg.count_distinct("n")),
+    ),
     "Spark SQL in a query": Mistake(
         lambda w: w.query(n=int).agg("stddev(n) AS s").returns("s"),
         'agg(total=agg.sum("v"))',
@@ -261,6 +271,13 @@ STEPS = {
             on="k",
             within="1 hour",
             at=("at", "seen"),
+        ),
+    ),
+    "changes that were filtered before a join": Mistake(
+        lambda w: w.rows.incremental_join(w.counts.changes("k").where("new > 1"), on="k"),
+        'select("k", "new AS value")',
+        lambda w: w.rows.incremental_join(
+            w.counts.changes("k").where("new > 1").select("k", "new AS value"), on="k"
         ),
     ),
     "a unique side of changes": Mistake(

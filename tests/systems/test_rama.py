@@ -30,8 +30,8 @@ GLOBAL = {**DEPOT, "is_global": True}
     [
         (DEPOT, "tick", "refused  depot:d"),
         ("tick", DEPOT, "refused  tick:d"),
-        (DEPOT, GLOBAL, "refused  depot:d  (partitions are fixed: 4 deployed, 1 declared)"),
-        (GLOBAL, DEPOT, "refused  depot:d  (partitions are fixed: 1 deployed, 4 declared)"),
+        (DEPOT, GLOBAL, "refused  depot:d  (partitions are fixed: 4 deployed, 1 declared;"),
+        (GLOBAL, DEPOT, "refused  depot:d  (partitions are fixed: 1 deployed, 4 declared;"),
     ],
 )
 def test_a_depot_and_a_tick_do_not_become_each_other(before, after, said):
@@ -127,9 +127,10 @@ def test_a_struct_gets_a_field_by_a_migration_only():
             driver.update(fixed(a=int, b=int))
         driver.update(fixed(a=int, b=int, migrated=True))
         assert driver.pstate("state").get(1) == {"a": 5, "b": 0}
-    refused = pytest.raises(DeployError, match=r"structure: .* is deployed")
-    with TopologyTestDriver(fixed(a=int, tags=Set(str))) as driver, refused:
-        driver.update(fixed(a=int, tags=Set(str), more=Map(str, int)))
+    with TopologyTestDriver(fixed(a=int, tags=Set(str))) as driver:
+        with pytest.raises(DeployError, match=r"structure: .* is deployed") as caught:
+            driver.update(fixed(a=int, tags=Set(str), more=Map(str, int)))
+        assert "migrated" not in caught.value.hint
 
 
 def test_a_global_depot_has_one_partition_and_no_client_picks_one():

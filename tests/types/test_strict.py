@@ -1,12 +1,15 @@
 """Type checkers follow what users write: examples and guides have no errors under mypy strict.
 
 The examples in full. The guides but for what a page leaves out to be short: the types of a
-function's own parameters, and names used again.
+function's own parameters, and names used again. Pyright follows the same, where it is installed.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +26,12 @@ BRIEF = [
     "--allow-incomplete-defs",
     "--disable-error-code=no-redef",
 ]
+
+COMMAND = shutil.which("basedpyright")
+pyright = pytest.mark.skipif(
+    not COMMAND and importlib.util.find_spec("basedpyright") is None,
+    reason="basedpyright is not installed: pip install basedpyright",
+)
 
 pytest.importorskip("mypy")
 pytestmark = pytest.mark.slow
@@ -70,6 +79,89 @@ def test_what_users_hold_is_typed(cache, tmp_path):
     assert sorted({int(line.split()[0]) for line in lines if " error: " in f" {line}"}) == wrong
     told = [line for line in lines if "Revealed" in line]
     assert [re.search(r'"(.*)"', line)[1].replace("builtins.", "") for line in told] == REVEALED
+
+
+UNTYPED = (
+    *("reportMissingParameterType", "reportUnknownParameterType", "reportUnknownMemberType"),
+    *("reportUnknownArgumentType", "reportUnknownVariableType", "reportUnknownLambdaType"),
+)
+"""What follows from parameters without types."""
+
+PASTED = (
+    *("reportDuplicateImport", "reportUnusedImport", "reportUnusedExpression"),
+    *("reportPossiblyUnbound", "reportPossiblyUnboundVariable"),
+    *("reportMissingImports", "reportMissingTypeStubs"),
+    *("reportRedeclaration", "reportConstantRedefinition"),
+)
+"""What follows from blocks that stand one after the other, show values, and name other files."""
+
+
+def diagnostics(folder, tmp_path, without=()):
+    """What pyright says of the files of a folder: path, line, rule and message."""
+    settings = {
+        "include": [str(folder)],
+        "typeCheckingMode": "strict",
+        "extraPaths": [str(ROOT / "src")],
+        "pythonVersion": "3.11",
+        **dict.fromkeys(without, "none"),
+    }
+    config = tmp_path / "pyrightconfig.json"
+    config.write_text(json.dumps(settings), encoding="utf-8")
+    command = [COMMAND] if COMMAND else [sys.executable, "-m", "basedpyright"]
+    command += ["-p", str(config), "--pythonpath", sys.executable, "--outputjson"]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert ran.returncode in {0, 1}, ran.stderr
+    told = json.loads(ran.stdout)
+    assert told["summary"]["filesAnalyzed"] > 0
+    return told["generalDiagnostics"]
+
+
+def pyright_errors(found):
+    """Those that are errors, in words."""
+    return [
+        f"{each['file']}:{each['range']['start']['line'] + 1} {each['message']} [{each['rule']}]"
+        for each in found
+        if each["severity"] == "error"
+    ]
+
+
+@pyright
+def test_examples_by_pyright(tmp_path):
+    """As a user's project with pyright strict would have them: nothing left out."""
+    assert pyright_errors(diagnostics(ROOT / "examples", tmp_path)) == []
+
+
+@pyright
+def test_guides_by_pyright(tmp_path):
+    """Each page as one file."""
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    for page in PAGES:
+        blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+        name = re.sub(r"\W", "_", page.relative_to(ROOT).with_suffix("").as_posix())
+        if blocks:
+            (pages / f"{name}.py").write_text("\n".join(blocks), encoding="utf-8")
+    assert pyright_errors(diagnostics(pages, tmp_path, UNTYPED + PASTED)) == []
+
+
+@pyright
+def test_what_users_hold_is_typed_by_pyright(tmp_path):
+    """The same types as mypy reveals, and errors in the same lines."""
+    pages = tmp_path / "user"
+    pages.mkdir()
+    (pages / "user.py").write_text(USER, encoding="utf-8")
+    found = diagnostics(pages, tmp_path, ["reportUnusedImport"])
+    wrong = [number for number, text in enumerate(USER.splitlines()) if "# error" in text]
+    lines = {each["range"]["start"]["line"] for each in found if each["severity"] == "error"}
+    assert sorted(lines) == wrong
+    told = [each["message"] for each in found if each["severity"] == "information"]
+    shown = [re.search(r' is "(.*)"$', each)[1] for each in told if each.startswith("Type of ")]
+    assert shown == [plainly(each) for each in REVEALED]
+
+
+def plainly(revealed):
+    """As pyright writes a type: without the module of a class, and ``Any`` for what may be any."""
+    return re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", revealed).replace("Any | None", "Any")
 
 
 USER = """

@@ -24,7 +24,7 @@ import sys
 import typer
 
 from atoll.cli.commands import demo, deploy, fsck, run, runtime, status, version
-from atoll.cli.commands.data import append, ask, query, watch
+from atoll.cli.commands.data import append, ask, export, query, tail, watch
 from atoll.cli.commands.topology import checkpoint, microbatch, options, pause, resume, rollback
 from atoll.cli.commands.workers import cluster, scale, worker
 from atoll.cli.output import OutputClosedError, OutputError, guarded_output, print_error
@@ -48,7 +48,9 @@ for _command in (
     run,
     append,
     query,
+    export,
     watch,
+    tail,
     ask,
     status,
     microbatch,

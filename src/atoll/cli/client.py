@@ -6,18 +6,21 @@ context, so that a command fails with the same words wherever the mistake was fo
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from atoll import errors
-from atoll.errors import AtollError, UsageError
+from atoll.errors import AtollError, StoppedError, UsageError
 
 if TYPE_CHECKING:
     import httpx
+    import pyarrow as pa
 
 
 _CONNECT_SECONDS_MAX = 5.0
@@ -117,7 +120,9 @@ class Client:
             on_invalid: ``none`` or ``keep``.
             producer: The headers that name a producer. An append with one whose answer is lost
                 is sent again, and stored once.
-            retries: How often that may happen; 0 when the body can be read only once.
+            retries: How often that may happen; 0 when the body can be read only once. One that
+                meets the moment between two versions of the module is not stored, and is sent
+                again as often.
 
         Raises:
             RecordsRefusedError: When a record was refused and nothing is kept.
@@ -131,8 +136,9 @@ class Client:
             }
             try:
                 return self._data("POST", parts, arguments)
-            except ServiceUnreachableError:
-                if not producer or attempt == retries:
+            except (ServiceUnreachableError, StoppedError) as error:
+                stored_once = producer or isinstance(error, StoppedError)
+                if not stored_once or attempt == retries:
                     raise
                 time.sleep(_RETRY_SECONDS * 2**attempt)
         return None
@@ -159,12 +165,37 @@ class Client:
                     if name == "data":
                         data = json.loads(value)
                         if kind == "problem":
-                            raise _error_of(data)
+                            raise error_of(data)
                         yield data
         except httpx.TransportError as error:
             raise ServiceUnreachableError(
                 f"no service answers: {error}",
                 hint="start one, and go on from the last position received with --after",
+                url=self.url,
+            ) from None
+
+    @contextmanager
+    def arrow(self, *parts: str, params: Mapping[str, str]) -> Iterator[pa.RecordBatchStreamReader]:
+        """The Arrow stream at ``/v1/part/part/...``, read as it comes.
+
+        Raises:
+            AtollError: What the service answers instead.
+            ServiceUnreachableError: When nothing answers, or the connection is lost.
+        """
+        import httpx
+        import pyarrow as pa
+
+        path = "/v1/" + "/".join(quote(part, safe="") for part in parts)
+        try:
+            with self._http.stream("GET", path, params=dict(params)) as response:
+                if not response.is_success:
+                    response.read()
+                    _checked(response, self.url)
+                yield pa.ipc.open_stream(io.BufferedReader(_Body(response.iter_bytes())))
+        except httpx.TransportError as error:
+            raise ServiceUnreachableError(
+                f"no service answers: {error}",
+                hint="start one with: atoll run FILE.py:module; or name it with --url",
                 url=self.url,
             ) from None
 
@@ -189,6 +220,28 @@ class Client:
                 url=self.url,
             ) from None
         return _checked(response, self.url)
+
+
+class _Body(io.RawIOBase):
+    """The body of an answer as a file: a read returns what has come, and waits for something."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = chunk
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
 
 
 def _address(url: str) -> httpx.URL:
@@ -222,7 +275,7 @@ def _checked(response: httpx.Response, url: str) -> Any:
     if response.is_success and data is not None:
         return data
     if isinstance(data, dict) and "code" in data:
-        raise _error_of(data)
+        raise error_of(data)
     raise ServiceError(
         f"what answers is no Atoll: HTTP {response.status_code}",
         hint="check the address with --url or ATOLL_URL",
@@ -230,7 +283,7 @@ def _checked(response: httpx.Response, url: str) -> Any:
     )
 
 
-def _error_of(problem: dict[str, Any]) -> AtollError:
+def error_of(problem: dict[str, Any]) -> AtollError:
     """The error that a problem was made from; one of the same code where the kind is not known."""
     code = str(problem["code"])
     kinds = {kind.code: kind for kind in map(errors.__dict__.get, errors.__all__) if kind}

@@ -26,19 +26,24 @@ class OutputClosedError(Exception):
 class _Guarded:
     """A text stream whose failures are told apart from those of anything else."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def write(self, text: str) -> int:
+    def write(self, text: Any) -> int:
         with _told():
-            return self._stream.write(text)
+            return int(self._stream.write(text))
 
     def flush(self) -> None:
         with _told():
             self._stream.flush()
+
+    @property
+    def buffer(self) -> Any:
+        """For bytes, guarded as well."""
+        return _Guarded(self._stream.buffer)
 
 
 @contextmanager

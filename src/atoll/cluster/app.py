@@ -6,14 +6,16 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from atoll.cluster.backfill.filling import Filling
+from atoll.cluster.backfill.planning import drop_filled
 from atoll.cluster.clockwork import Drive
 from atoll.cluster.commit_watch import LoopWatch
-from atoll.cluster.delivery import Delivery, delivered_before
 from atoll.cluster.deploy.catalog import BoundTopology
+from atoll.cluster.deploy.loops import Loops
 from atoll.cluster.deploy.preparing import prepare_update
 from atoll.cluster.options import ModuleOptions
 from atoll.cluster.queries import ASK_SECONDS, Queries
@@ -28,31 +30,19 @@ from atoll.cluster.upkeep.warnings import ModuleWarnings
 from atoll.cluster.waiting import Waiting
 from atoll.cluster.waits import ModuleWaits
 from atoll.depot.depot import Depot
-from atoll.engine.charts import job_charts
 from atoll.engine.stores import state_folder
 from atoll.errors import AtollError, FencedError
 from atoll.markup import table
-from atoll.microbatch import events as ev
-from atoll.microbatch.actions import Actions
-from atoll.microbatch.commits.history import CommitHistory, latest_commit
-from atoll.microbatch.commits.progress import (
-    beginning,
-    known_checkpoints,
-    settle_commit,
-    with_starts,
-)
-from atoll.microbatch.commits.rollback import complete_rollback
-from atoll.microbatch.commits.tidy import drop_orphans
-from atoll.microbatch.control.pausing import paused
+from atoll.microbatch.commits.history import CommitHistory
 from atoll.microbatch.control.tuning import SettingsLog
 from atoll.microbatch.epochs import Epoch
-from atoll.microbatch.plans.migrating import Migrating
-from atoll.microbatch.plans.mirrored import MirroredTopologies
+from atoll.microbatch.parcels.taking import ParcelTaker
 from atoll.microbatch.stepping import Observer, Stepper
+from atoll.names import mirrored_name
 from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
-from atoll.placement.placement import placement_of
 from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
+from atoll.views.filling import has_joined, when_joined
 from atoll.views.names import is_hidden, not_found, part_name
 from atoll.views.readable import ReadablePState, check_public
 from atoll.views.subscription import PAGE_ENTRIES, After, Subscription, position_after
@@ -63,6 +53,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from atoll.cluster.backfill.parts import Parts
     from atoll.cluster.engines import Engine
     from atoll.depot.mirror import MirrorDepot
     from atoll.module import Microbatch
@@ -103,6 +94,7 @@ class App(ModuleWaits):
         self._depots = dict(depots)
         self._mirrors = mirrors
         self._loops: dict[str, Stepper] = {}
+        self._fillings: dict[str, Filling] = {}
         self.cluster = Scaling(revisions, name, epoch, self._loops, self._vnode_bytes, drive.now_ms)
         """Who is in the cluster, what runs where, and how to change it."""
         self._load_watch = LoadWatch(self.cluster, self._loops)
@@ -122,7 +114,21 @@ class App(ModuleWaits):
         self.queries = Queries(name, bound_queries, self._pstates, mirrored)
         """The queries, to list and to ask by name."""
         self._waiting = Waiting(name, self._loops, self._depots, mirrors)
-        self._trim = DepotTrimmer(store, name, self._depots, self._loops, drive.now_ms)
+        self._parcels = ParcelTaker(store, name, self._depots)
+        self._trim = DepotTrimmer(store, name, self._depots, self._all_loops, drive.now_ms)
+        self._made = Loops(
+            name,
+            store,
+            engine,
+            epoch,
+            drive,
+            self._depots,
+            mirrors,
+            self.options.effective,
+            self.cluster.info,
+            self._trim,
+            self._note_fenced,
+        )
         self._histories: dict[str, CommitHistory] = {}
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
         self.fenced: FencedError | None = None
@@ -185,6 +191,7 @@ class App(ModuleWaits):
             UsageError: When ``after`` is no position.
         """
         readable = self.pstate(part_name(pstate, self.name))
+        readable.history()  # which says so when it is being filled
         position = position_after(readable, after, timeout_seconds)
         loop = self._loops[readable.spec.topology]
         watch = LoopWatch(loop, partial(self._history, loop))
@@ -259,6 +266,7 @@ class App(ModuleWaits):
                 name: {
                     "start_offsets": list(depot.start_offsets()),
                     "end_offsets": list(depot.end_offsets()),
+                    "parcels": self._parcels.status(name),
                 }
                 for name, depot in sorted(self._depots.items())
             },
@@ -315,6 +323,19 @@ class App(ModuleWaits):
         """Why it does not run: it does."""
         return None
 
+    def take_parcels(self) -> int:
+        """Take what other modules' topologies have appended to depots of this one, now.
+
+        It happens by itself where the module runs by itself, many times a second.
+
+        Returns:
+            How many commits' rows were taken.
+
+        Raises:
+            FencedError: When another process took the module over.
+        """
+        return self._parcels.take()
+
     # What the cluster calls -----------------------------------------------------------------------
 
     def prepare_update(self, bound: list[BoundTopology]) -> None:
@@ -323,105 +344,90 @@ class App(ModuleWaits):
         prepare_update(self.engine, bound, self._loops, readable, self.cluster.info())
 
     def add_topology(
-        self, bound: BoundTopology, starts: Mapping[str, list[int]], observer: Observer | None
+        self,
+        bound: BoundTopology,
+        starts: Mapping[str, list[int]],
+        observer: Observer | None,
+        parts: Parts | None = None,
     ) -> None:
-        """Prepare one topology to go on where its last commit ended."""
+        """Prepare one topology to go on where its last commit ended.
+
+        With parts it is two as long as some of it is filled.
+        """
         graph = bound.declared.graph
         self._declared[graph.topology] = dict(bound.declared.options)
-        bound = replace(bound, options=self.options.effective(graph.topology))
-        self._waiting.chains.appends_to[graph.topology] = targets = tuple(graph.appends_to())
-        own = {n: self._depots[n] for n, each in graph.depots().items() if not each.mirrored}
-        mirrors = {n: self._mirrors[n] for n, each in graph.depots().items() if each.mirrored}
-        depots: dict[str, Depot | MirrorDepot] = {**own, **mirrors}
-        ticks = {name: each.every_ms for name, each in graph.ticks().items()}
-        complete_rollback(self.store, self.name, graph.topology)
-        last = latest_commit(self.store, self.name, graph.topology)
-        settle_commit(self.store, self.name, graph.topology, last)
-        executor = self.engine.executor(bound, depots)
-        placement = placement_of(self.cluster.info(), graph.topology)
-        executor.stand_by(placement)
-        if last.id:
-            drop_orphans(self.store, self.name, graph.topology, last)
-        first = beginning(self.store, self.name, graph.topology, last)
-        rests = paused(self.store, self.name, graph.topology)
-        state = ev.State(
-            epoch=self.epoch.number,
-            options=bound.options,
-            condition=ev.Condition.RUNNING if rests is None else ev.Condition.PAUSED,
-            paused=rests,
-            last=with_starts(last, starts, (*depots, *ticks)),
-            vnode_counts={name: each.vnode_count for name, each in graph.pstates.items()},
-            checkpoints=known_checkpoints(self.store, self.name, graph.topology, last),
-            migrations={
-                name: Migrating(spec.generation, spec.migrations[-1].id)
-                for name, spec in bound.program.pstates.items()
-                if spec.migrations
-            },
-            placement=placement,
-            delivered=delivered_before(last, {name: self._depots[name] for name in targets}),
-            clocks=bound.program.clocks(),
-            ticks=ticks,
-        )
-        actions = Actions(
-            self.name,
-            graph.topology,
-            store=self.store,
-            epoch=self.epoch,
-            executor=executor,
-            depots=depots,
-            options=bound.options,
-            now_ms=self._drive.now_ms,
-            steady_ms=self._drive.steady_ms,
-            floor=last.floor,
-            deliver=Delivery(self.store, self._depots, self.name, graph.topology),
-            housekeeping=self._trim,
-            starts=starts,
-            ticks=tuple(ticks),
-            timeline=last.timeline,
-            mirrored=MirroredTopologies(
-                self.store, (self.name, graph.topology), bound.reads(), self.epoch.number
-            ),
-            charts=job_charts(bound.program, bound.cut),
-        )
-        loop = self._drive.loop(
-            actions, state, first=first, observer=observer, on_fenced=self._note_fenced
-        )
-        loop.status.columns = [asdict(each) for each in bound.columns]
-        self._loops[graph.topology] = loop
+        targets = tuple(name for name in graph.appends_to() if mirrored_name(name) is None)
+        self._waiting.chains.appends_to[graph.topology] = targets
+        if parts is not None and has_joined(self.store, self.name, graph.topology, parts.filling):
+            parts = None
+        rest = bound if parts is None else parts.rest
+        loop = self._loops[graph.topology] = self._made.loop(rest, starts, observer)
+        loop.status.columns = [asdict(each) for each in rest.columns]
         for name, spec in bound.program.pstates.items():
-            self._pstates[name] = ReadablePState(
-                spec,
-                self.store,
-                self.local,
-                partial(self._history, loop),
-                wait=partial(self._waiting.wait, topology=graph.topology),
-            )
-        for depot in own.values():
-            depot.on_append(loop.notify_append)
+            history: Callable[[], CommitHistory] = partial(self._history, loop)
+            if parts is not None and name in parts.filling.stored:
+                history = when_joined(name, history)
+            wait = partial(self._waiting.wait, topology=graph.topology)
+            self._pstates[name] = ReadablePState(spec, self.store, self.local, history, wait=wait)
+        for name in loop.depots:
+            if name in self._depots:
+                self._depots[name].on_append(loop.notify_append)
+        if parts is not None:
+            self._fill(bound, parts, loop, starts, observer)
+
+    def _fill(
+        self,
+        bound: BoundTopology,
+        parts: Parts,
+        loop: Stepper,
+        starts: Mapping[str, list[int]],
+        observer: Observer | None,
+    ) -> None:
+        """Prepare what is filled beside a topology."""
+        self._fillings[loop.topology] = Filling(
+            parts.filling,
+            loop,
+            partial(self._made.loop, parts.fills, starts, observer, beside=loop),
+            self._made.whole(bound),
+            self.store,
+            partial(drop_filled, self.store, self.local, self.name, parts.filling.name),
+            by_hand=not self._drive.watched,
+        )
 
     def start(self) -> None:
         """Start all topologies: none of them does anything before all can."""
-        for loop in self._loops.values():
-            loop.get_ready()
+        beside = [each for each in self._fillings.values() if not each.over]
+        all_of_them: list[Stepper | Filling] = [*self._loops.values(), *beside]
+        for each in all_of_them:
+            each.get_ready()
         if self._drive.watched:
             self._load_watch.start()
             self._warnings.start()
-        for loop in self._loops.values():
-            loop.start()
+            self._parcels.start()
+        for each in all_of_them:
+            each.start()
 
-    def _end(self, end: Callable[[Stepper], None]) -> None:
+    def _end(self, end: Callable[[Stepper | Filling], None]) -> None:
         self._ended = True
         with ExitStack() as ending:  # in reverse order
             for depot in self._depots.values():
                 ending.callback(depot.close)
             for loop in self._loops.values():
                 ending.callback(end, loop)
+            for filling in self._fillings.values():
+                ending.callback(end, filling)
             with self._fence_lock:  # who takes the module over from now on is no news
                 self._when_fenced.clear()
             self._end_subscriptions()
+            self._parcels.close()
             self.cluster.close()
             self._load_watch.close()
             self._warnings.close()
+
+    def _all_loops(self) -> Mapping[str, Stepper]:
+        """Those that fill among them."""
+        filling = [each.filler for each in self._fillings.values() if not each.over]
+        return {**self._loops, **{each.topology: each for each in filling}}
 
     def _vnode_bytes(self, info: ClusterInfo) -> dict[int, list[int]]:
         told: dict[tuple[str, int], int] = {}
@@ -441,6 +447,8 @@ class App(ModuleWaits):
     def _end_subscriptions(self, reason: AtollError | None = None) -> None:
         for each in list(self._subscriptions):
             each.close(reason)
+        for depot in self._depots.values():
+            depot.end_tails(reason)
 
     def _history(self, loop: Stepper) -> CommitHistory:
         """The log as of the published commit; the same object while there is no new one."""

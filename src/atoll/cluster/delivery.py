@@ -7,27 +7,21 @@ per depot by the same producer under the same number, which the depot stores onc
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from atoll.codec.records.refusals import Checked
-from atoll.ddl import to_ddl
-from atoll.depot.migration import NotMigratedError, blamed, generation_of_rows, migrate
+from atoll.cluster.clockwork import now_ms
 from atoll.depot.producers.table import Producer, topology_producer
-from atoll.errors import DamageError, ProducerError
-from atoll.storage.local import storage_errors
+from atoll.errors import ProducerError
+from atoll.microbatch.parcels.box import ParcelBox
+from atoll.microbatch.parcels.rows import Present, rows_of
+from atoll.names import mirrored_name
 
 if TYPE_CHECKING:
+    from atoll.codec.records.refusals import Checked
     from atoll.depot.depot import Depot
     from atoll.microbatch.commits.objects import AppendedRows, Commit, Reach
-    from atoll.pstate.store.history import FileRef
     from atoll.storage.local import LocalStore
-
-
-_CHUNK_BYTES = 1024 * 1024
 
 
 class Delivery:
@@ -38,21 +32,31 @@ class Delivery:
         depots: The module's depots, by name.
         module: The module's name.
         topology: The topology's name.
+        now_ms: The clock.
     """
 
     def __init__(
-        self, store: LocalStore, depots: Mapping[str, Depot], module: str, topology: str
+        self,
+        store: LocalStore,
+        depots: Mapping[str, Depot],
+        module: str,
+        topology: str,
+        now_ms: Callable[[], int] = now_ms,
     ) -> None:
         self.store = store
         self.depots = depots
+        self.sender = (module, topology)
+        self.now_ms = now_ms
         self.producer_id = topology_producer(module, topology)
 
     def __call__(self, commit: Commit) -> Reach:
         """Append the commit's rows where they are not yet; when this returns they are durable.
 
+        Those for depots of other modules are sent there as parcels.
+
         Returns:
-            For each depot, by depot partition, an offset behind all of them: the next one after
-            the last, unless they were stored so long ago that it is not remembered.
+            For each depot of the module, by depot partition, an offset behind all of them: the next
+            one after the last, unless they were stored so long ago that it is not remembered.
 
         Raises:
             DamageError: When a file is not what the commit says.
@@ -63,10 +67,16 @@ class Delivery:
         producer = Producer(self.producer_id, sequence=commit.id, epoch=commit.timeline, gaps=True)
         reach: Reach = {}
         for name, parts in _by_depot(commit).items():
+            owner = mirrored_name(name)
+            if owner is not None:
+                box = ParcelBox(self.store, *owner, self.sender)
+                files = (part.file for part in parts)
+                box.send(commit.timeline, commit.id, files, self.now_ms())
+                continue
             if name not in self.depots:
                 continue  # it was removed since; only the life before could owe it rows
             depot = self.depots[name]
-            rows = _Present(self.records(parts), depot)
+            rows = Present(self.records(parts), depot)
             try:
                 reach[name] = depot.append_stream(rows, producer=producer).ends
             except ProducerError as error:
@@ -84,37 +94,7 @@ class Delivery:
         Raises:
             DamageError: When a file is not what was written.
         """
-        for part in parts:
-            yield from self._records_of(part.file)
-
-    def _records_of(self, file: FileRef) -> Iterator[Checked]:
-        path = self.store.path(file.name)
-        with storage_errors(path):
-            self._check(file)
-            with pa.OSFile(str(path)) as source:
-                reader = pa.ipc.open_file(source)
-                for index in range(reader.num_record_batches):
-                    yield Checked(reader.get_batch(index), [], 0)
-
-    def _check(self, file: FileRef) -> None:
-        size = crc = 0
-        try:
-            with self.store.path(file.name).open("rb") as source:
-                while chunk := source.read(_CHUNK_BYTES):
-                    size += len(chunk)
-                    crc = zlib.crc32(chunk, crc)
-        except FileNotFoundError as error:
-            raise DamageError(
-                "a file of rows for a depot is missing",
-                hint="a commit names it: restore it from a copy, or roll the topology back",
-                file=file.name,
-            ) from error
-        if (size, crc) != (file.size, file.crc):
-            raise DamageError(
-                "a file of rows for a depot is damaged",
-                hint="a commit names it: restore it from a copy, or roll the topology back",
-                file=file.name,
-            )
+        yield from rows_of(self.store, (part.file for part in parts))
 
 
 def delivered_before(last: Commit, depots: Mapping[str, Depot]) -> Reach:
@@ -128,33 +108,6 @@ def delivered_before(last: Commit, depots: Mapping[str, Depot]) -> Reach:
     told = {} if last.timeline else last.delivered
     now = {name: dict(enumerate(each.end_offsets())) for name, each in depots.items()}
     return {**now, **told}
-
-
-class _Present:
-    """Records in the schema that their depot has now, whatever it was when they were written.
-
-    ``changed`` says, once they were read, whether it was another one.
-    """
-
-    def __init__(self, records: Iterator[Checked], depot: Depot) -> None:
-        self.changed = False
-        self._records = records
-        self._depot = depot
-
-    def __iter__(self) -> Iterator[Checked]:
-        spec, migrations = self._depot.spec, self._depot.migrations
-        for each in self._records:
-            since = migrations
-            if migrations:
-                stored = to_ddl(each.batch.schema)
-                since = migrations[generation_of_rows(migrations, to_ddl(spec.schema), stored) :]
-            try:
-                batch = migrate(each.batch, since, spec.schema)
-            except NotMigratedError as error:
-                where = "a row that a topology appended before the update"
-                raise blamed(error, spec.name, where) from error
-            self.changed = self.changed or batch is not each.batch
-            yield Checked(batch, each.refusals, each.refused_count)
 
 
 def _by_depot(commit: Commit) -> dict[str, list[AppendedRows]]:

@@ -7,6 +7,9 @@ from atoll.depot.spec import DepotSpec, Retention
 from atoll.steps.append_to.bind import partitioner_of
 from atoll.topology.declared import DepotDeclaration
 
+BY_FUNCTION = "function"
+"""What the deployment object says of a depot whose records go by a function."""
+
 
 def depot_spec(
     declared: DepotDeclaration, migrations: tuple[DepotMigration, ...] = ()
@@ -22,6 +25,7 @@ def depot_spec(
         ),
         migrations=migrations,
         module=declared.module,
+        row_class=declared.row_class,
     )
 
 
@@ -32,4 +36,4 @@ def described_partitioner(declared: DepotDeclaration) -> str:
             return ""
         case str(field):
             return field
-    return "function"
+    return BY_FUNCTION

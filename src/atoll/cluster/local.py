@@ -15,7 +15,7 @@ from atoll.cluster.cluster import Cluster
 from atoll.cluster.engines import EngineName, engine_named
 from atoll.errors import AtollError, DeclarationError, NotFoundError, UsageError
 from atoll.placement.deploying import WorkerReport
-from atoll.placement.workers import LOCAL_WORKER, UNITS_MAX
+from atoll.placement.limits import LOCAL_WORKER, UNITS_MAX
 from atoll.storage.folders import RootFolders
 from atoll.storage.local import LocalStore
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.cluster.upkeep.warnings import ModuleWarnings
 from atoll.cluster.waiting import Waiting
+from atoll.errors import UsageError
 from atoll.markup import Rows, table
 from atoll.microbatch.commits.objects import Commit
 from atoll.microbatch.stepping import Stepper
@@ -82,12 +83,30 @@ class RunningTopology:
         self._loop.wait_processed(count, timeout_seconds)
 
     def pause(self, timeout_seconds: float = 60.0) -> None:
-        """Start no further microbatch; returns when the running one has ended."""
+        """Start no further microbatch; returns when the running one has ended.
+
+        What is filled beside it rests too.
+        """
         self._loop.pause(timeout_seconds)
+        if self._loop.beside is not None:
+            self._loop.beside.pause(timeout_seconds)
 
     def resume(self) -> None:
         """Go on after a pause or a failure."""
         self._loop.resume()
+        if self._loop.beside is not None:
+            self._loop.beside.resume()
+
+    def wait_filled(self, timeout_seconds: float = 60.0) -> None:
+        """Wait until all that is filled from the past has joined, and is readable.
+
+        Raises:
+            TopologyFailedError: When the topology, or what fills, has failed.
+            StoppedError: When the module is stopped meanwhile.
+            FencedError: When another process took the module over.
+            WaitTimeoutError: When it takes longer; it goes on.
+        """
+        self._loop.wait_alone(timeout_seconds)
 
     def rollback(
         self, to_microbatch: int, *, keep_appended: bool = False, timeout_seconds: float = 60.0
@@ -113,6 +132,13 @@ class RunningTopology:
             WaitTimeoutError: When the running microbatch takes longer; it happens after it.
             FencedError: When another process took the module over.
         """
+        if self._loop.beside is not None:
+            filling = ", ".join(self._loop.beside.describe()["pstates"])
+            raise UsageError(
+                f"topology {self.name!r} cannot go back while {filling} is being filled",
+                hint="wait until it has joined (wait_filled), or deploy the module without it and "
+                "remove it",
+            )
         self._loop.rollback(
             to_microbatch, keep_appended=keep_appended, timeout_seconds=timeout_seconds
         )
@@ -165,7 +191,12 @@ class RunningTopology:
         ends = {name: list(depot.end_offsets()) for name, depot in self._loop.depots.items()}
         warnings = self._warnings.of(self.name)
         now_ms = self._loop.actions.now_ms()
-        status = self._loop.status.as_dict(self._loop.published, ends, now_ms, warnings)
+        beside, room = self._loop.beside, self._loop.actions.room
+        status = {
+            **self._loop.status.as_dict(self._loop.published, ends, now_ms, warnings),
+            "filling": None if beside is None else beside.describe(),
+            "parcels": {} if room is None else room.status(),
+        }
         if self._loop.closed and status["state"] in ("running", "paused"):
             return {**status, "state": "stopped"}
         return status

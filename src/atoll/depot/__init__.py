@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from atoll.depot.segments.blocks import BlockRef, read_block, read_blocks
     from atoll.depot.spec import DepotSpec, Retention
     from atoll.depot.start import StartFrom
+    from atoll.depot.tail import Tail, TailBatch
 
 __all__ = [
     "BlockRef",
@@ -34,6 +35,8 @@ __all__ = [
     "Receipt",
     "Retention",
     "StartFrom",
+    "Tail",
+    "TailBatch",
     "file_format",
     "read_block",
     "read_blocks",
@@ -49,6 +52,7 @@ _HOMES = {
     "receipt": ("Receipt",),
     "spec": ("DepotSpec", "Retention"),
     "start": ("StartFrom",),
+    "tail": ("Tail", "TailBatch"),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 

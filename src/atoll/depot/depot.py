@@ -7,7 +7,9 @@ returned is on disk, present once, and in order within its depot partition.
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -38,7 +40,9 @@ from atoll.depot.segments.retention import removable
 from atoll.depot.segments.segment_file import clean_staging, sync_file
 from atoll.depot.spec import DepotSpec
 from atoll.depot.start import StartFrom
-from atoll.errors import ProducerError, RecordsRefusedError, UsageError
+from atoll.depot.tail import BATCH_RECORDS, Tail, Tailing
+from atoll.depot.tail_start import Start
+from atoll.errors import AtollError, ProducerError, RecordsRefusedError, UsageError
 from atoll.logs import get_logger
 from atoll.markup import table
 from atoll.storage.local import storage_errors
@@ -90,6 +94,8 @@ class Depot:
         self._ddl = to_ddl(spec.schema)
         self._placer = Placer(spec.partitioner, spec.schema, spec.partitions, spec.name)
         self._listeners: list[Callable[[], None]] = []
+        self._appended = threading.Condition()
+        self._tails: weakref.WeakSet[Tail] = weakref.WeakSet()
         self._chain = SegmentChain(self.folder, spec.partitions, self._ddl, spec.migrations)
         self._chain.producer_seconds_max = spec.producer_seconds_max
         self._claim = WriterClaim(self.folder, epoch)
@@ -223,6 +229,12 @@ class Depot:
         """What records of older schemas go through, in order."""
         return self._chain.migrations
 
+    def last_sequence(self, producer_id: str) -> int | None:
+        """The number of a producer's last append; None when it is not known."""
+        with self._chain.lock:
+            marks = self._chain.producers().marks(producer_id, int(self._clock() * 1000))
+        return marks[-1].sequence if marks else None
+
     def codec_for(self, producer: Producer | None) -> RecordCodec:
         """What reads the records of an append: also those sent again from before a migration.
 
@@ -277,6 +289,57 @@ class Depot:
         """
         return read_range(self._chain, self.spec.schema, partition, start, end)
 
+    def tail(
+        self,
+        start: Start = None,
+        *,
+        partition: int | None = None,
+        follow: bool = True,
+        batch_records: int = BATCH_RECORDS,
+    ) -> Tail:
+        """The records from somewhere on, batch by batch, live if wished.
+
+        Args:
+            start: ``atoll.start.beginning()`` (also when None), ``end()`` and so on; a position of
+                another tail or a receipt, to go on behind it; or offsets by depot partition.
+            partition: The one depot partition to read; all of them when None.
+            follow: Whether to wait for new records at the end; else it ends with what was there
+                when it began.
+            batch_records: How many records a batch has at most.
+
+        Raises:
+            UsageError: When the start or the depot partition cannot be.
+            ReceiptError: When the start is a token of another depot, or none.
+            DepotError: When an offset lies behind all that the depot holds.
+        """
+        made = Tail(self, start, partition=partition, follow=follow, batch_records=batch_records)
+        self._tails.add(made)
+        return made
+
+    @property
+    def about(self) -> Tailing:
+        """What tails say of it."""
+        return Tailing(self.spec.module, self.spec.name, self.spec.row_class)
+
+    def wait_appended(
+        self, known: Sequence[int], over: Callable[[], bool], timeout_seconds: float | None
+    ) -> None:
+        """Return when the end offsets are others, when it is over, or when the time is."""
+        with self._appended:
+            self._appended.wait_for(
+                lambda: over() or self.end_offsets() != tuple(known), timeout_seconds
+            )
+
+    def wake(self) -> None:
+        """Let everybody who waits for records look whether it is over."""
+        with self._appended:
+            self._appended.notify_all()
+
+    def end_tails(self, reason: AtollError | None = None) -> None:
+        """End all tails of this process: no more records come here."""
+        for each in list(self._tails):
+            each.close(reason)
+
     def resolve_start(self, start_from: StartFrom) -> tuple[int, ...]:
         """The offset per depot partition at which a topology begins."""
         return resolve_start(self._chain, start_from, int(self._clock() * 1000))
@@ -322,6 +385,7 @@ class Depot:
     def close(self) -> None:
         """Let appends in progress end, then close. May be called again."""
         self._writer.close()
+        self.end_tails()
 
     def _recover(self) -> None:
         """Find the valid end that earlier writers left, and make it durable."""
@@ -384,6 +448,7 @@ class Depot:
         return Receipt(name, count, offsets, kept, refused, duplicate, module, behind)
 
     def _tell(self) -> None:
+        self.wake()
         for listener in self._listeners:
             listener()
 

@@ -50,6 +50,7 @@ class DepotSpec:
         producer_seconds_max: How long a producer that appends nothing is remembered.
         migrations: What records of older schemas go through, in order.
         module: Whose it is; receipts say so.
+        row_class: The class whose objects the records are, when it was declared with one.
     """
 
     name: str
@@ -61,6 +62,7 @@ class DepotSpec:
     producer_seconds_max: float = PRODUCER_SECONDS_MAX
     migrations: tuple[DepotMigration, ...] = ()
     module: str = ""
+    row_class: type | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without opening the depot."""

@@ -11,6 +11,7 @@ from atoll.depot.segments.verify import verify_depot
 from atoll.errors import AtollError, NotFoundError
 from atoll.fsck.depot_ends import check_depot_ends
 from atoll.fsck.findings import Report
+from atoll.fsck.parcels import check_parcels
 from atoll.fsck.stores import check_stores
 from atoll.fsck.topology import check_topology
 from atoll.storage.folders import RootFolders, check_identity
@@ -90,18 +91,26 @@ def _check_module(store: LocalStore, module: str, report: Report, *, stores: boo
             name = Path(damage.file)
             shown = name.relative_to(store.root) if name.is_absolute() else name
             report.damage(f"{shown.as_posix()} at byte {damage.position}", damage.what, damage.cost)
+        check_parcels(store, module, folder.name, report)
         for segment in folder.glob("segments/*.seg"):
             with contextlib.suppress(FileNotFoundError):  # dropped meanwhile
                 report.bytes += segment.stat().st_size
                 report.segments += 1
     deployment = _deployment(store, module, report)
-    for topology in deployment.topologies if deployment is not None else ():
+    for topology in [] if deployment is None else _topologies(store, deployment):
         check_topology(store, module, topology, report)
         check_depot_ends(store, module, topology, report)
         cost = "whether the topology was paused is not known, so the module does not start"
         _check_sequence(store, f"{module}/{topology}/pauses", cost, report)
         if stores:
             check_stores(store, RootFolders.of(store).local, module, topology, report)
+
+
+def _topologies(store: LocalStore, deployment: Deployment) -> list[str]:
+    """Those that are deployed, and those that fill new PStates of them."""
+    filling = [each.filling.name for each in deployment.topologies.values() if each.filling]
+    there = [name for name in filling if store.path(f"{deployment.module}/{name}").is_dir()]
+    return [*deployment.topologies, *there]
 
 
 def _deployment(store: LocalStore, module: str, report: Report) -> Deployment | None:

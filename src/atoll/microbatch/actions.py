@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from atoll.errors import AtollError, FencedError
+from atoll.errors import AtollError, BacklogError, FencedError
 from atoll.logs import get_logger
 from atoll.microbatch import events as ev
 from atoll.microbatch.accounts.audit import audit, rows_by_step
@@ -73,6 +73,20 @@ class DepotOffsets(Protocol):
         """
 
 
+class Room(Protocol):
+    """How many rows wait for depots of other modules."""
+
+    def check(self, records_max: int) -> None:
+        """Nothing, while less waits than may.
+
+        Raises:
+            BacklogError: When no more may be made.
+        """
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        """By depot of another module what waits."""
+
+
 @dataclass
 class Actions:
     """What one topology's coordinator can do.
@@ -114,6 +128,8 @@ class Actions:
     ticks: Collection[str] = ()
     timeline: int = 0
     littered: bool = True
+    room: Room | None = None
+    """What waits of the rows that were sent to depots of other modules; None without any."""
     mirrored: MirroredTopologies | None = None
     """The topologies, of this module and others, whose PStates this one reads."""
     charts: Sequence[JobChart] | None = None
@@ -247,7 +263,13 @@ class Actions:
         return ev.PlanCut(plan)
 
     def _seen(self, done: Mapping[str, list[int]]) -> ev.Wake:
-        """What the depots hold, and how much of it is new since all that is done."""
+        """What the depots hold, and how much of it is new since all that is done.
+
+        Raises:
+            BacklogError: When so much waits for depots of other modules that nothing is to be read.
+        """
+        if self.room is not None:
+            self.room.check(self.options.parcel_records_max)
         starts = {name: list(depot.start_offsets()) for name, depot in self.depots.items()}
         ends = {name: list(depot.end_offsets()) for name, depot in self.depots.items()}
         sizes = self._sizes(self._new(done, starts, ends), self.options.microbatch_bytes_max)
@@ -363,8 +385,9 @@ class Actions:
             hint = "it may take effect all the same: look at the timeline in the topology's status"
             return ev.RollBackRefused(command.ticket, msgspec.structs.replace(failure, hint=hint))
         delivering = isinstance(command, ev.Deliver)
+        what = "no more rows are made" if failure.code == BacklogError.code else "attempt failed"
         _log.warning(
-            "delivery failed" if delivering else "attempt failed",
+            "delivery failed" if delivering else what,
             topology=self.topology,
             code=failure.code,
             message=failure.message,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atoll.errors import StorageError
+from atoll.errors import BacklogError, StorageError
 from atoll.microbatch.outcome import ActorFailure
 
 _DELAY_MS_MIN = 50
@@ -13,8 +13,8 @@ _DOUBLINGS_MAX = 20
 
 
 def is_environmental(failure: ActorFailure) -> bool:
-    """Whether the storage below failed (a full disk, an I/O error), so that waiting helps."""
-    return failure.code == StorageError.code
+    """Whether waiting helps and nobody is to blame: storage failed, or rows wait for others."""
+    return failure.code in (StorageError.code, BacklogError.code)
 
 
 def delay_ms(failures: int, delay_ms_max: int, *, environmental: bool) -> int:

@@ -34,8 +34,10 @@ from dataclasses import replace
 
 import msgspec
 
+from atoll.errors import BacklogError
 from atoll.microbatch.backoff import delay_ms, is_environmental
 from atoll.microbatch.commits.commit import build_commit
+from atoll.microbatch.commits.joining import joined_commit
 from atoll.microbatch.commits.objects import Commit, Plan, further
 from atoll.microbatch.commits.rollback import refusal, rolled_back
 from atoll.microbatch.events import (
@@ -58,6 +60,8 @@ from atoll.microbatch.events import (
     Event,
     GoBack,
     Halt,
+    Join,
+    Joined,
     MoveTo,
     Pause,
     Placing,
@@ -165,7 +169,8 @@ def _advance(state: State, event: Event) -> tuple[State, Command]:
         case Tidied():
             assert state.step == Step.TIDY
             return replace(state, step=Step.IDLE), Wait(0)
-    raise AssertionError(f"{event} belongs to decide")
+    assert isinstance(event, Join | Joined), f"{event} belongs to decide"
+    return _join(state, event)
 
 
 def _go_on(state: State) -> tuple[State, Command]:
@@ -193,6 +198,21 @@ def _roll_back(
     if refused is not None:
         return _go_on(replace(state, answer=Answer(event.ticket, refused)))
     return state, GoBack(event.ticket, event.to, event.keep_appended, state.last)
+
+
+def _join(state: State, event: Join | Joined) -> tuple[State, Command]:
+    """Between two microbatches, when what was filled is exactly as far as the topology."""
+    match event:
+        case Joined(vnode_counts, clocks, migrations):
+            state = replace(state, vnode_counts=vnode_counts, clocks=clocks, migrations=migrations)
+            return _go_on(state)
+    resting = state.step == Step.IDLE and state.condition in (Condition.RUNNING, Condition.PAUSED)
+    done = state.last.ends()
+    level = all(list(ends) == done.get(depot) for depot, ends in event.ends.items())
+    if not (resting and level and event.commit_id == state.last.id + 1):
+        return _go_on(state)
+    commit = joined_commit(state, event)
+    return replace(state, step=Step.COMMIT, commit=commit), CreateCommit(commit)
 
 
 def _begin(state: State, event: Begin) -> tuple[State, Command]:
@@ -242,6 +262,8 @@ def _wake(state: State, event: Wake) -> tuple[State, Command]:
     plan = timed(plan, follows.clocks, state.clocks)
     idle = all(start == end for each in ranges.values() for start, end in each)
     if idle and not (stale or plan.due or slices) and state.placing is None:
+        if state.failure is not None and state.failure.code == BacklogError.code:  # it is over
+            state = replace(state, failures=0, failure=None)
         return state, Wait(state.options.empty_sleep_millis)
     if not stale:
         due = state.checkpoints.due(follows, state.options.checkpoint_commits)

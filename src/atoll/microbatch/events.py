@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from atoll.microbatch.commits.checkpoints import Checkpoints
 from atoll.microbatch.commits.horizon import NO_HEADS, Heads
-from atoll.microbatch.commits.objects import Commit, Plan, Reach
+from atoll.microbatch.commits.objects import Clocks, Commit, Plan, PStateCommit, Reach
 from atoll.microbatch.control.options import Options
 from atoll.microbatch.control.pausing import Paused
 from atoll.microbatch.outcome import ActorFailure, Outcome
@@ -301,6 +301,30 @@ class MoveTo:
 
 
 @dataclass(frozen=True, slots=True)
+class Join:
+    """PStates were filled beside the topology, from all that it has read, and no more."""
+
+    commit_id: int
+    """The commit that is to bring them in."""
+    pstates: Mapping[str, PStateCommit]
+    """What it is to say of them."""
+    clocks: Clocks
+    """How far time is in what was filled."""
+    ends: Mapping[str, Sequence[int]]
+    """How far they were filled, by depot and depot partition."""
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """From now on the steps run that write the PStates which the last commit brought in."""
+
+    vnode_counts: dict[str, int]
+    clocks: Mapping[str, Clock]
+    migrations: Mapping[str, Migrating]
+
+
+@dataclass(frozen=True, slots=True)
 class SetOptions:
     """The topology has other options, from its next microbatch or attempt on."""
 
@@ -351,6 +375,8 @@ Event = (
     | RollBack
     | RolledBack
     | RollBackRefused
+    | Join
+    | Joined
     | SetOptions
 )
 

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from atoll.beats import Beat, Task, watched
 from atoll.errors import FencedError
@@ -30,6 +30,25 @@ _log = get_logger("atoll.microbatch")
 
 Observer = Callable[[ev.Step, int], None]
 """Called after each numbered step of a microbatch with the step and the microbatch's id."""
+
+
+class Beside(Protocol):
+    """What goes on beside a topology until it becomes part of it."""
+
+    def between(self, state: ev.State, event: ev.Wake) -> ev.Wake | ev.Join | ev.Joined:
+        """Between two microbatches: the event to go on with, which may be the one given."""
+
+    def describe(self) -> dict[str, Any]:
+        """How far it is, JSON-able."""
+
+    def pause(self, timeout_seconds: float) -> None:
+        """Rest, until it is resumed."""
+
+    def resume(self) -> None:
+        """Go on."""
+
+    def refuse_stopped(self) -> None:
+        """Raise TopologyFailedError when it goes on no more by itself."""
 
 
 class Stepper(Requests):
@@ -62,6 +81,10 @@ class Stepper(Requests):
         self._on_fenced = on_fenced
         self._durations: dict[str, float] = {}
         self._work_began = 0.0
+        self.beside: Beside | None = None
+        """What goes on beside the topology and will be part of it."""
+        self.on_publish: list[Callable[[], None]] = []
+        """Called when readers see another commit, in the thread that moves the topology."""
         self._stragglers = Stragglers(actions.topology, math.inf)
 
     def microbatch_state(self) -> dict[str, Any]:
@@ -94,6 +117,8 @@ class Stepper(Requests):
 
     def _decide(self, event: ev.Event) -> ev.Command:
         """What follows from an event."""
+        if self.beside is not None and isinstance(event, ev.Wake):
+            event = self.beside.between(self.status.state, event)
         state, command = decide(self.status.state, event)
         self.actions.options = state.options
         now_ms = self.actions.now_ms()
@@ -149,6 +174,33 @@ class Stepper(Requests):
                 self.status.published(commit, {**self._durations, _PUBLISH: before + since})
             self.published = commit
             self._changed.notify_all()
+        for tell in self.on_publish:
+            tell()
+
+    def wait_alone(self, timeout_seconds: float) -> None:
+        """Wait until nothing goes on beside the topology that is to be part of it.
+
+        Raises:
+            TopologyFailedError: When the topology, or what goes on beside it, failed.
+            FencedError: When another life of the coordinator took over.
+            StoppedError: When the module is closed before.
+            WaitTimeoutError: When the time is over.
+        """
+
+        def done(state: ev.State) -> bool:
+            beside = self.beside
+            if beside is None:
+                return True
+            self._refuse_stopped(state)
+            beside.refuse_stopped()
+            return False
+
+        self._wait(done, timeout_seconds, "the end of the filling")
+
+    def take_over(self, actions: Actions) -> None:
+        """Go on with other steps from the next microbatch on; in the thread that moves it."""
+        self.actions.executor.end_reading_ahead()
+        self.actions = replace(actions, publish=self._publish)
 
     def _measure(self, event: ev.Event, duration_ms: float) -> None:
         """Keep what the status shows of a numbered step that has just ended, or failed."""

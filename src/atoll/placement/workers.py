@@ -22,12 +22,6 @@ from atoll.placement.info import ClusterInfo, Worker
 
 _replace = msgspec.structs.replace
 
-LOCAL_WORKER = "local"
-"""The name of the worker that a process is which runs modules by itself, without a cluster."""
-
-UNITS_MAX = 1024
-"""So many parallel units one worker may have."""
-
 
 def join(info: ClusterInfo, name: str, host: str, units: int) -> ClusterInfo:
     """The cluster once a worker of that name runs there with so many parallel units.

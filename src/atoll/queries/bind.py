@@ -84,7 +84,7 @@ def _bound(
     returned = graph.returned
     assert returned is not None
     schemas: dict[Operator, pa.Schema] = {}
-    needed = _needed(returned.operator)
+    needed = _needed(returned.operator, *graph.always)
     steps = []
     for operator in graph.operators:
         query = InQuery([schemas[each] for each in operator.inputs], specs, graphs)
@@ -152,10 +152,10 @@ def _check_names(schema: pa.Schema, step: Operator) -> None:
         )
 
 
-def _needed(end: Operator) -> set[Operator]:
-    """The steps that lead to one of them, and itself."""
+def _needed(*ends: Operator) -> set[Operator]:
+    """The steps that lead to some of them, and these."""
     needed: set[Operator] = set()
-    waiting = [end]
+    waiting = list(ends)
     while waiting:
         operator = waiting.pop()
         if operator not in needed:

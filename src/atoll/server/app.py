@@ -25,6 +25,7 @@ from atoll.server.routes import (
 from atoll.server.routes import (
     deploy,
     depots,
+    exports,
     modules,
     operations,
     options,
@@ -33,6 +34,7 @@ from atoll.server.routes import (
     root_cluster,
     runtime_actors,
     subscriptions,
+    tails,
     topologies,
 )
 from atoll.server.routes import (
@@ -108,7 +110,9 @@ def create_app(
         deploy,
         depots,
         pstates,
+        exports,
         subscriptions,
+        tails,
         queries,
         topologies,
         options,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -23,7 +23,6 @@ from atoll.runtime.service.runtimes import Runtimes
 from atoll.server.metrics import Metrics
 from atoll.server.render import render_json
 from atoll.server.settings import ServerSettings
-from atoll.views.subscription import Subscription
 
 WAIT_SECONDS_MAX = 300
 """So long a request may wait until records are processed."""
@@ -35,6 +34,13 @@ Token = Annotated[str, Field(max_length=TOKEN_CHARACTERS_MAX)]
 
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
 """A name in a URL: what a module may call its parts, so never a path and never a pattern."""
+
+
+class Closed(Protocol):
+    """What ends when it is closed."""
+
+    def close(self) -> None:
+        """End it."""
 
 
 class Served(Mapping[str, AppOrStopped]):
@@ -95,8 +101,8 @@ class Context:
     """Threads for subscribers that wait for commits: one each."""
     wait_limiter: anyio.CapacityLimiter
     """Threads that wait until records are processed."""
-    subscriptions: set[Subscription] = field(default_factory=set)
-    """Those that are open."""
+    subscriptions: set[Closed] = field(default_factory=set)
+    """What is told without an end, and open: subscriptions and tails."""
     runtimes: Runtimes | FollowedRuntimes | None = None
     """The runtimes of the root, where they are served."""
     deployers: Mapping[str, Redeployer] = field(default_factory=dict)

@@ -29,7 +29,9 @@ atoll_plans_cut_total                    counter    module, topology
 atoll_cluster_revision                   gauge      module
 atoll_actors                             gauge      module, topology, fragment
 atoll_depot_lag_records                  gauge      module, topology, depot, depot_partition
+atoll_filling_records_left               gauge      module, topology
 atoll_depot_end_offset                   gauge      module, depot, depot_partition
+atoll_parcel_records_waiting             gauge      module, topology, depot (of another module)
 atoll_http_requests_total                counter    route, method, status
 atoll_http_request_duration_seconds      histogram  route
 =======================================  =========  ==============================================
@@ -140,7 +142,9 @@ class _ModuleCollector(Collector):
                 continue
             try:
                 for topology in app.topologies():
-                    families.add_topology(name, topology, app.topology(topology).status())
+                    status = app.topology(topology).status()
+                    families.add_topology(name, topology, status)
+                    families.add_parcels(name, topology, status)
                 families.add_cluster(name, app.cluster.info())
                 for depot in app.depots():
                     families.add_depot(name, depot, app.depot(depot).end_offsets())
@@ -254,10 +258,20 @@ class _Families:
         self.actors = GaugeMetricFamily(
             "atoll_actors", "Parallel units that run the fragment.", labels=(*topology, "fragment")
         )
+        self.filling = GaugeMetricFamily(
+            "atoll_filling_records_left",
+            "Records of the past that are still to be filled into new PStates.",
+            labels=topology,
+        )
         self.lag = GaugeMetricFamily(
             "atoll_depot_lag_records",
             "Records appended and not yet committed.",
             labels=(*topology, "depot", "depot_partition"),
+        )
+        self.parcels = GaugeMetricFamily(
+            "atoll_parcel_records_waiting",
+            "Rows sent to a depot of another module and not taken yet.",
+            labels=(*topology, "depot"),
         )
         self.end = GaugeMetricFamily(
             "atoll_depot_end_offset", "The offset after the last record.", labels=partition
@@ -270,6 +284,8 @@ class _Families:
         self.version.add_metric(labels, status.get("version") or 0)
         self.state.add_metric((*labels, str(status.get("state"))), 1)
         self.processed.add_metric(labels, status.get("processed") or 0)
+        filling = status.get("filling") or {}
+        self.filling.add_metric(labels, filling.get("records_left", 0))
         self.rate.add_metric(labels, status.get("records_per_second") or 0.0)
         time_of = status.get("time") or {}
         for name, millis in (time_of.get("watermarks") or {}).items():
@@ -292,6 +308,11 @@ class _Families:
         for depot, lags in (status.get("lag") or {}).items():
             for partition, lag in enumerate(lags):
                 self.lag.add_metric((*labels, depot, str(partition)), lag)
+
+    def add_parcels(self, module: str, topology: str, status: Mapping[str, Any]) -> None:
+        """Take over what a topology has sent to other modules, of its status."""
+        for depot, each in (status.get("parcels") or {}).items():
+            self.parcels.add_metric((module, topology, depot), each["waiting_records"])
 
     def _add_telemetry(self, labels: tuple[str, str], status: Mapping[str, Any]) -> None:
         for step, told in (status.get("step_seconds") or {}).items():
@@ -352,6 +373,8 @@ class _Families:
             self.cuts,
             self.revision,
             self.actors,
+            self.filling,
             self.lag,
             self.end,
+            self.parcels,
         ]

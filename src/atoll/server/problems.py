@@ -29,6 +29,7 @@ _log = get_logger(__name__)
 
 _STATUS: tuple[tuple[type[AtollError], HTTPStatus], ...] = (
     (errors.RecordsRefusedError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (errors.FillingError, HTTPStatus.CONFLICT),
     (errors.NotFoundError, HTTPStatus.NOT_FOUND),
     (errors.PathError, HTTPStatus.BAD_REQUEST),
     (errors.QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),

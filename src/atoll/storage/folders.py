@@ -37,10 +37,12 @@ class RootFolders:
     Attributes:
         root: The folder of all that lasts.
         identity: Of a root that several hosts share; None while one host uses it.
+        part: Of the hosts' caches the part that is meant; empty for all but what is filled.
     """
 
     root: Path
     identity: str | None = None
+    part: str = ""
 
     @classmethod
     def of(cls, store: LocalStore) -> Self:
@@ -55,10 +57,10 @@ class RootFolders:
     def local(self) -> Path:
         """This host's folder for what is only a cache of the root."""
         if self.identity is None:
-            return self.root / "local"
+            return self.root / "local" / self.part
         base = os.environ.get(LOCAL_VARIABLE)
         folder = Path(base) if base else Path(tempfile.gettempdir()) / f"atoll-{os.getuid()}"
-        return folder / self.identity
+        return folder / self.identity / self.part
 
     @property
     def worker(self) -> str:

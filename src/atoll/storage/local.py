@@ -84,6 +84,24 @@ class LocalStore:
                 _drop(path)  # nobody will name it; a full disk needs the space
                 raise
 
+    def link(self, name: str, other: str) -> None:
+        """Give an object another name too, durably; nothing where it has it.
+
+        Deleting the one name leaves the object under the other.
+
+        Raises:
+            ObjectExistsError: When another object has that name.
+        """
+        source, target = self.path(name), self.path(other)
+        with storage_errors(target):
+            make_folder(target.parent)
+            try:
+                os.link(source, target)
+            except FileExistsError as error:
+                if not target.samefile(source):
+                    raise ObjectExistsError("another object exists", file=str(target)) from error
+            fsync_folder(target.parent)
+
     def settle(self, name: str) -> None:
         """Fsync the object and every folder above it in the store, on fresh descriptors."""
         path = self.path(name)

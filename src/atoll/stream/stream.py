@@ -23,13 +23,16 @@ from atoll.steps.materialize.declare import Materialize
 from atoll.steps.process.declare import process, update
 from atoll.steps.rows.flat_map import FlatMap
 from atoll.steps.rows.map import Map
+from atoll.steps.rows.map_async import map_async
 from atoll.steps.rows.map_batches import MapBatches
 from atoll.steps.windows import build as windows
 from atoll.stream import control
 from atoll.stream.asking import Asking
+from atoll.stream.controlling import Controlling
 from atoll.stream.exchanging import Exchanging
 from atoll.stream.joining import Joining
 from atoll.stream.missing import missing
+from atoll.stream.sequenced import Sequenced
 from atoll.stream.typed import giving, named_texts, of_condition, of_rows, seeing_objects
 from atoll.topology.declared import R, U
 from atoll.topology.flow import Flow, after
@@ -37,14 +40,13 @@ from atoll.topology.usercode import check_function, declared_at, emitted_columns
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
     from atoll.aggregates.base import Aggregator
     from atoll.literals import Literal as Literals
     from atoll.path import Path
-    from atoll.stream.control import Condition
     from atoll.stream.interim import Aggregated, Grouped, Windowed
     from atoll.topology.declared import Columns, DepotDeclaration, PStateDeclaration, Target
     from atoll.topology.operator import Operator
@@ -52,7 +54,14 @@ if TYPE_CHECKING:
     Duration = str | dt.timedelta
 
 
-class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Joining["Stream[Any]"], Generic[R]):
+class Stream(
+    Exchanging["Stream[R]"],
+    Asking["Stream[Any]"],
+    Controlling["Stream[Any]"],
+    Joining["Stream[Any]"],
+    Sequenced["Stream[Any]"],
+    Generic[R],
+):
     """Rows of one microbatch on their way through a topology."""
 
     __slots__ = ()
@@ -114,6 +123,29 @@ class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Joining["Stream[Any
         calling = of_rows(self, function, "map", place)
         step = Map((self.operator,), place, calling, _beside(emits, place))
         return stream_of(giving(self._then(step), emits))
+
+    def map_async(
+        self,
+        function: Callable[[R], Awaitable[Any]],
+        *,
+        emits: type[U] | Columns,
+        at_once: int = 16,
+        timeout: Duration = "30 seconds",
+    ) -> Stream[U]:
+        """As ``map``, awaiting an ``async`` function of each row; rows keep their order.
+
+        The calls go to the outside at least once: an attempt that is repeated makes them again.
+
+        Args:
+            function: Gives a row out for a row in.
+            emits: The columns that come out.
+            at_once: How many calls may be under way in a task.
+            timeout: How long one may take.
+        """
+        place = declared_at(1)
+        calling = of_rows(self, function, "map_async", place)
+        made = map_async(self, calling, _beside(emits, place), at_once, timeout, place)
+        return stream_of(giving(made, emits))
 
     def flat_map(
         self, function: Callable[[R], Iterable[Any]], *, emits: type[U] | Columns
@@ -191,34 +223,6 @@ class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Joining["Stream[Any
         place = declared_at(1)
         asked = tuple(of_condition(self, each, "branch", place) for each in conditions)
         return tuple(map(stream_of, control.branch(self, asked, place)))
-
-    def loop(
-        self,
-        body: Callable[[Stream], Stream],
-        *,
-        until: Condition,
-        at_most: int,
-        left: Literal["error", "emit"] = "error",
-    ) -> Stream:
-        """Send rows through ``body`` until a condition holds of them.
-
-        Args:
-            body: ``stream -> stream`` with the same columns; called once per round while
-                declaring.
-            until: Rows of which it holds come out, also before the first round.
-            at_most: How many rounds there are.
-            left: Whether rows left after the last round are an ``error`` or are ``emit``-ted.
-
-        Raises:
-            DeclarationError: When the body gives no stream.
-        """
-        place = declared_at(1)
-        check_function(body, 1, "loop", place)
-
-        def round_of(flow: Flow) -> Any:
-            return body(stream_of(flow))
-
-        return stream_of(control.loop(self, round_of, until, at_most, left, place))
 
     # State ------------------------------------------------------------------------------------
 
@@ -324,14 +328,6 @@ class Stream(Exchanging["Stream[R]"], Asking["Stream[Any]"], Joining["Stream[Any
             name: What to call it, where two watermarks would not be told apart.
         """
         return stream_of(windows.with_watermark(self, column, delay, name, declared_at(1)))
-
-    def with_processing_time(self, column: str) -> Stream:
-        """Add when the rows are processed, a timestamp: ``with_processing_time("seen_at")``.
-
-        It is the clock's time when the microbatch was planned, so all rows of a microbatch have
-        the same, and so has every attempt at it. It never goes back.
-        """
-        return stream_of(windows.with_processing_time(self, column, declared_at(1)))
 
     @overload
     def window(

@@ -143,11 +143,13 @@ class TopologyTestDriver:
             TopologyFailedError: When too many attempts failed.
             NotFoundError: When there is no such topology.
         """
+        self.app.take_parcels()
         commit = self._loop(topology).microbatch(max_records)
         return None if commit is None else ran(commit)
 
     def run(self) -> list[Ran]:
         """Run one microbatch of each topology that has records waiting and is not paused."""
+        self.app.take_parcels()
         done = [loop.microbatch() for loop in self._loops.values() if not loop.paused]
         return [ran(commit) for commit in done if commit is not None]
 
@@ -164,6 +166,7 @@ class TopologyTestDriver:
         idle = 0
         loops = list(self._loops.values())
         while len(done) <= microbatches_max:
+            self.app.take_parcels()
             if idle == len(loops):
                 return done
             loop = loops.pop(0)

@@ -45,6 +45,11 @@ class HandLoop(Stepper):
         self._clock = clock
         self._command: ev.Command = ev.Wait(0)
 
+    def take_over(self, actions: Actions) -> None:
+        """Go on with other steps."""
+        self.executor = FailingExecutor(actions.executor)
+        super().take_over(replace(actions, executor=self.executor))
+
     def start(self) -> None:
         """Deliver what the life before may owe; run nothing yet."""
         self._command = self._decide(self._first or self.actions.look(self.status.state.last))

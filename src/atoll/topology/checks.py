@@ -54,3 +54,29 @@ def check_key_partitioner(name: str, function: object, place: str, *, partitione
             declared=place,
         )
     check_function(function, 1, f"partition_by of PState {name!r}", place)
+
+
+def own_vnode(number: int) -> int:
+    """The vnode of a vnode's own value."""
+    return number
+
+
+def check_per_vnode(
+    name: str, initial: object, partition_by: object, place: str, *, is_global: bool
+) -> None:
+    """Hold that a PState can have one value in each vnode.
+
+    Raises:
+        DeclarationError: With what says where its values lie, or what they begin with.
+    """
+    wrong = {"is_global": is_global, "partition_by": partition_by, "initial": initial is not None}
+    for word, given in wrong.items():
+        if given:
+            hint = f"leave {word}= out; it has a value in each vnode"
+            if word == "initial":
+                hint = "say what it is where it is read: total.get(0)"
+            raise DeclarationError(
+                f"PState {name!r} is kept per vnode, so {word}= can say nothing",
+                hint=hint,
+                declared=place,
+            )

@@ -174,6 +174,10 @@ class PStateDeclaration(Generic[V]):
     """From top-level key to number, which says the key's vnode; the key's CRC-32 when None."""
     track_size: bool = False
     """Whether the sizes of its maps and sets are kept beside them."""
+    backfill: bool = field(default=False, kw_only=True)
+    """Whether it is filled from the past when an update adds it to a topology that runs."""
+    per_vnode: bool = field(default=False, kw_only=True)
+    """Whether it has one value in each vnode, by the vnode's number."""
 
     def __repr__(self) -> str:
         """As messages show it: ``<PState 'counts' of topology 'mb': Map(str, int)>``."""

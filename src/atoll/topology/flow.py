@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from atoll.errors import DeclarationError
 from atoll.literals import shown
-from atoll.topology.declared import Target
+from atoll.topology.declared import PStateDeclaration, Target
 
 if TYPE_CHECKING:
     from atoll.topology.graph import Graph
@@ -41,7 +41,14 @@ def own_target(flow: Flow, given: object, step: str, place: str) -> Target:
     Raises:
         DeclarationError: When it is neither, another topology's, or an element of a set.
     """
-    flow.graph.check_own(given.pstate if isinstance(given, Target) else given, step, place)
+    pstate = given.pstate if isinstance(given, Target) else given
+    flow.graph.check_own(pstate, step, place)
+    if isinstance(pstate, PStateDeclaration) and pstate.per_vnode:
+        raise DeclarationError(
+            f"{pstate.name} has a value in each vnode, which only functions write",
+            hint=f'process(function, key="user_id", states=[users, {pstate.name}])',
+            declared=place,
+        )
     if isinstance(given, Target) and given.is_element:
         held = replace(given, parts=given.parts[:-1])
         element = shown(given.parts[-1].text)

@@ -77,6 +77,8 @@ class Graph:
         """The class whose objects a Python step gives, where it was declared with one."""
         self.loop_round = ""
         """Which round of a loop is being declared, and of which in that; empty outside."""
+        self.always: list[Operator] = []
+        """Steps that run although nobody reads what comes out of them: they check."""
 
     def add(self, operator: Operator) -> None:
         """Append an operator; its inputs were added before it.
@@ -209,7 +211,7 @@ class Graph:
         )
 
     def check_target(self, depot: object, place: str) -> None:
-        """Refuse to append to anything but a depot of this module.
+        """Refuse to append to anything but a depot of this module, or one that it mirrors.
 
         Raises:
             DeclarationError: With what was given instead.
@@ -222,10 +224,11 @@ class Graph:
                 hint="give what module.depot(...) returned",
                 declared=place,
             )
-        if depot.module != self.module:
+        if depot.module != self.module and not depot.mirrored:
             raise DeclarationError(
                 f"depot {depot.name!r} belongs to module {depot.module!r}",
-                hint=f"append_to reaches depots of its own module: declare it in {self.module!r}",
+                hint="give append_to a mirror of it: "
+                f"module.mirror_depot({depot.module!r}, {depot.name!r}, ...)",
                 declared=place,
             )
 

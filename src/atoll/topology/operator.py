@@ -215,8 +215,7 @@ class ColumnOperator(Operator):
         """What to say of the step in a query, where only Spark can run it."""
         return DeclarationError(
             f"{self.title} computes what only Spark can, and a query runs without it: {why}",
-            hint="write it in other words, or compute it in Python: map, where(lambda row: ...); "
-            'aggregates of atoll.agg are computed anywhere: agg(total=agg.sum("v"))',
+            hint="write it in other words, or compute it in Python: map, where(lambda row: ...)",
             declared=self.place,
         )
 

@@ -30,11 +30,13 @@ class Times:
         now_ms: Processing time.
         watermarks: By name; a watermark that no row has moved yet is missing.
         before: The watermarks of the microbatch before.
+        microbatch_id: Which microbatch it is.
     """
 
     now_ms: int = 0
     watermarks: Mapping[str, int] = field(default_factory=dict)
     before: Mapping[str, int] = field(default_factory=dict)
+    microbatch_id: int = 0
 
     def of(self, clock: Clock) -> int | None:
         """What a clock shows; None while a watermark of it is missing."""

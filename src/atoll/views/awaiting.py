@@ -39,7 +39,7 @@ class ConnectedWaiting:
         self._deployment = deployment
         self._head = head
         topologies = deployment.topologies.items()
-        self._chains = Chains({name: each.appends_to for name, each in topologies})
+        self._chains = Chains({name: each.own_targets for name, each in topologies})
 
     def wait(
         self,
@@ -71,13 +71,13 @@ class ConnectedWaiting:
 
         After a rollback as far as the depots go: what was appended before stands there.
         """
-        names = self._deployment.topologies[topology].appends_to
+        names = self._deployment.topologies[topology].own_targets
         module = self._deployment.module
         chains = {
             name: SegmentChain(depot_folder(self._store.root, module, name), None, None)
             for name in names
         }
-        owed = {rows.depot for rows in commit.appends}
+        owed = {rows.depot for rows in commit.appends} & {*names}
         reach = commit.delivered
         for name, chain in chains.items():
             if name not in owed and not commit.timeline:

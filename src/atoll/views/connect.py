@@ -15,18 +15,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
+from atoll.ddl import parse_ddl
+from atoll.depot.outside import OutsideDepot
 from atoll.depot.receipt import Awaited, Receipt
+from atoll.depot.tail import Tailing
 from atoll.errors import NotFoundError
 from atoll.microbatch.commits.history import CommitHistory, commit_objects, latest_commit
 from atoll.microbatch.commits.objects import Commit
 from atoll.microbatch.commits.timelines import timeline_objects
 from atoll.path import Path as StatePath
-from atoll.storage.folders import RootFolders
+from atoll.storage.folders import RootFolders, depot_folder
 from atoll.storage.local import LocalStore
-from atoll.topology.declared import PStateDeclaration, V
+from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
 from atoll.views.awaiting import ConnectedWaiting
 from atoll.views.deployment import Deployment, latest_deployment
-from atoll.views.names import part_name
+from atoll.views.filling import when_joined
+from atoll.views.names import not_found, part_name
 from atoll.views.readable import ReadablePState, check_public
 from atoll.views.subscription import PAGE_ENTRIES, After, Subscription, position_after
 from atoll.views.typed import TypedPState, typed
@@ -95,10 +99,40 @@ class Connected:
         if isinstance(name, PStateDeclaration):
             return typed(self.pstate(name.name), name, self.name)
         topology, spec = self.deployment.topology_of(name)
-        history = self._follower(topology).history
+        history: Callable[[], CommitHistory] = self._follower(topology).history
+        filling = self.deployment.topologies[topology].filling
+        if filling is not None and name in filling.stored:
+            history = when_joined(name, history)
         local = RootFolders.of(self.store).local
         wait = partial(self._waiting.wait, topology=topology)
         return check_public(ReadablePState(spec, self.store, local, history, wait=wait))
+
+    def depots(self) -> list[str]:
+        """The names of the depots."""
+        return sorted(self.deployment.depots)
+
+    def depot(self, name: str | DepotDeclaration[Any]) -> OutsideDepot:
+        """A depot, to read with ``tail(...)``: what is acknowledged, whoever appends.
+
+        Args:
+            name: Its name; or what declared it, to get objects of the declared class.
+
+        Raises:
+            NotFoundError: When the module has none of that name.
+            UsageError: When it was declared by another module.
+        """
+        row_class = None if isinstance(name, str) else name.row_class
+        called = part_name(name, self.name)
+        if called not in self.deployment.depots:
+            raise not_found("depot", called, self.deployment.depots, self.name)
+        deployed = self.deployment.depots[called]
+        return OutsideDepot(
+            depot_folder(self.store.root, self.name, called),
+            parse_ddl(deployed.ddl),
+            deployed.partitions,
+            deployed.migrations,
+            Tailing(self.name, called, row_class),
+        )
 
     def wait(
         self, *receipts: Receipt | Awaited | str, timeout_seconds: float = 60.0
@@ -128,6 +162,7 @@ class Connected:
             UsageError: When ``after`` is no position.
         """
         readable = self.pstate(part_name(pstate, self.name))
+        readable.history()  # which says so when it is being filled
         position = position_after(readable, after, timeout_seconds)
         watch = _Watch(self._follower(readable.spec.topology))
         return Subscription(readable, path, watch, after=position, page_entries=page_entries)

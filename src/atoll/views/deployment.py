@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from atoll.depot.migration import DepotMigration
+from atoll.names import mirrored_name
 from atoll.pstate.spec import PStateSpec
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
@@ -45,6 +46,17 @@ class HiddenDeployment(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
+class FillingDeployment(msgspec.Struct, frozen=True):
+    """New PStates that are filled from the past; done when the topology's commits know them."""
+
+    name: str
+    """Of the topology that fills them."""
+    pstates: tuple[str, ...]
+    """Those that users declared."""
+    stored: tuple[str, ...]
+    """All of them, hidden ones among them."""
+
+
 class TopologyDeployment(msgspec.Struct, frozen=True):
     """A topology as deployed."""
 
@@ -60,7 +72,16 @@ class TopologyDeployment(msgspec.Struct, frozen=True):
     meanings: dict[str, dict[str, list[str]]] | None = None
     """For each PState and place which aggregates are folded into it; None: as for ``hidden``."""
     appends_to: tuple[str, ...] = ()
-    """The depots that it may append to."""
+    """The depots that it may append to; those of other modules as ``module.depot``."""
+    filling: FillingDeployment | None = None
+    """What is filled, or was when this was deployed."""
+    fills: int = 0
+    """How often PStates of it were filled."""
+
+    @property
+    def own_targets(self) -> tuple[str, ...]:
+        """Those of them that are of its own module."""
+        return tuple(name for name in self.appends_to if mirrored_name(name) is None)
 
 
 class MirrorDeployment(msgspec.Struct, frozen=True):

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from atoll.codec.keys.elements import EMPTY_KEY, encode_element
 from atoll.codec.values.leaf import LeafCodec
-from atoll.errors import AtollError, DamageError, NotFoundError, PathError, UsageError
+from atoll.errors import (
+    AtollError,
+    DamageError,
+    NotFoundError,
+    PathError,
+    UsageError,
+)
 from atoll.markup import Rows, table
 from atoll.microbatch.commits.history import CommitHistory
 from atoll.path import Path as StatePath
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
     from atoll.depot.receipt import Awaited, Receipt
     from atoll.pstate.spec import PStateSpec
     from atoll.storage.local import LocalStore
+    from atoll.views.export.export import Export
 
 
 _GONE = (DamageError, NotFoundError)
@@ -201,6 +208,38 @@ class ReadablePState:
         head = self._head or self._history
         pinned = head().as_of(microbatch)
         return ReadablePState(self.spec, self.store, self.local, lambda: pinned, head)
+
+    def export(self, *, field: str | None = None) -> Export:
+        """The whole PState as of one commit, as Arrow batches or a Parquet file, for other tools.
+
+        Args:
+            field: Which values of a struct whose fields are stored apart, dotted where nested.
+
+        Raises:
+            UsageError: When there are several kinds of values and it is not said which.
+        """
+        from atoll.views.export.export import export_state
+
+        history = self._history()
+        view = PStateView(self._stores, self.name, self.spec.vnode_count, history, self.spec)
+        return export_state(self.spec, view, history, field)
+
+    def export_changes(
+        self, after: int | None = None, up_to: int | None = None, *, field: str | None = None
+    ) -> Export:
+        """What commits wrote to the PState, as Arrow batches or a Parquet file.
+
+        Args:
+            after: The microbatch before the first one; the earliest that can be when None.
+            up_to: The last one; the last that is committed when None.
+            field: As for :meth:`export`.
+
+        Raises:
+            UsageError: When they are not all kept, or there are several kinds of values.
+        """
+        from atoll.views.export.export import export_changes
+
+        return export_changes(self.spec, self._history(), after, up_to, field)
 
     def _repr_html_(self) -> str:
         """What it is and as of which commit it is read, for a notebook; no values."""

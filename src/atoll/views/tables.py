@@ -6,7 +6,7 @@ commit, so that many readers can share the work and still see one moment.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import pyarrow as pa
@@ -51,23 +51,23 @@ def read_entries(
         PathError: When the schema has no such leaf.
     """
     schema = entry_schema(spec, position)
-    kinds, end = _walk(spec, position)
-    kinds = [*kinds, end.item] if isinstance(end, Set) else kinds
     for vnode in vnodes:
         entries = iter(view.scan(vnode))
         while page := list(islice(entries, _ROWS_PER_BATCH)):
             if position or len(spec.codecs) > 1:
-                page = [(k, v) for k, v in page if _stands_at(k, spec.node, position)]
-            yield _batch(spec, schema, kinds, position, page)
+                page = [(k, v) for k, v in page if stands_at(k, spec.node, position)]
+            yield entries_batch(spec, schema, position, page)
 
 
-def _batch(
+def entries_batch(
     spec: PStateSpec,
     schema: pa.Schema,
-    kinds: list[Scalar],
     position: Position,
-    page: list[tuple[bytes, bytes]],
+    page: Sequence[tuple[bytes, bytes | None]],
 ) -> pa.RecordBatch:
+    """Entries at a position as columns of their :func:`entry_schema`; None is a null value."""
+    kinds, end = _walk(spec, position)
+    kinds = [*kinds, end.item] if isinstance(end, Set) else kinds
     keys = [key for key, _ in page]
     if position:
         columns = _columns_between_fields(spec, keys, kinds)
@@ -101,7 +101,8 @@ def _map_keys(elements: tuple[object, ...], node: Node | None) -> list[object]:
     return found
 
 
-def _stands_at(key: bytes, node: Node | None, position: Position) -> bool:
+def stands_at(key: bytes, node: Node | None, position: Position) -> bool:
+    """Whether an entry is one of those at a position."""
     names = []
     for element in decode_key(key):
         if isinstance(node, Struct):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from atoll.depot.receipt import Awaited, Receipt
     from atoll.path import Path
     from atoll.pstate.spec import PStateSpec
+    from atoll.views.export.export import Export
     from atoll.views.readable import ReadablePState
 
 _D = TypeVar("_D")
@@ -124,6 +125,16 @@ class TypedPState(Generic[V]):
             UsageError: When that cannot be read.
         """
         return TypedPState(self.plain.as_of(microbatch), self.declared)
+
+    def export(self, *, field: str | None = None) -> Export:
+        """The whole PState as of one commit, for other tools, as the plain one exports it."""
+        return self.plain.export(field=field)
+
+    def export_changes(
+        self, after: int | None = None, up_to: int | None = None, *, field: str | None = None
+    ) -> Export:
+        """What commits wrote to the PState, for other tools, as the plain one exports it."""
+        return self.plain.export_changes(after, up_to, field=field)
 
     def _repr_html_(self) -> str:
         """As the plain one, for a notebook."""

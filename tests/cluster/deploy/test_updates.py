@@ -88,7 +88,9 @@ def test_a_plan_lists_everything_and_changes_nothing(tmp_path):
             ("changed", "pstate:sums"),
             ("refused", "pstate:counts"),
         ]
-        assert "refused  pstate:counts  (no longer declared; to delete it, remove" in str(plan)
+        assert "refused  pstate:counts  (no longer declared; declare it again; to delete" in str(
+            plan
+        )
         assert plan.to_json()["changes"][0] == {
             "effect": "added", "part": "depot:extra", "detail": "",
         }  # fmt: skip

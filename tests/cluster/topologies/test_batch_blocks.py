@@ -361,6 +361,13 @@ def test_branches_and_loops(cluster, partitions, vnodes, small):
     left = sums.loop(lambda s: s.with_columns(v="v * 2"), until="v >= 20", at_most=1, left="emit")
     sheet.note("left", left, "k", "v")
 
+    def emitting(stream):
+        return stream.with_columns(v="v * 2").where("v < 40"), stream.select("k", "v + 1 AS more")
+
+    sheet.note("emitted", sums.loop(emitting, at_most=5), "k", "more")
+    kinds = rows.group_by("k").agg(vs=agg.collect_set("v"), odd=agg.count_values("v % 2"))
+    sheet.note("kinds", kinds.select("k", "size(vs) AS n", "odd[0] AS even"), "k", "n", "even")
+
     app = cluster.deploy(module)
 
     data = [("a", 1), ("b", 4), ("c", None), ("a", 6), ("d", 30), ("b", 7)]
@@ -373,6 +380,9 @@ def test_branches_and_loops(cluster, partitions, vnodes, small):
     assert found["looped"] == ["a 20", "b 28", "c 24", "d 33"]
     assert found["long"] == ["a 12", "b 14", "c 12", "d 33"]
     assert found["left"] == ["a 20", "b 28", "c 6", "d 33"]
+    told = {"a": [11, 21], "b": [15, 29], "c": [4, 7, 13, 25], "d": [34]}
+    assert found["emitted"] == sorted(f"{k} {more}" for k, each in told.items() for more in each)
+    assert found["kinds"] == ["a 2 1", "b 2 1", "c 0 -", "d 1 1"]
     assert app.pstate("visits").get() == {"a": 1, "b": 1, "c": 3}
 
 

@@ -50,7 +50,7 @@ def price(driver, **prices):
     driver.microbatch("keep")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_attempt_reads_what_was_when_it_was_planned(tmp_path, seed):
     """Random cuts, failed attempts, reschedules of either side and restarts in between."""
     chance = random.Random(seed)
@@ -67,7 +67,7 @@ def test_every_attempt_reads_what_was_when_it_was_planned(tmp_path, seed):
             changes += 1
             price(driver, **{item: known[item]})
 
-        for _ in range(4):
+        for _ in range(3):
             reprice()
             for item in (chance.choice([*items, "never"]) for _ in range(5)):
                 driver.depot("sales").append([{"n": number, "item": item}])

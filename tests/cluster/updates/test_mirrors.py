@@ -328,7 +328,7 @@ def test_mirrors_cannot_be_written_and_mistakes_name_their_line():
     module = atoll.Module("reader")
     events = module.depot("events", "item string")
     mirror = module.mirror_pstate("shop", "prices", Map(str, int))
-    sales = module.mirror_depot("shop", "sales", "item string, amount long")
+    module.mirror_depot("shop", "sales", "item string, amount long")
     mb = module.microbatch("mb")
     rows = mb.source(events)
     with pytest.raises(DeclarationError, match="a mirror"):
@@ -337,8 +337,9 @@ def test_mirrors_cannot_be_written_and_mistakes_name_their_line():
         rows.process(lambda row, state: None, key="item", states=[mirror])
     with pytest.raises(DeclarationError, match="changes of"):
         mirror.changes("item")
+    other = atoll.Module("shop").depot("sales", "item string")
     with pytest.raises(DeclarationError, match="belongs to module 'shop'"):
-        rows.append_to(sales)
+        rows.append_to(other)
     with pytest.raises(DeclarationError, match="cannot mirror what is its own"):
         module.mirror_depot("reader", "events", "item string")
     with pytest.raises(DeclarationError, match="mirrored twice") as caught:

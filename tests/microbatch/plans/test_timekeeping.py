@@ -46,7 +46,7 @@ def test_a_plan_takes_the_watermarks_and_what_is_due_by_them():
     clocks = {"both": ("a", "b"), "wall": PROCESSING, "unknown": ("a", "c")}
     made = timed(plan(), last, clocks)
     assert made.due == {"both": [0], "wall": [0]}
-    assert made.times == Times(1_000, {"a": 50, "b": 70}, {"a": 40})
+    assert made.times == Times(1_000, {"a": 50, "b": 70}, {"a": 40}, plan().id)
     assert made.times.of(("a", "b")) == 50
     assert made.times.of(("a", "c")) is None
     assert made.times.event_before(("a",)) == 40

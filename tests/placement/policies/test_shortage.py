@@ -6,9 +6,9 @@ import pytest
 
 from atoll.placement.deploying import WorkerReport, policy_plan
 from atoll.placement.fragments import FragmentSpec
+from atoll.placement.limits import LOCAL_WORKER
 from atoll.placement.policies.shortage import shortage
 from atoll.placement.registry import Registry, cordon, deployed, meet, view
-from atoll.placement.workers import LOCAL_WORKER
 
 
 def cluster(policy, *units, cordoned=(), vnode_count=8):

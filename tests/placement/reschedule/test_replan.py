@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 import msgspec
 import pytest
+from clusters import lose
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ from atoll.placement.policies.policy import parse_policy, target
 from atoll.placement.reschedule.change import Request, UnitChange
 from atoll.placement.reschedule.plan import plan
 from atoll.placement.reschedule.replan import choose_units, replan
-from atoll.placement.workers import cordon, join, lose, uncordon
+from atoll.placement.workers import cordon, join, uncordon
 
 
 def cluster(*sizes: int) -> ClusterInfo:

@@ -17,7 +17,7 @@ import atoll
 from atoll import List, Map, Set, Struct, agg, path
 from atoll.errors import DeclarationError, DeployError, PathError
 from atoll.fsck.root import check_root
-from atoll.pstate.ranked import layout, reading
+from atoll.pstate.ranked import group, layout, reading
 from atoll.pstate.ranked.layout import HEADS, LEVELS, MARK, level_of
 from atoll.testing import TopologyTestDriver
 
@@ -31,6 +31,8 @@ def small_blocks(monkeypatch):
     """Every other place begins a block, every fourth one of the second level; few is very few."""
     monkeypatch.setattr(layout, "_BITS", 1)
     monkeypatch.setattr(reading, "_FEW", 4)
+    monkeypatch.setattr(reading, "_FEW_EACH", 2)
+    monkeypatch.setattr(group, "_BLOCKS_MAX", 20)
 
 
 def make_module(vnodes, partitions, *, ranked=True):
@@ -186,7 +188,7 @@ def check_blocks(state):
             continue
         assert beside.pop(MARK) == ranks.mark
         expected = {}
-        seats = ranks.seats(list(data), list(data.values()))
+        (seats,) = ranks.seats(list(data), list(data.values()))
         for level in range(1, LEVELS):
             open_block = None
             for seat in sorted(seats):
@@ -428,3 +430,45 @@ def test_ranks_are_asked_from_everywhere():
         for wrong in (["top"], ["top", 1.5], ["ranked"], ["ranked", 1, 2, 3], ["quantile", "x"]):
             with pytest.raises(PathError):
                 path.from_json([wrong])
+
+
+def test_over_http_and_followed(tmp_path):
+    """A client of the service asks along the same paths; a subscription follows what leads."""
+    from starlette.testclient import TestClient
+
+    from atoll.server import create_app
+
+    module = atoll.Module("served")
+    depot = module.depot("records", "g string, k long, v long", partition_by="g", partitions=1)
+    mb = module.microbatch("mb", vnode_count=4)
+    board = mb.pstate("board", Map(str, Map(int, int, ranked="-value")))
+    mb.source(depot).aggregate(board["g"]["k"], agg.last("v"))
+    lead = path.key("a").subselect(path.top(2))
+    with TopologyTestDriver(module, root=tmp_path, engine="inline") as driver:
+        driver.depot("records").append([{"g": "a", "k": k, "v": k} for k in range(4)])
+        driver.run_until_idle()
+        with TestClient(create_app(driver.app), base_url="http://127.0.0.1:7410") as client:
+            route = "/v1/modules/served/pstates/board/select"
+            asked = {"path": [["key", "a"], ["top", 2]]}
+            assert client.post(route, json=asked).json() == {"values": [[3, 3], [2, 2]]}
+            wrong = client.post(route, json={"path": [["top", 2]]})
+            assert wrong.status_code == 400
+            assert "this map is not ranked" in wrong.json()["detail"]
+        with driver.app.subscribe("board", lead) as changes:
+            assert changes.next(0).new == [(3, 3), (2, 2)]
+            driver.depot("records").append([{"g": "a", "k": 3, "v": -1}])
+            driver.run_until_idle()
+            assert changes.next(0).new == [(2, 2), (1, 1)]
+
+
+def test_functions_are_tested_without_a_module():
+    """State in memory knows ranks as well."""
+    from atoll import testing
+
+    def best(row, board):
+        board[row.g][row.k] = row.v
+        yield from ({"k": key} for key, _ in board[row.g].select(path.top(1)))
+
+    state = testing.state(Map(str, Map(int, int, ranked="-value")), {"a": {1: 5, 2: 6}})
+    assert testing.call(best, {"g": "a", "k": 1, "v": 9}, state, key="g") == [{"k": 1}]
+    assert testing.call(best, {"g": "a", "k": 1, "v": 0}, state, key="g") == [{"k": 2}]

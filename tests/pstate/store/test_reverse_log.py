@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from atoll.errors import DamageError
+from atoll.pstate.store import reverse_log
 from atoll.pstate.store.entries import Bounds
 from atoll.pstate.store.overlay import UNTOUCHED, Overlay
 from atoll.pstate.store.reverse_log import ReverseLog, encode_reverse_log
@@ -27,6 +28,29 @@ def test_round_trip(olds, others):
         assert (position >= 0) == (key in olds)
         if position >= 0:
             assert log.old(position) == olds[key]
+
+
+@given(OLDS)
+@example({bytes([n]): None if n % 3 else b"v" * n for n in range(64)})
+@example({})
+def test_a_few_keys_are_packed_to_the_same_bytes(olds):
+    """By hand as by Arrow: who reads a log cannot tell."""
+    keys = sorted(olds)
+    values = [olds[key] for key in keys]
+    by_hand = encode_reverse_log(keys, values)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reverse_log, "_FEW", -1)
+        assert encode_reverse_log(keys, values) == by_hand
+
+
+def test_a_few_keys_may_be_too_large(monkeypatch):
+    """What offsets cannot hold goes the way on which it is refused."""
+    monkeypatch.setattr(reverse_log, "_OFFSET_MAX", 8)
+    assert reverse_log._encoded_few([b"k"], [b"123456789"]) is None
+    assert reverse_log._encoded_few([b"123456789"], [None]) is None
+    assert list(ReverseLog(encode_reverse_log([b"k"], [b"123456789"])).items()) == [
+        (b"k", b"123456789")
+    ]
 
 
 @given(OLDS, OLDS, st.lists(KEYS))

@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from atoll.schema import Node, Scalar
 
 
-def groups_of(order: Positions, starts: Positions) -> Positions:
-    """For each row the number of its group, of the rows in group order and where groups begin."""
-    groups = np.empty(len(order), np.int64)
-    groups[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(order)))
-    return groups
+def groups_of(starts: Positions, rows: int) -> Positions:
+    """For each of so many rows in group order the number of its group."""
+    return np.repeat(np.arange(len(starts)), np.diff(starts, append=rows))
 
 
 def keyed_rows(keys: pa.Array) -> tuple[Positions, pa.Array]:
@@ -116,8 +114,10 @@ class Maps:
 
     def merged(self, old: pa.Array, new: pa.Array) -> pa.Array:
         """Row by row the old entries, with those that come merged into them."""
-        olds = [dict(entries) for entries in _unpacked(old, self.packing)]
         news = _unpacked(new, self.packing)
+        if old.null_count == len(old):
+            return self._first(news)
+        olds = [dict(entries) for entries in _unpacked(old, self.packing)]
         pairs = zip(olds, news, strict=True)
         flat = [(held, code, state) for held, each in pairs for code, state in each]
         if flat:
@@ -127,6 +127,17 @@ class Maps:
             for (held, code, _), state in zip(flat, merged, strict=True):
                 held[code] = state
         return _packed((sorted(held.items()) for held in olds), self.packing)
+
+    def _first(self, maps: Sequence[Any]) -> pa.Array:
+        """The entries of maps that come on top of nothing."""
+        bounds = np.cumsum([0, *map(len, maps)]).tolist()
+        entries = [entry for each in maps for entry in each]
+        if not entries:
+            return self._rows([], [], bounds)
+        states = self.form.decode_columns([state for _, state in entries])
+        nothing = self.form.decode_columns([None] * len(entries))
+        merged = self.form.encode_columns(self.inner.merge(nothing, states))
+        return self._rows([code for code, _ in entries], merged, bounds)
 
     def _rows(self, codes: Sequence[bytes], states: Sequence[bytes], bounds: list[int]) -> pa.Array:
         entries = list(zip(codes, states, strict=True))

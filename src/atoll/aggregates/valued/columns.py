@@ -10,6 +10,7 @@ from atoll.aggregates.accumulate import Accumulate
 from atoll.aggregates.base import Aggregator
 from atoll.aggregates.compound import MapOf, MergeMap
 from atoll.aggregates.rows.collect import CollectSet
+from atoll.aggregates.rows.lag import Lag
 from atoll.aggregates.rows.positions import last
 from atoll.aggregates.struct_of import StructOf
 from atoll.aggregates.totals.count_distinct import CountDistinct
@@ -19,13 +20,19 @@ from atoll.aggregates.valued.sets import DistinctValue, SetValue
 from atoll.aggregates.voided import Voided
 
 
-def as_column(aggregator: Aggregator) -> Aggregator:
+def as_column(aggregator: Aggregator, *, beside: bool = False) -> Aggregator:
     """The aggregate whose result is one value of a row.
+
+    Args:
+        aggregator: As the user wrote it.
+        beside: Whether the value stands beside each row, which may look back at others.
 
     Raises:
         DeclarationError: When there is none; the hint says what to write.
     """
     match aggregator:
+        case Lag() if not beside:
+            raise aggregator.misplaced()
         case Voided():
             raise aggregator.refusal(
                 "deletes entries of a PState, and a row's column holds none",

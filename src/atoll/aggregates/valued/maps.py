@@ -119,8 +119,8 @@ class MapValue(Aggregator):
         """Each group's entries, those of one key folded."""
         from atoll.aggregates.kernels.collections import groups_of
 
-        rows, keys, inputs = self.entries(columns)
-        groups = groups_of(order, starts)[rows]
+        rows, keys, inputs = self.entries([column.take(order) for column in columns])
+        groups = groups_of(starts, len(order))[rows]
         return [self._maps.folded(keys, inputs, groups, len(starts))]
 
     @property

@@ -114,10 +114,9 @@ class SetValue(Aggregator):
 
         assert self.packing is not None, "sets are bound before they run"
         assert self.element is not None, "sets are bound before they run"
-        groups = collections.groups_of(order, starts)
-        return [
-            collections.sets(columns[0], groups, len(starts), self.element, self.packing),
-        ]
+        groups = collections.groups_of(starts, len(order))
+        values = columns[0].take(order)
+        return [collections.sets(values, groups, len(starts), self.element, self.packing)]
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,8 @@ def status(
             note(_failure(name, one["error"]))
         say_paused(name, one, url)
         for topology, details in one["topologies"].items():
+            if filling := details.get("filling"):
+                note(_filling(f"{name}/{topology}", filling))
             for each in (details["error"], *details.get("warnings", ())):
                 if each:
                     note(_failure(f"{name}/{topology}", each))
@@ -79,6 +81,17 @@ def _rows(module: str, status: dict[str, Any]) -> list[list[Any]]:
         ]
         for topology, details in status["topologies"].items()
     ]
+
+
+def _filling(name: str, filling: dict[str, Any]) -> str:
+    """What is filled beside a topology, how far it is, and why it does not go on."""
+    left, seconds = filling["records_left"], filling["seconds_left"]
+    rate = filling["records_per_second"]
+    until = "" if seconds is None else f", about {seconds:.0f} s at {rate:,.0f}/s"
+    said = f"{name}: filling {', '.join(filling['pstates'])}: {left:,} records left{until}"
+    if filling["error"] is not None:
+        return f"{said}\n" + _failure(f"filling is {filling['state']}", filling["error"])
+    return said if filling["state"] == "running" else f"{said} ({filling['state']})"
 
 
 def _failure(name: str, error: dict[str, Any]) -> str:

@@ -46,6 +46,8 @@ class BoundTopology:
     """What becomes of the state that its steps keep by themselves."""
     columns: list[StepWay] = field(default_factory=list)
     """What runs its column steps."""
+    in_tasks: list[Operator] = field(default_factory=list)
+    """The column steps that tasks run."""
 
     def reads(self) -> list[tuple[str, str]]:
         """The modules and topologies whose PStates it reads and does not write."""
@@ -91,7 +93,7 @@ class _Checked:
     schemas: dict[Operator, pa.Schema]
     pstates: BoundPStates
     hidden: list[Match]
-    columns: list[StepWay]
+    ways: dict[Operator, StepWay]
 
     def bound(self, folders: RootFolders, readable: Mapping[str, PStateSpec]) -> BoundTopology:
         """Bound to types, with all PStates that it may read."""
@@ -103,7 +105,8 @@ class _Checked:
             self.schemas,
             program,
             self.hidden,
-            self.columns,
+            list(self.ways.values()),
+            _in_tasks(self.ways),
         )
 
 
@@ -127,7 +130,7 @@ def _checked(engine: Engine, topology: Microbatch, settings: Settings, known: Kn
         topology = copy.copy(topology)
         topology.graph = graph
     cut = cut_into_jobs(graph, _in_tasks(ways))
-    return _Checked(topology, options, cut, schemas, pstates, hidden, list(ways.values()))
+    return _Checked(topology, options, cut, schemas, pstates, hidden, ways)
 
 
 def _resolved(
@@ -164,9 +167,11 @@ def _check_targets(topology: Microbatch) -> None:
     """Hold that the depots appended to are those that are deployed with the topology."""
     for step in topology.graph.state_operators:
         depot = step.appends_to
-        if depot is not None and topology.module.depots.get(depot.name) is not depot:
+        known = topology.module.depots | topology.module.mirrored_depots
+        if depot is not None and known.get(depot.name) is not depot:
             raise DeclarationError(
                 f"{step.title} reaches a depot {depot.name!r} that is not of this module",
-                hint="give what depot(...) of the very module returned that is deployed",
+                hint="give what depot(...) or mirror_depot(...) of the very module returned that "
+                "is deployed",
                 declared=step.place,
             )

@@ -33,10 +33,8 @@ Kind = Literal["depot", "tick", "topology", "pstate", "hidden", "mirror"]
 Effect = Literal["added", "removed", "migrated", "kept", "changed", "refused"]
 
 _EFFECTS: tuple[Effect, ...] = ("added", "removed", "migrated", "kept", "changed", "refused")
-_HINT = (
-    "keep what is fixed or use another name; say how values change with migrated(...); name what "
-    "shall be removed: remove=['kind:name']"
-)
+_KEEP = "declare it as it is deployed, or declare another one under a new name"
+_MIGRATE = "declare it as it is deployed, or say with migrated(...) how what is stored changes"
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ class DeployPlan:
             )
             raise DeployError(
                 f"module {self.module!r} does not fit what is deployed: {reasons}",
-                hint="; ".join(dict.fromkeys(each.hint or _HINT for each in self.refused)),
+                hint="; ".join(dict.fromkeys(each.hint or _KEEP for each in self.refused)),
                 module=self.module,
             )
 
@@ -172,7 +170,8 @@ def plan_changes(
                 was = None if topology.meanings is None else topology.meanings.get(pstate, {})
                 old = PStateSpec.from_json(plain)
                 found += _pstate(old, specs[pstate], was, meanings.get(pstate, {}), labels)
-    found += [DeployChange("refused", "mirror", module.name, why) for why in broken]
+    hint = "keep it as it is mirrored, or deploy those modules without their mirrors first"
+    found += [DeployChange("refused", "mirror", module.name, why, hint) for why in broken]
     found.sort(key=lambda each: _EFFECTS.index(each.effect))
     gone = {each.part for each in found if each.effect == "removed" and each.kind != "mirror"}
     reserved = tuple(sorted({*before.removed, *gone, *deleted}))
@@ -250,9 +249,9 @@ def _parts(before: Deployment, module: Module, remove: Collection[str]) -> Itera
         if (kind, name) not in there:
             # a mirror holds nothing; roots of earlier releases list those that were taken out
             taken = kind != "mirror" and f"{kind}:{name}" in before.removed
-            why = "a removed one had this name, and its offsets are remembered: use another"
+            why = "a removed one had this name, and a name is not given twice"
             yield (
-                DeployChange("refused", kind, name, why)
+                DeployChange("refused", kind, name, why, "use another name")
                 if taken
                 else DeployChange("added", kind, name)
             )
@@ -264,9 +263,8 @@ def _parts(before: Deployment, module: Module, remove: Collection[str]) -> Itera
             plain = kind in ("mirror", "tick")
             yield DeployChange("removed", kind, name, "" if plain else "its data is deleted")
         else:
-            yield DeployChange(
-                "refused", kind, name, f"no longer declared; to delete it, remove {kind}:{name}"
-            )
+            hint = f"declare it again; to delete it with its data, remove {kind}:{name}"
+            yield DeployChange("refused", kind, name, "no longer declared", hint)
 
 
 def _depots(before: Deployment, module: Module) -> Iterator[DeployChange]:
@@ -278,7 +276,8 @@ def _depots(before: Deployment, module: Module) -> Iterator[DeployChange]:
         added = added_columns(ddl, depot.ddl)
         new, problem = new_migrations(depot, declared), not_migrated(depot, declared)
         if problem is not None:
-            yield DeployChange("refused", "depot", name, problem)
+            hint = "deploy the first alone" if len(new) > 1 else "leave the migration out"
+            yield DeployChange("refused", "depot", name, problem, hint)
         elif new:
             yield DeployChange("migrated", "depot", name, new[0].id)
         elif added:
@@ -289,10 +288,10 @@ def _depots(before: Deployment, module: Module) -> Iterator[DeployChange]:
                 "the schema of a depot is fixed, but for columns added at the end that may be "
                 f"null, and for migrations: {depot.ddl} is deployed, {ddl} declared"
             )
-            yield DeployChange("refused", "depot", name, detail)
+            yield DeployChange("refused", "depot", name, detail, _MIGRATE)
         if depot.partitions != declared.partitions:
             detail = f"partitions are fixed: {depot.partitions} deployed, {declared.partitions} "
-            yield DeployChange("refused", "depot", name, detail + "declared")
+            yield DeployChange("refused", "depot", name, detail + "declared", _KEEP)
         if depot.partition_by != partitioner:
             detail = f"new records go by {partitioner or 'nothing'}, not {depot.partition_by!r}"
             yield DeployChange("changed", "depot", name, detail)
@@ -303,13 +302,13 @@ def _ticks(before: Deployment, module: Module) -> Iterator[DeployChange]:
         declared = module.ticks.get(name)
         if declared is not None and declared.every_ms != every_ms:
             detail = f"the interval is fixed: {every_ms} ms is deployed, {declared.every_ms} ms "
-            yield DeployChange("refused", "tick", name, detail + "declared")
+            yield DeployChange("refused", "tick", name, detail + "declared", _KEEP)
 
 
 def _topology(before: TopologyDeployment, now: Microbatch) -> Iterator[DeployChange]:
     if before.vnode_count != now.vnode_count:
         detail = f"the vnode count is fixed: {before.vnode_count} is deployed, {now.vnode_count} "
-        yield DeployChange("refused", "topology", now.name, detail + "declared")
+        yield DeployChange("refused", "topology", now.name, detail + "declared", _KEEP)
     sources = set(now.graph.depots())
     for depot in sorted(sources - set(before.depots)):
         yield DeployChange("changed", "topology", now.name, f"reads {depot} from where it says")
@@ -331,11 +330,12 @@ def _pstate(
         return
     if before.topology != now.topology:
         detail = f"it belongs to topology {before.topology!r} for life, not {now.topology!r}"
-        yield DeployChange("refused", "pstate", now.name, detail)
+        yield DeployChange("refused", "pstate", now.name, detail, _KEEP)
         return
     for each in differences(before, now, was or {}, means):
-        other = OWN_PSTATE if before.node == now.node else ""
-        yield DeployChange("refused", "pstate", now.name, each, other)
+        hint = _MIGRATE if each.startswith("schema") else _KEEP
+        hint = OWN_PSTATE if before.node == now.node else hint
+        yield DeployChange("refused", "pstate", now.name, each, hint)
     for meaning in meaning_changes(before, now, was, means):
         yield DeployChange(meaning.effect, "pstate", now.name, meaning.detail, meaning.hint)
     for migration in now.migrations:

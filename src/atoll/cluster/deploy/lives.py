@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from atoll.cluster.app import App
+from atoll.cluster.backfill.parts import parts_of
+from atoll.cluster.backfill.planning import drop_others
 from atoll.cluster.deploy.last_run import LastRun, reinstate
 from atoll.cluster.deploy.removing import delete_removed
 from atoll.cluster.deploy.versions import Version, placed
@@ -37,6 +39,7 @@ from atoll.topology.kept.meanings import meanings_of
 from atoll.views.deployment import (
     Deployment,
     DepotDeployment,
+    FillingDeployment,
     TopologyDeployment,
     latest_deployment,
     save_deployment,
@@ -47,11 +50,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from atoll.cluster.clockwork import Drive
-    from atoll.cluster.deploy.catalog import BoundTopology
     from atoll.cluster.engines import Engine
     from atoll.depot.mirror import MirrorDepot
     from atoll.microbatch.stepping import Observer
-    from atoll.module import Module
     from atoll.placement.deploying import WorkerReport
     from atoll.storage.folders import RootFolders
 
@@ -109,8 +110,10 @@ class Lives:
             app = self._app(store, version, epoch, depots)
             undo.callback(app.kill)
             for each in (with_depot_migrations(each, readable) for each in version.bound):
-                starts = deployment.topologies[each.declared.name].starts
-                app.add_topology(each, starts, self.observer)
+                topology = deployment.topologies[each.declared.name]
+                filling = topology.filling
+                parts = None if filling is None else parts_of(each, filling)
+                app.add_topology(each, topology.starts, self.observer, parts)
             if before is None or _changed(before, deployment):
                 epoch.check()
                 save_deployment(store, deployment)
@@ -209,7 +212,7 @@ class Lives:
         before: Deployment | None,
     ) -> Deployment:
         now_ms = self.drive.now_ms()
-        made = _deployment(version.module, version.bound, depots, before, now_ms)
+        made = _deployment(version, depots, before, now_ms)
         return msgspec.structs.replace(
             made, mirrors=version.mirrors.deployed, removed=list(version.plan.reserved)
         )
@@ -222,6 +225,7 @@ class Lives:
         try:
             drop_stale_pins(store, deployment.module, reads, epoch.number)
             delete_removed(self.folders, deployment.module, deployment.removed)
+            drop_others(store, self.folders.local, deployment.module, version.fillings)
         except Exception as error:  # noqa: BLE001 - the version runs, and nothing is lost by it
             _log.warning("what was removed is not all deleted yet", error=str(error))
 
@@ -235,15 +239,14 @@ def _closed(depot: Depot) -> None:
 
 
 def _deployment(
-    module: Module,
-    bound: list[BoundTopology],
+    version: Version,
     depots: Mapping[str, Depot | MirrorDepot],
     before: Deployment | None,
     now_ms: int,
 ) -> Deployment:
     """What is deployed now; a depot's start is resolved only where a topology first meets it."""
-    topologies = {}
-    for each in bound:
+    module, topologies = version.module, {}
+    for each in version.bound:
         graph = each.declared.graph
         known = before.topologies.get(graph.topology) if before is not None else None
         read = {*graph.depots(), *graph.ticks()}
@@ -262,6 +265,7 @@ def _deployment(
             tuple(deployed_hidden(match.hidden) for match in each.hidden if match.hidden),
             meanings_of(graph.written),
             tuple(graph.appends_to()),
+            *_filled(known, version.fillings.get(graph.topology)),
         )
     deployed = {} if before is None else before.depots
     return Deployment(
@@ -280,6 +284,15 @@ def _deployment(
         topologies,
         {name: each.every_ms for name, each in module.ticks.items()},
     )
+
+
+def _filled(
+    known: TopologyDeployment | None, filling: FillingDeployment | None
+) -> tuple[FillingDeployment | None, int]:
+    """What is filled of a topology, and how often that was done."""
+    fills = 0 if known is None else known.fills
+    begun = filling is not None and (known is None or known.filling != filling)
+    return filling, fills + begun
 
 
 def _changed(before: Deployment, now: Deployment) -> bool:

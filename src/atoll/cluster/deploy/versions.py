@@ -8,9 +8,11 @@ without a unit to run on. So a plan without refusals is one that only the machin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from atoll.cluster.backfill.parts import parts_of
+from atoll.cluster.backfill.planning import planned_fillings, with_fillings
 from atoll.cluster.deploy.catalog import BoundTopology, bind_topologies
 from atoll.cluster.deploy.changes import DeployChange, DeployPlan, plan_changes
 from atoll.cluster.depots import depot_spec
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from atoll.module import Module
     from atoll.queries.run import BoundQuery
     from atoll.storage.folders import RootFolders
-    from atoll.views.deployment import Deployment, MirrorDeployment
+    from atoll.views.deployment import Deployment, FillingDeployment, MirrorDeployment
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Version:
         mirrored: What its queries read of other modules.
         migrations: What the records of its depots go through.
         plan: What changes with it.
+        fillings: What is filled from the past, by topology.
     """
 
     module: Module
@@ -69,6 +72,7 @@ class Version:
     mirrored: Mapping[str, MirrorDeployment]
     migrations: Migrations
     plan: DeployPlan
+    fillings: Mapping[str, FillingDeployment] = field(default_factory=dict)
 
 
 def checked_version(  # noqa: PLR0913  # what is there, and what comes
@@ -105,10 +109,17 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
     bound = migrated(before, bound, _ship)
     specs = {name: spec for each in bound for name, spec in each.program.pstates.items()}
     queries = bind_queries(module.queries, specs | mirrors.pstates)
-    ddls = {name: to_ddl(depot.schema) for name, depot in module.depots.items()}
-    broken = [] if before is None else list(broken_mirrors(store, module.name, ddls, specs))
+    offered = module.depots
+    broken = [] if before is None else list(broken_mirrors(store, module.name, offered, specs))
     migrations = depot_migrations(before, module, _ship)
     plan = plan_changes(before, bound, module, specs, remove, broken)
+    fillings = planned_fillings(store, module.name, before, bound)
+    if before is not None:
+        plan = with_fillings(plan, store, before, bound, fillings)
+    if not plan.refused:  # whether the parts can be bound
+        for each in bound:
+            if each.declared.name in fillings:
+                parts_of(each, fillings[each.declared.name])
     if before is not None and not plan.refused:
         try_migrations(before, bound, folders)
         try_depot_migrations(before, module, migrations, folders.root)
@@ -120,7 +131,7 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
         ]
         plan = replace(plan, changes=(*plan.changes, *refusals))
     mirrored = {name: mirrors.deployed[name] for name in mirrors_read(module.queries.values())}
-    return Version(module, bound, queries, mirrors, mirrored, migrations, plan)
+    return Version(module, bound, queries, mirrors, mirrored, migrations, plan, fillings)
 
 
 def placed(

@@ -23,6 +23,10 @@ _NAME_FIRST = (
 )
 
 
+BEGINS_EMPTY = "begins empty: "
+"""Before what new hidden state is."""
+
+
 @dataclass(frozen=True)
 class HiddenChange:
     """One line of the plan."""
@@ -104,7 +108,7 @@ def _declared(match: Match, *, begins: bool) -> Iterator[HiddenChange]:
         case "changed" if not begins:
             yield _refused(hidden, match.before)
         case _:
-            yield HiddenChange("added", hidden.label, f"begins empty: {hidden.text}")
+            yield HiddenChange("added", hidden.label, f"{BEGINS_EMPTY}{hidden.text}")
 
 
 def _refused(hidden: Hidden, before: Sequence[HiddenDeployment]) -> HiddenChange:

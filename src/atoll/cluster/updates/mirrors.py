@@ -10,15 +10,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from atoll.cluster.depots import BY_FUNCTION
 from atoll.ddl import to_ddl
 from atoll.depot.mirror import MirrorDepot
 from atoll.errors import DeclarationError
 from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.microbatch.commits.progress import with_starts
+from atoll.microbatch.parcels.box import boxes_for
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import from_json, to_json
 from atoll.storage.folders import depot_folder
-from atoll.views.deployment import Deployment, MirrorDeployment, latest_deployment
+from atoll.views.deployment import (
+    Deployment,
+    DepotDeployment,
+    MirrorDeployment,
+    latest_deployment,
+)
+from atoll.views.filling import still_filling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +58,7 @@ def resolve_mirrors(store: LocalStore, module: Module) -> Mirrors:
         DeclarationError: When it is not there, is private, or has another schema.
     """
     found = Mirrors()
+    targets = {n for each in module.topologies.values() for n in each.graph.appends_to()}
     for name, declared in module.mirrored_depots.items():
         there = _deployed(store, declared).depots.get(declared.mirrored)
         wanted = to_ddl(declared.schema)
@@ -57,6 +66,8 @@ def resolve_mirrors(store: LocalStore, module: Module) -> Mirrors:
             raise _absent("depot", declared, sorted(_deployed(store, declared).depots))
         if there.ddl != wanted:
             raise _differs("depot", declared, there.ddl, wanted)
+        if name in targets:
+            _check_target(declared, there)
         folder = depot_folder(store.root, module.name, name)
         found.depots[name] = MirrorDepot(
             folder, declared.schema, there.partitions, there.migrations
@@ -67,6 +78,13 @@ def resolve_mirrors(store: LocalStore, module: Module) -> Mirrors:
         spec = specs.get(pstate.mirrored)
         if spec is None:
             raise _absent("PState", pstate, sorted(specs))
+        filling = still_filling(store, pstate.module, _deployed(store, pstate)).values()
+        if any(pstate.mirrored in each.stored for each in filling):
+            raise DeclarationError(
+                f"the PState {pstate.mirrored!r} of module {pstate.module!r} is being filled",
+                hint="mirror it when it has joined its topology",
+                declared=pstate.place,
+            )
         if spec.partition_by is not None:
             raise DeclarationError(
                 f"the PState {pstate.mirrored!r} of module {pstate.module!r} has partition_by=, so "
@@ -82,38 +100,86 @@ def resolve_mirrors(store: LocalStore, module: Module) -> Mirrors:
     return found
 
 
+def _check_target(declared: DepotDeclaration, there: DepotDeployment) -> None:
+    """Hold that rows of another module can go to a depot: once they are sent they must fit."""
+    if there.partition_by == BY_FUNCTION:
+        raise DeclarationError(
+            f"append_to: depot {declared.mirrored!r} of module {declared.module!r} is partitioned "
+            "by a function, which only its own module's code can try",
+            hint="append to another depot of that module, from which a topology of its own goes on",
+            declared=declared.place,
+        )
+
+
 def broken_mirrors(
-    store: LocalStore, module: str, depots: Mapping[str, str], pstates: Mapping[str, PStateSpec]
+    store: LocalStore,
+    module: str,
+    depots: Mapping[str, DepotDeclaration],
+    pstates: Mapping[str, PStateSpec],
 ) -> Iterator[str]:
     """What other modules mirror of a module and a new version of it would no longer offer.
 
     Args:
         store: The root.
         module: The module's name.
-        depots: The new version's depots: the DDL of each.
+        depots: The new version's depots.
         pstates: The new version's PStates.
 
     Yields:
         For each a sentence that names who mirrors what.
     """
+    yield from _with_parcels(store, module, depots)
     for reader in _others(store, module):
-        for mirror in reader.mirrors.values():
+        targets = {name for each in reader.topologies.values() for name in each.appends_to}
+        for known, mirror in reader.mirrors.items():
             if mirror.module != module:
                 continue
-            shown = f"module {reader.module!r} mirrors the {mirror.kind} {mirror.name!r}"
             if mirror.kind == "depot":
-                if mirror.name not in depots:
-                    yield f"{shown}, which would be gone"
-                elif depots[mirror.name] != mirror.schema:
-                    yield f"{shown} as {mirror.schema!r}"
-                continue
-            spec = pstates.get(mirror.name)
-            if spec is None:
-                yield f"{shown}, which would be gone"
-            elif spec.private:
-                yield f"{shown}, which would be private"
-            elif spec.node != from_json(mirror.schema):
-                yield f"{shown} as {mirror.schema}"
+                why = _broken_depot(mirror, depots.get(mirror.name), appended=known in targets)
+            else:
+                why = _broken_pstate(mirror, pstates.get(mirror.name))
+            if why:
+                does = "appends to" if why == _BY_FUNCTION else "mirrors"
+                yield f"module {reader.module!r} {does} the {mirror.kind} {mirror.name!r}{why}"
+
+
+_BY_FUNCTION = ", which would be partitioned by a function that only this module's code can try"
+
+
+def _broken_depot(
+    mirror: MirrorDeployment, depot: DepotDeclaration | None, *, appended: bool
+) -> str:
+    """What is wrong with a mirrored depot; nothing when all is well."""
+    if depot is None:
+        return ", which would be gone"
+    if to_ddl(depot.schema) != mirror.schema:
+        return f" as {mirror.schema!r}"
+    return _BY_FUNCTION if appended and callable(depot.partition_by) else ""
+
+
+def _broken_pstate(mirror: MirrorDeployment, spec: PStateSpec | None) -> str:
+    """What is wrong with a mirrored PState; nothing when all is well."""
+    if spec is None:
+        return ", which would be gone"
+    if spec.private:
+        return ", which would be private"
+    return f" as {mirror.schema}" if spec.node != from_json(mirror.schema) else ""
+
+
+def _with_parcels(
+    store: LocalStore, module: str, depots: Mapping[str, DepotDeclaration]
+) -> Iterator[str]:
+    """The depots that would be gone while rows of other modules wait for them."""
+    for folder in sorted((store.root / module / "depots").glob("*/parcels")):
+        name = folder.parent.name
+        for box in [] if name in depots else boxes_for(store, module, name):
+            waiting = box.waiting()
+            if waiting.parcels:
+                yield (
+                    f"{waiting.records} rows of topology {box.sender[1]!r} of module "
+                    f"{box.sender[0]!r} wait for depot {name!r}, which would be gone: let this "
+                    "module run until it has taken them"
+                )
 
 
 def mirrored_offsets(store: LocalStore, module: str) -> dict[str, list[list[int]]]:

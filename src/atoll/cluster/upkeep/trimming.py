@@ -26,7 +26,7 @@ class DepotTrimmer:
         store: The root.
         module: Whose depots they are.
         depots: Its depots, by name.
-        loops: Its topologies, by name.
+        loops: Its topologies, by name, those that fill others among them.
         now_ms: The clock; it may be set back.
     """
 
@@ -35,7 +35,7 @@ class DepotTrimmer:
         store: LocalStore,
         module: str,
         depots: Mapping[str, Depot],
-        loops: Mapping[str, Stepper],
+        loops: Callable[[], Mapping[str, Stepper]],
         now_ms: Callable[[], int],
     ) -> None:
         """The first call trims."""
@@ -55,13 +55,12 @@ class DepotTrimmer:
         if 0 <= now_ms - self._last_ms < _INTERVAL_MS:
             return
         self._last_ms = now_ms
-        needed_by = {name: self._oldest(loop).ends() for name, loop in self._loops.items()}
+        loops = self._loops()
+        needed_by = {name: self._oldest(loop).ends() for name, loop in loops.items()}
         mirrored = mirrored_offsets(self._store, self._module)
         for name, depot in self._depots.items():
             needed = [
-                needed_by[topology][name]
-                for topology, loop in self._loops.items()
-                if name in loop.depots
+                needed_by[topology][name] for topology, loop in loops.items() if name in loop.depots
             ] + mirrored.get(name, [])
             protected = [min(offsets) for offsets in zip(*needed, strict=True)] or None
             depot.trim(protected)

@@ -27,6 +27,7 @@ from atoll.depot.append.claim import WriterClaim
 from atoll.depot.append.requests import AppendRequest, merged, runs_of
 from atoll.depot.append.staging import StagedSegment
 from atoll.depot.producers.table import Admission, Duplicate
+from atoll.depot.segments.acknowledged import AcknowledgedNote
 from atoll.depot.segments.chain import SegmentChain
 from atoll.depot.segments.format import FrameHeader, SegmentHeader, encode_frame
 from atoll.depot.segments.index import SegmentIndex
@@ -90,7 +91,13 @@ class GroupWriter:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._open_first_segment()
+        self._note = AcknowledgedNote(chain.folder, claim.number)
+        try:
+            self._open_first_segment()
+            self._note.supersede()
+        except BaseException:
+            self._note.close()
+            raise
 
     def submit(self, request: AppendRequest) -> None:
         """Append and wait for the acknowledgement: then the request has its offsets.
@@ -141,6 +148,7 @@ class GroupWriter:
             self._thread.join()
         if self._file is not None:
             self._file.close()
+        self._note.close()
 
     def _run(self) -> None:
         going = True
@@ -233,6 +241,7 @@ class GroupWriter:
             tail = self._tail()
             for frame, header_bytes, payload_bytes in frames:
                 tail.add(frame, header_bytes, payload_bytes)
+        self._note.write(tail.header.number, tail.valid_length)
 
     def _publish(self, staged: StagedSegment, request: AppendRequest) -> None:
         """Make a segment that an appender has written the newest one."""
@@ -255,6 +264,7 @@ class GroupWriter:
         for frame, header_bytes, payload_bytes in frames:
             index.add(frame, header_bytes, payload_bytes)
         self._chain.add_segment(header, index)
+        self._note.write(header.number, index.valid_length)
 
     def _file_with_room(self) -> SegmentFile:
         file = self._file

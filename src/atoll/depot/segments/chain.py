@@ -16,6 +16,7 @@ import msgspec
 from atoll.depot.evolution import extends
 from atoll.depot.migration import DepotMigration, generation_of_segment, schema_at
 from atoll.depot.producers.table import PRODUCER_SECONDS_MAX, ProducerTable
+from atoll.depot.segments.acknowledged import read_note
 from atoll.depot.segments.blocks import BlockRef
 from atoll.depot.segments.format import SegmentHeader
 from atoll.depot.segments.index import SEGMENTS_FOLDER, SegmentIndex, segment_file_name
@@ -96,6 +97,22 @@ class SegmentChain:
         """Per depot partition, the offset after the last record."""
         with self.lock:
             return tuple(self.tail.ends) if self.tail is not None else self._zeros()
+
+    def acknowledged_offsets(self) -> tuple[int, ...]:
+        """Per depot partition, the offset after the last record that its writer acknowledged.
+
+        For readers in other processes; as of the last refresh, and a lower bound: it may be said
+        again with fewer records for a moment. What a segment before the newest one holds is
+        acknowledged, or counts since the depot was opened again.
+        """
+        with self.lock:
+            tail = self.tail
+            if tail is None:
+                return self._zeros()
+            note = read_note(self.folder, tail.header.writer)
+            if note is None or note[0] != tail.header.number:
+                return tuple(tail.header.bases)
+            return tail.ends_within(note[1])
 
     def producers(self) -> ProducerTable:
         """What is stored of producers; others than the writer's thread look under the lock."""

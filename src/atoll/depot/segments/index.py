@@ -110,6 +110,15 @@ class SegmentIndex:
             at += 1
         return refs
 
+    def ends_within(self, length: int) -> tuple[int, ...]:
+        """Per depot partition, the offset after the last record in the file's first bytes."""
+        ends = list(self.header.bases)
+        for partition, part in self._partitions.items():
+            count = bisect_left(part.positions, length)
+            if count:
+                ends[partition] = part.starts[count - 1] + part.rows[count - 1]
+        return tuple(ends)
+
     def sizes(self, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:
         """For each block of a range that lies in this segment where it ends, and its bytes.
 

@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from atoll.ddl import parse_ddl
+from atoll.depot.segments.acknowledged import check_notes
 from atoll.depot.segments.format import (
     FRAME_MAGIC,
     FRAME_PREAMBLE_BYTES,
@@ -38,6 +39,7 @@ _COST_OF_OBJECTS = {
 }
 """The kinds of numbered objects in a depot's folder, and what a damaged one costs."""
 
+_COST_OF_NOTES = "no record: processes that tail the depot by its root fail until it is deleted"
 _MISSING = "the segment is missing"
 _ALL_LOST = "all records of the segment are lost"
 
@@ -69,6 +71,8 @@ def verify_depot(folder: Path | str) -> Iterator[DepotDamage]:
     folder = Path(folder)
     for name, cost in _COST_OF_OBJECTS.items():
         yield from _objects(folder, name, cost)
+    for path, what in check_notes(folder):
+        yield DepotDamage(str(path), 0, what, _COST_OF_NOTES)
     first = max(_numbers(folder / "retained"), default=1)
     present = {n for n in _numbers(folder / SEGMENTS_FOLDER) if n >= first}
     if not present and first == 1:

@@ -76,7 +76,8 @@ def _pstate_commit(
     ]
     again = state.checkpoints.named_again(plan.id, state.options.checkpoint_commits, name)
     generations = _generations(name, vnode_count, state, outcome)
-    return PStateCommit(pack_ids(touched), logs, written + again, generations), touched
+    since = 0 if before is None else before.since
+    return PStateCommit(pack_ids(touched), logs, written + again, generations, since), touched
 
 
 def _generations(name: str, vnode_count: int, state: State, outcome: Outcome) -> bytes:

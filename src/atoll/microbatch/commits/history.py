@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from atoll.errors import DamageError, NotFoundError, UsageError
+from atoll.microbatch.commits.joining import joined_after
 from atoll.microbatch.commits.objects import (
     GENESIS,
     Commit,
@@ -188,6 +189,7 @@ class CommitHistory:
             timeline=head.timeline,
             floor=max(commit.floor, head.floor),
             horizon=head.readable_from,
+            pstates={**_without_state(head, commit_id), **commit.pstates},
         )
         return CommitHistory(self.store, self.module, self.topology, commit)
 
@@ -213,6 +215,13 @@ class CommitHistory:
     def last_touched(self, pstate: str, vnode: int) -> int:
         """The last id that changed the vnode; 0 when none did."""
         part = self.commit.pstates.get(pstate)
+        if part is not None and part.since > self.commit.id:
+            raise UsageError(
+                f"PState {pstate!r} has no state as of microbatch {self.commit.id}: it was filled "
+                f"and joined with microbatch {part.since}",
+                hint=f"read it as of {part.since} or later",
+                pstate=pstate,
+            )
         return 0 if part is None else _touched(part.touched)[vnode]
 
     def generation(self, pstate: str, vnode: int) -> int:
@@ -257,7 +266,9 @@ class CommitHistory:
             commit_id -= 1
         checkpoint, checkpoint_id = (None, 0) if base is None else base
         later = [log for log in reversed(logs) if log[0] > checkpoint_id]
-        return Rebuild(checkpoint, checkpoint_id, tuple(later))
+        part = self.commit.pstates.get(pstate)
+        since = 0 if part is None else part.since
+        return Rebuild(checkpoint, checkpoint_id, tuple(later), since)
 
     def open_file(self, ref: FileRef) -> Path:
         """Where the file lies."""
@@ -304,6 +315,11 @@ class CommitHistory:
             hint="restore it from a backup of the root folder",
             file=objects.name(commit_id),
         )
+
+
+def _without_state(head: Commit, commit_id: int) -> dict[str, PStateCommit]:
+    """What joined after a commit, so that whoever reads it as of that one is told."""
+    return {name: head.pstates[name] for name in joined_after(head, commit_id)}
 
 
 @dataclass(frozen=True)

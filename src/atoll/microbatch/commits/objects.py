@@ -63,7 +63,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def times(self) -> Times:
         """What time it is in every attempt."""
-        return Times(self.planned_at_ms, self.watermarks, self.watermarks_before)
+        return Times(self.planned_at_ms, self.watermarks, self.watermarks_before, self.id)
 
     @property
     def records(self) -> int:
@@ -105,6 +105,8 @@ class PStateCommit(msgspec.Struct, frozen=True):
     checkpoints: list[CheckpointFile]
     generations: bytes = b""
     """For each vnode how many migrations its entries have been through; empty for none of any."""
+    since: int = 0
+    """The commit that brought it in, filled; 0 of one that the topology has had from its first."""
 
 
 class Branch(msgspec.Struct, frozen=True):

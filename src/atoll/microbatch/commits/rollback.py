@@ -16,6 +16,7 @@ import msgspec
 from atoll.logs import get_logger
 from atoll.microbatch import events as ev
 from atoll.microbatch.commits.history import commit_objects, latest_commit, read_commit
+from atoll.microbatch.commits.joining import joined_after
 from atoll.microbatch.commits.objects import GENESIS, Branch, Commit, decode_commit, encode
 from atoll.microbatch.commits.progress import known_checkpoints, settle_commit, with_starts
 from atoll.microbatch.commits.tidy import drop_abandoned
@@ -41,6 +42,16 @@ def refusal(state: ev.State, event: ev.RollBack) -> ActorFailure | None:
     """Why a topology cannot go back to that commit now; None when it can."""
     last = state.last
     context = {"topology_microbatch": str(last.id)}
+    joined = joined_after(last, event.to)
+    if joined and event.to >= last.readable_from:
+        name, since = min(joined.items())
+        return ActorFailure(
+            "E-USAGE",
+            f"cannot go back to microbatch {event.to}: {name} was filled and joined with "
+            f"microbatch {since}, and has no state as of an earlier one",
+            f"possible are {max(since, last.readable_from)} to {last.id}",
+            context,
+        )
     if not last.readable_from <= event.to <= last.id:
         return ActorFailure(
             "E-USAGE",

@@ -73,6 +73,9 @@ class Options:
     )
     """The most bytes of records that one microbatch takes, over all that it reads."""
 
+    filling_records_max: int = _option("topology.filling.max.records", 50_000, 1, _COUNT_MAX)
+    """The most records that a microbatch takes from one depot partition which fills new PStates."""
+
     fetch_records_max: int = _option(
         "depot.max.fetch", 65_536, 1, _COUNT_MAX, (*_TOPOLOGY, "depot")
     )
@@ -129,6 +132,9 @@ class Options:
 
     pipeline: int = _option("topology.microbatch.pipeline", 0, 0, 1)
     """1: while a microbatch commits, the next one is read and packed."""
+
+    parcel_records_max: int = _option("topology.parcels.max.records", 1_000_000, 1, _COUNT_MAX)
+    """How many rows may wait for a depot of another module before no more are made."""
 
     recovery_check_seconds: int = _option(
         "topology.recovery.check.interval.seconds", 60, 1, _DAY_MILLIS // 1000

@@ -145,10 +145,7 @@ class Requests:
             FencedError: When another life of the coordinator took over.
             WaitTimeoutError: When the time is over; the request still holds.
         """
-        with self._changed:
-            self._asked += 1
-            asked = self._asked
-        self._request(ev.AskCheckpoint(lost or {}))
+        asked = self.ask_checkpoint(lost)
 
         def done(state: ev.State) -> bool:
             if state.asked.answered >= asked:
@@ -163,6 +160,14 @@ class Requests:
 
         self._wait(done, timeout_seconds, "a checkpoint")
         return self.status.state.asked.commit
+
+    def ask_checkpoint(self, lost: Mapping[str, Sequence[int]] | None = None) -> int:
+        """The same without waiting: which request it is, to be found among those answered."""
+        with self._changed:
+            self._asked += 1
+            asked = self._asked
+        self._request(ev.AskCheckpoint(lost or {}))
+        return asked
 
     def rollback(
         self, to: int, *, keep_appended: bool = False, timeout_seconds: float = 60.0
@@ -221,6 +226,12 @@ class Requests:
                 hint=failure.hint,
                 **failure.context,
             )
+
+    def move_to(self, to: Placement) -> None:
+        """Run on another placement from the next attempt on; does not wait for it."""
+        with self._one_at_a_time:
+            self._tickets += 1
+            self._request(ev.MoveTo(self._tickets, to, trial=False))
 
     def wait_processed(self, count: int, timeout_seconds: float = 60.0) -> None:
         """Wait until so many records were processed over the topology's life, and are visible.

@@ -104,7 +104,7 @@ class Telemetry:
             for step, each in operators.items():
                 self._operators.setdefault(step, Operator()).add(each)
             self._unit_rows.update(rows)
-            self._unit_ms.update(millis)  # type: ignore[arg-type]  # a counter adds floats as well
+            self._unit_ms.update(millis)
             ratios = {"rows": skew(dict(rows)), "time": skew(millis)}
             self._last = {
                 "operators": [each.as_dict(step) for step, each in operators.items()],

@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from atoll.placement.info import ClusterInfo
+from atoll.placement.limits import LOCAL_WORKER, UNITS_MAX
 from atoll.placement.policies.policy import POLICY_DEFAULT, Fixed, Load, parse_policy
-from atoll.placement.workers import LOCAL_WORKER, UNITS_MAX
 
 
 class Shortage(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ says so when it is asked for a key of another one.
 
 from __future__ import annotations
 
+from atoll.codec.keys.elements import encode_element
 from atoll.pstate.handles.base import KINDS, Handle
 from atoll.pstate.handles.maps import MapHandle
 from atoll.pstate.handles.sets import SetHandle
@@ -18,7 +19,7 @@ from atoll.pstate.handles.structs import StructHandle
 from atoll.pstate.handles.values import ValueHandle
 from atoll.pstate.handles.writes import EntryWriter, Writes
 from atoll.pstate.spec import PStateSpec
-from atoll.schema import Map, Set, Struct
+from atoll.schema import Map, Scalar, Set, Struct
 
 __all__ = [
     "Handle",
@@ -27,6 +28,7 @@ __all__ = [
     "StructHandle",
     "ValueHandle",
     "handle_for",
+    "handle_of_vnode",
 ]
 
 KINDS.update({Map: MapHandle, Set: SetHandle, Struct: StructHandle})
@@ -45,3 +47,13 @@ def handle_for(
     """
     kind = ValueHandle if spec.node.leaf else KINDS[type(spec.node)]
     return kind(Writes(spec, writer, vnode, handed), spec.shape, b"")
+
+
+def handle_of_vnode(
+    spec: PStateSpec, writer: EntryWriter, vnode: int, handed: set[int] | None = None
+) -> Handle:
+    """The handle of a vnode's own value, of a PState with one in each; as :func:`handle_for`."""
+    shape = spec.shape.value
+    assert shape is not None, "such a PState is a map by vnode"
+    kind = ValueHandle if shape.leaf else KINDS[type(shape.node)]
+    return kind(Writes(spec, writer, vnode, handed), shape, encode_element(vnode, Scalar("int")))

@@ -13,13 +13,13 @@ from atoll.pstate.navigate.changing import checked_result
 
 
 class ValueHandle(Handle):
-    """One stored value: a PState that is a scalar, list or struct as a whole."""
+    """One stored value: a PState that is a scalar, list or struct as a whole, or per vnode."""
 
     __slots__ = ()
 
     def get(self, default: Any = None) -> Any:
         """The value; when it was never written the default, or the PState's initial value."""
-        found = self._read(self._shape, EMPTY_KEY)
+        found = self._read(self._shape, self._place)
         if found is not ABSENT:
             return found
         initial = self._writes.spec.initial_bytes
@@ -27,11 +27,11 @@ class ValueHandle(Handle):
             return default
         if self._shape.fixed:
             return self._writes.spec.initial_value()
-        return self._writes.live.read(EMPTY_KEY, self._shape, initial)
+        return self._writes.live.read(self._place, self._shape, initial)
 
     def set(self, value: Any) -> None:
         """Set the value."""
-        self._write(self._shape, EMPTY_KEY, value)
+        self._write(self._shape, self._place, value)
 
     def update(self, change: Callable[[Any], Any]) -> None:
         """Set the value to what the function makes of it.
@@ -53,9 +53,14 @@ class ValueHandle(Handle):
 
     def clear(self) -> None:
         """Forget the value: as if it had never been written."""
-        if self._writes.get(EMPTY_KEY) is not None:
-            self._writes.unflushed[EMPTY_KEY] = None
-        self._writes.live.drop(EMPTY_KEY)
+        if self._writes.get(self._place) is not None:
+            self._writes.unflushed[self._place] = None
+        self._writes.live.drop(self._place)
+
+    @property
+    def _place(self) -> bytes:
+        """The key of the value's entry."""
+        return self._prefix or EMPTY_KEY
 
     def __repr__(self) -> str:
         """Name and type, without reading anything."""

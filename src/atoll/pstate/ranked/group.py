@@ -6,15 +6,17 @@ to where it wants to be, adding counts; it reads about as many entries at each l
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from functools import cached_property
+from itertools import accumulate, islice
 from typing import NamedTuple, Protocol
 
 from atoll.codec.keys.elements import successor
-from atoll.pstate.ranked.layout import HEADS, LEVELS, MARK, Ranks
+from atoll.pstate.ranked.layout import HEADS, LEVELS, MARK, PAGE, Ranks
 
-_PAGE = 96
-"""Entries to read at once: somewhat more than a block has."""
+_BLOCKS_MAX = 256
+"""A group of no more blocks has them read once, and each rank from there."""
 
 
 class Reader(Protocol):
@@ -74,7 +76,7 @@ class SortedGroup:
         self.vnode = vnode
         bounds = (prefix, successor(prefix)) if prefix else (None, None)
         entries = list(reader.scan(vnode, *bounds))
-        seats = ranks.seats([key for key, _ in entries], [value for _, value in entries])
+        (seats,) = ranks.seats([key for key, _ in entries], [value for _, value in entries])
         known = sorted(each for each in seats.items() if each[1].group == len(prefix))
         self._seats = [Seat(seat[len(prefix) :], ranked.element) for seat, ranked in known]
         self._codes = [each.code for each in self._seats]
@@ -97,6 +99,13 @@ class SortedGroup:
         return iter(found[:limit])
 
 
+class _Blocks(NamedTuple):
+    """Where blocks begin, the first one with the group; how many seats are before each, and all."""
+
+    starts: list[bytes]
+    before: list[int]
+
+
 class KeptGroup:
     """A group whose ranks were kept with every write."""
 
@@ -105,8 +114,40 @@ class KeptGroup:
         self._reader = reader
         self._prefix = prefix
 
+    @cached_property
+    def _blocks(self) -> _Blocks | None:
+        """All blocks of the first level; None where there are many."""
+        blocks = list(self._entries(1, b"", None, limit=_BLOCKS_MAX + 1))
+        if len(blocks) > _BLOCKS_MAX:
+            return None
+        starts = [b"", *(start for start, _ in blocks)]
+        first = self._between(0, b"", starts[1] if blocks else None)
+        counts = accumulate([first, *(count for _, count in blocks)])
+        return _Blocks(starts, [0, *counts])
+
     def before(self, seat: bytes | None) -> int:
         """How many seats are before one."""
+        blocks = self._blocks
+        if blocks is None:
+            return self._climb_before(seat)
+        if seat is None:
+            return blocks.before[-1]
+        number = bisect_right(blocks.starts, seat) - 1
+        return blocks.before[number] + self._between(0, blocks.starts[number], seat)
+
+    def at(self, rank: int) -> bytes | None:
+        """The seat of a rank."""
+        blocks = self._blocks
+        if blocks is None:
+            return self._climb_at(rank)
+        if rank >= blocks.before[-1]:
+            return None
+        number = bisect_right(blocks.before, rank) - 1
+        left = rank - blocks.before[number]
+        seats = self._entries(0, blocks.starts[number], None, limit=left + 1)
+        return next(islice((seat for seat, _ in seats), left, None), None)
+
+    def _climb_before(self, seat: bytes | None) -> int:
         low, level, count = b"", 0, 0
         while level + 1 < LEVELS:
             block = self._next_block(level + 1, low)
@@ -123,8 +164,7 @@ class KeptGroup:
                 low, last = start, counted
         return count + self._between(0, low, seat)
 
-    def at(self, rank: int) -> bytes | None:
-        """The seat of a rank."""
+    def _climb_at(self, rank: int) -> bytes | None:
         low, level, count = b"", 0, 0
         while level + 1 < LEVELS:
             block = self._next_block(level + 1, low)
@@ -183,8 +223,8 @@ class KeptGroup:
         """A scan that reads a block at once: mostly no more is wanted."""
         while True:
             found = 0
-            for key, value in self._reader.scan(self.vnode, start, end, limit=_PAGE):
+            for key, value in self._reader.scan(self.vnode, start, end, limit=PAGE):
                 yield key, value
                 found, start = found + 1, key + b"\x00"
-            if found < _PAGE:
+            if found < PAGE:
                 return

@@ -45,6 +45,9 @@ MARK = DATA_END + b"\xff"
 _BITS = 6
 """One seat in 64 begins a block, one block in 64 a higher one."""
 
+PAGE = 96
+"""Entries to read at once: somewhat more than a block has."""
+
 Position = tuple[str, ...]
 Seats = dict[bytes, "Ranked"]
 """Seats of entries, the group first; what else is known of each."""
@@ -123,26 +126,33 @@ class Ranks:
         for position, ranked in ranked_nodes(node):
             codec = codecs[position] if isinstance(ranked, Map) else None
             self.maps[position] = RankedMap(ranked, terms_of(ranked), codec)
+        root = isinstance(node, Map | Set) and bool(node.ranked)
+        self._whole: tuple[Position, int] | None = ((), 0) if root else None
         said = [(*at, *each.node.ranked, str(each.node)) for at, each in self.maps.items()]
         self.mark = repr((generation, said)).encode()
 
-    def seats(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> Seats:
-        """The seats of the entries of a write that are there and have a rank."""
-        rows: dict[Position, list[tuple[bytes, int, bytes]]] = {}
-        for key, value in zip(keys, values, strict=True):
-            if value is None or key >= DATA_END:
-                continue
-            found = self._group_of(key)
-            if found is not None:
-                rows.setdefault(found[0], []).append((key, found[1], value))
-        made: Seats = {}
+    def seats(self, keys: Sequence[bytes], *versions: Sequence[bytes | None]) -> tuple[Seats, ...]:
+        """The seats of the entries that are there and have a rank, for each version of values.
+
+        All versions are computed at once, since most writes are small.
+        """
+        rows: dict[Position, list[tuple[Seats, bytes, int, bytes]]] = {}
+        made: tuple[Seats, ...] = tuple({} for _ in versions)
+        for seats, values in zip(made, versions, strict=True):
+            for key, value in zip(keys, values, strict=True):
+                if value is None or key >= DATA_END:
+                    continue
+                found = self._whole or self._group_of(key)
+                if found is not None:
+                    rows.setdefault(found[0], []).append((seats, key, found[1], value))
         for position, entries in rows.items():
-            elements = [key[group:] for key, group, _ in entries]
-            orders = self.maps[position].orders(elements, [value for _, _, value in entries])
-            for (key, group, _), element, order in zip(entries, elements, orders, strict=True):
+            elements = [key[group:] for _, key, group, _ in entries]
+            orders = self.maps[position].orders(elements, [value for *_, value in entries])
+            for (seats, key, group, _), element, order in zip(
+                entries, elements, orders, strict=True
+            ):
                 if order is not None:
-                    seat = key[:group] + order + element
-                    made[seat] = Ranked(group, len(element))
+                    seats[key[:group] + order + element] = Ranked(group, len(element))
         return made
 
     def _group_of(self, key: bytes) -> tuple[Position, int] | None:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from atoll.pstate.navigate.places import Place, Places
 
 _FEW = 512
-"""Entries that may rather be walked over than halved."""
+_FEW_EACH = 16
+"""Entries, in all and for each vnode, that may rather be walked over than halved."""
 
 
 class _Entry(NamedTuple):
@@ -71,7 +72,7 @@ class Ranking:
         vnodes = [group.vnode for group in self._groups] if vnode is None else [vnode]
         values = [self._places.reader.get(each, stored) for each in vnodes]
         value = next((each for each in values if each is not None), None)
-        seat = next(iter(self._ranks.seats([stored], [value])), None)
+        seat = next(iter(self._ranks.seats([stored], [value])[0]), None)
         if seat is None:
             return None
         own = seat[len(self._place.prefix) :]
@@ -111,7 +112,7 @@ class Ranking:
         if rank <= _FEW:
             return lows
         highs = [group.before(None) for group in self._groups]
-        few = max(_FEW, 2 * len(lows))
+        few = max(_FEW, _FEW_EACH * len(lows))
         while sum(highs) - sum(lows) > few:
             spans = [high - low for low, high in zip(lows, highs, strict=True)]
             widest = spans.index(max(spans))

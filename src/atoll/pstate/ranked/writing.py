@@ -8,7 +8,7 @@ the level below. So a change touches a few entries of the store, however many th
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from atoll.codec.keys.elements import successor
@@ -17,6 +17,7 @@ from atoll.pstate.ranked.layout import (
     HEADS,
     LEVELS,
     MARK,
+    PAGE,
     Ranks,
     Seats,
     count_bytes,
@@ -78,16 +79,16 @@ def write_ranked(
         olds: The values before.
     """
     if store.get(MARK) == ranks.mark:
-        before = ranks.seats(keys, olds)
+        before, now = ranks.seats(keys, olds, values)
         store.put_plainly(keys, values, olds)
-        now = ranks.seats(keys, values)
     else:
         store.put_plainly(keys, values, olds)
         gone = [key for key, _ in store.scan(HEADS[0], MARK)]
         store.put_plainly(gone, [None] * len(gone))
         store.put_plainly([MARK], [ranks.mark])
         entries = list(store.scan())
-        before, now = {}, ranks.seats([key for key, _ in entries], [v for _, v in entries])
+        before = {}
+        (now,) = ranks.seats([key for key, _ in entries], [value for _, value in entries])
     moves = sorted([*_moves(before, now, -1), *_moves(now, before, 1)])
     if moves:
         _move(store, moves, now)
@@ -157,7 +158,7 @@ def _blocks(store: Store, level: int, moves: Sequence[_Move]) -> dict[bytes, _Bl
 def _counted(store: Store, level: int, start: bytes, block: _Block) -> int:
     if block.anew:
         below = HEADS[level - 1]
-        entries: Iterable[tuple[bytes, bytes]] = store.scan(below + start, below + block.high)
+        entries = _block_entries(store, below + start, below + block.high)
         if level == 1:
             return sum(1 for _ in entries)
         return sum(int.from_bytes(count) for _, count in entries)
@@ -165,6 +166,16 @@ def _counted(store: Store, level: int, start: bytes, block: _Block) -> int:
     if count < 1:
         raise DamageError("a vnode store ranks fewer entries than it had")
     return count
+
+
+def _block_entries(store: Store, low: bytes, high: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The entries of a range that is mostly not longer than a block, without reading on."""
+    found = PAGE
+    while found == PAGE:
+        found = 0
+        for key, value in store.scan(low, high, limit=PAGE):
+            yield key, value
+            found, low = found + 1, key + b"\x00"
 
 
 def _first(store: Store, level: int, low: bytes) -> bytes | None:

@@ -50,11 +50,14 @@ class Rebuild(msgspec.Struct, frozen=True):
         checkpoint_id: The commit that the checkpoint holds; 0 when there is none.
         logs: (id, file) of every incremental log after it that names the vnode, oldest first;
             several steps of one microbatch in their order.
+        since: The commit that brought the PState in: what a store holds from before it is none of
+            it.
     """
 
     checkpoint: FileRef | None = None
     checkpoint_id: int = 0
     logs: tuple[tuple[int, FileRef], ...] = ()
+    since: int = 0
 
 
 class Prior(msgspec.Struct, frozen=True, array_like=True):

@@ -176,6 +176,9 @@ def _catch_up(store: StoreTransaction, vnode: VnodeHistory) -> Opening:
     if store.header.applied >= last:
         return Opening()
     found = vnode.history.rebuild(vnode.pstate, vnode.vnode)
+    if store.header.applied < found.since:
+        store.clear()
+        store.header = msgspec.structs.replace(store.header, applied=0)
     kind: Literal["behind", "absent"] = "behind" if store.header.applied else "absent"
     if found.checkpoint is not None and store.header.applied < found.checkpoint_id:
         kind = "absent"

@@ -4,6 +4,8 @@ A reverse log holds sorted keys and the value that each had before (or that it h
 written in the transaction that overwrote them, and read for three purposes: to undo, to show the
 state before it to readers (an *overlay*), and to say what changed. Most are never read at all, so
 building one must cost next to nothing: it is what Arrow makes of the two lists, in their order.
+Calling Arrow for a few keys costs more than the keys, and a small microbatch has a few in each of
+many vnodes: those are packed by hand, to the same bytes.
 
 Layout, little-endian: magic (4 bytes), count n (u32), key offsets (u32 * (n+1)), value offsets
 (u32 * (n+1)), absent bitmap ((n+7)//8 bytes), the keys, the values. Offsets count from the start
@@ -15,7 +17,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +27,9 @@ from atoll.errors import DamageError, TooLargeError
 _MAGIC = b"ARL1"
 _HEAD = struct.Struct("<4sI")
 _OFFSET = struct.Struct("<I")
+_FEW = 64
+"""Up to so many keys are packed by hand; measured with short keys and values."""
+_OFFSET_MAX = 2**31 - 1
 
 
 def encode_reverse_log(keys: Sequence[bytes], olds: Sequence[bytes | None]) -> bytes:
@@ -37,6 +42,10 @@ def encode_reverse_log(keys: Sequence[bytes], olds: Sequence[bytes | None]) -> b
     Raises:
         TooLargeError: When the keys or the values take more than 2 GiB.
     """
+    if len(keys) <= _FEW:
+        found = _encoded_few(keys, olds)
+        if found is not None:
+            return found
     key_column, old_column = pa.array(keys, pa.binary()), pa.array(olds, pa.binary())
     if not isinstance(key_column, pa.Array) or not isinstance(old_column, pa.Array):
         raise TooLargeError(
@@ -47,6 +56,19 @@ def encode_reverse_log(keys: Sequence[bytes], olds: Sequence[bytes | None]) -> b
     old_offsets, old_bytes = _parts(old_column)
     head = _HEAD.pack(_MAGIC, len(keys))
     return b"".join((head, key_offsets, old_offsets, _absent(old_column), key_bytes, old_bytes))
+
+
+def _encoded_few(keys: Sequence[bytes], olds: Sequence[bytes | None]) -> bytes | None:
+    """The stored form without Arrow; None when it is too large for offsets."""
+    count = len(keys)
+    values = [b"" if old is None else old for old in olds]
+    key_offsets = accumulate(map(len, keys), initial=0)
+    offsets = (*key_offsets, *accumulate(map(len, values), initial=0))
+    if max(offsets[count], offsets[-1]) > _OFFSET_MAX:
+        return None
+    absent = sum(1 << place for place, old in enumerate(olds) if old is None)
+    head = _HEAD.pack(_MAGIC, count) + struct.pack(f"<{2 * count + 2}I", *offsets)
+    return b"".join((head, absent.to_bytes((count + 7) // 8, "little"), *keys, *values))
 
 
 def _parts(column: pa.Array) -> tuple[memoryview, memoryview]:

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from atoll.cluster.description import described_plan
 from atoll.errors import UsageError
+from atoll.placement.limits import UNITS_MAX
 from atoll.placement.reschedule.change import UnitChange
 from atoll.placement.reschedule.plan import ReschedulePlan
 from atoll.placement.reschedule.text import parse_plan
-from atoll.placement.workers import UNITS_MAX
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, answer
 
 router = APIRouter(prefix="/v1/modules/{module}", tags=["cluster"])

@@ -10,9 +10,9 @@ import anyio.to_thread
 from fastapi import APIRouter, Header, Query, Response
 
 from atoll import path as paths
-from atoll.errors import BusyError, PathError, UsageError
+from atoll.errors import PathError, UsageError
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, Token
-from atoll.server.event_stream import EVENT_STREAM, EventStream
+from atoll.server.event_stream import EVENT_STREAM, ChangeEvents, EventStream, admit
 from atoll.views.subscription import Subscription
 from atoll.views.value_change import ValueChange
 
@@ -45,11 +45,7 @@ async def subscribe(  # noqa: PLR0913 - each is a parameter of the request
     """
     app = context.app(module)
     wanted = _path_of(path)
-    if len(context.subscriptions) >= context.settings.subscriber_count_max:
-        raise BusyError(
-            f"{len(context.subscriptions)} subscriptions are open",
-            hint="close some, or let one subscriber pass changes on to others",
-        )
+    admit(context)
     position = last_event_id or after or None
     opening = partial(app.subscribe, after=position, page_entries=page_entries)
     subscription = await anyio.to_thread.run_sync(
@@ -59,7 +55,7 @@ async def subscribe(  # noqa: PLR0913 - each is a parameter of the request
     context.subscriptions.add(subscription)
     try:
         first = await context.in_thread(_first, subscription)
-        return EventStream(context, subscription, first)
+        return EventStream(context, subscription, ChangeEvents(), first)
     except BaseException:
         _drop(context, subscription)
         raise

@@ -18,6 +18,7 @@ from atoll.aggregates import (
     StructOf,
     Voided,
 )
+from atoll.aggregates.rows.lag import Lag
 from atoll.aggregates.rows.positions import last
 from atoll.aggregates.totals.count_distinct import Zero
 from atoll.errors import DeclarationError
@@ -90,6 +91,10 @@ def writes_of(target: Target, aggregator: Aggregator, place: str) -> list[Write]
 
 def _write(target: Target, fields: tuple[tuple[str | None, Aggregator], ...], place: str) -> Write:
     """A write to one leaf, distinct counts set apart."""
+    with placed(place):
+        for _, each in fields:
+            if isinstance(each, Lag):
+                raise each.misplaced()
     distinct = tuple((name, each) for name, each in fields if isinstance(each, CountDistinct))
     for name, each in distinct:
         node: Node | None = target.node

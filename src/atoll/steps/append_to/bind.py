@@ -30,7 +30,8 @@ class BoundAppend(BoundStep):
     depot: str
     schema: pa.Schema
     partitions: int
-    partitioner: Partitioner
+    partitioner: Partitioner | None
+    """None of another module's depot: its own process says where records go."""
 
     phase: ClassVar[Phase] = Phase.HAND_ON
     keyed: ClassVar[bool] = False
@@ -65,7 +66,11 @@ def bound_append(step: AppendTo, binding: Binding) -> BoundAppend:
     check_columns(step, binding.rows(step))
     depot = step.depot
     return BoundAppend(
-        *binding.name(step), depot.name, depot.schema, depot.partitions, partitioner_of(depot)
+        *binding.name(step),
+        depot.name,
+        depot.schema,
+        depot.partitions,
+        None if depot.mirrored else partitioner_of(depot),
     )
 
 

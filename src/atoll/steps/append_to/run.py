@@ -58,7 +58,7 @@ class AppendPacker(WholePacker):
     def _checked(self) -> Iterator[pa.RecordBatch]:
         step = self.step
         codec = RecordCodec(step.schema)
-        placer = Placer(step.partitioner, step.schema, step.partitions, step.depot)
+        placer = self._placer()
         for batch in self.batches:
             yield self._fitting(batch, codec, placer)
 
@@ -66,7 +66,7 @@ class AppendPacker(WholePacker):
         """Keep the rows that the depot holds; the others are refused."""
         step = self.step
         codec = RecordCodec(step.schema)
-        placer = Placer(step.partitioner, step.schema, step.partitions, step.depot)
+        placer = self._placer()
         good: list[pa.RecordBatch] = []
         for batch in self.batches:
             rows = pa.Table.from_batches([batch])
@@ -81,7 +81,16 @@ class AppendPacker(WholePacker):
         self.batches = good
         self.counts.aside = refusing.count
 
-    def _fitting(self, batch: pa.RecordBatch, codec: RecordCodec, placer: Placer) -> pa.RecordBatch:
+    def _placer(self) -> Placer | None:
+        """What the depot's partitioner is tried with; None where that cannot fail."""
+        step = self.step
+        if step.partitioner is None:
+            return None
+        return Placer(step.partitioner, step.schema, step.partitions, step.depot)
+
+    def _fitting(
+        self, batch: pa.RecordBatch, codec: RecordCodec, placer: Placer | None
+    ) -> pa.RecordBatch:
         step = self.step
         known = [name for name in step.schema.names if name in batch.schema.names]
         checked = codec.from_arrow(batch.select(known))
@@ -92,5 +101,6 @@ class AppendPacker(WholePacker):
                 hint="filter such rows out with where(...), or fill in what is missing",
                 target=step.depot,
             )
-        placer.divide(checked.batch)
+        if placer is not None:
+            placer.divide(checked.batch)
         return checked.batch

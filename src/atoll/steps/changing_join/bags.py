@@ -216,11 +216,10 @@ def _look_up(  # what it adds to, which rows, and where they are
     vnode_of: Numbers,
     writer_of: WriterOf,
 ) -> None:
-    """Add those of the wanted entries that are kept."""
-    order = sorted(wanted.tolist(), key=lambda each: (groups[each], entries[each]))
-    vnodes = vnode_of[groups[order]] if order else wanted
+    """Add those of the wanted entries that are kept; they come in the order of their keys."""
+    vnodes = vnode_of[groups[wanted]]
     for start, stop in _runs(vnodes):
-        places = order[start:stop]
+        places = wanted[start:stop].tolist()
         values = writer_of(int(vnodes[start])).get_many([entries[each] for each in places])
         for place, value in zip(places, values, strict=True):
             if value is not None:

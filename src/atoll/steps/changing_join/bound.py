@@ -160,7 +160,9 @@ class BoundChangingJoin(BoundChangingSide):
         return True
 
     def run(self, work: Work, rows: list[pa.Table]) -> None:
-        """Join what came and went with what is kept."""
+        """Join what came and went with what is kept, and forget what is due."""
         from atoll.steps.changing_join.run import join
 
-        work.emit(self.tag, join(self, rows, work.tables(self.right.tag), work))
+        others = work.tables(self.right.tag)
+        if rows or others or (self.times is not None and work.due(self.times)):
+            work.emit(self.tag, join(self, rows, others, work))

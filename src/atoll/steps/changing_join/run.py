@@ -214,6 +214,8 @@ def _done(
     if bag.step.changes:
         return np.zeros(len(bag.old), np.bool_)
     done = keys.nulls[bag.keys]
+    if bag.step.unique:  # by it later ones of its key are known
+        return done
     final = not other.step.changes and (other.step.unique or step.one_sided)
     return done | (matches > 0) if final and _counts_partners(step, bag) else done
 

@@ -14,7 +14,7 @@ from atoll.errors import DeclarationError
 from atoll.schema import Map, Set
 from atoll.steps.changes.declare import Changes
 from atoll.steps.materialize.declare import Materialize
-from atoll.topology.operator import BatchOperator, Operator
+from atoll.topology.operator import BatchOperator, Operator, StateOperator
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +54,20 @@ def changing(operator: Operator) -> Changing | None:
         return Changing(operator.key_names, operator.pstate.name, member=isinstance(node, Set))
     found: Changing | None = getattr(operator, "changing", None)
     return found
+
+
+def behind_changes(operator: Operator) -> bool:
+    """Whether rows behind an operator were changes, before steps of a task or of Spark's."""
+    waiting = [operator]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Signed):  # what the changes are of, whatever its columns are called
+            continue
+        if changing(each) is not None:
+            return True
+        if isinstance(each, Materialize) or not isinstance(each, StateOperator):
+            waiting.extend(each.inputs)
+    return False
 
 
 @dataclass(frozen=True, eq=False)

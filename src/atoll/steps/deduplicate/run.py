@@ -7,7 +7,6 @@ rows before ``now`` do not come any more, so that ``p`` is forgotten when ``now`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ import pyarrow as pa
 from atoll.codec.keys.columns import encode_columns
 from atoll.codec.keys.elements import SIGN_BIT, encode_element
 from atoll.codec.scalars import INT64_MIN
-from atoll.engine.exchange.keyed import VNODE, encoded_keys, key_arrays
+from atoll.engine.exchange.by_key import RowsByKey, rows_by_key
 from atoll.schema import Scalar
 from atoll.steps.windows.event_time import event_millis
 from atoll.topology.rows import ORIGIN
@@ -34,29 +33,6 @@ _TIME_BYTES = 9
 _GRAIN_MS = 1_000
 _GRAINS = 8
 """Forgetting may be late by that part of the time, so that it is worth a microbatch."""
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Rows by vnode and key, those of a key in the order in which they came.
-
-    Attributes:
-        order: Their positions.
-        keys: The distinct keys.
-        starts: Where in the order the rows of each begin; one more at the end.
-        vnodes: The vnode of each distinct key.
-    """
-
-    order: NDArray[np.int64]
-    keys: list[bytes]
-    starts: NDArray[np.int64]
-    vnodes: NDArray[np.int64]
-
-    def slices(self) -> Iterator[tuple[int, range]]:
-        """Each vnode, and which of the distinct keys are its own."""
-        bounds = np.flatnonzero(np.diff(self.vnodes, prepend=-1)).tolist()
-        for start, stop in zip(bounds, [*bounds[1:], len(self.keys)], strict=True):
-            yield int(self.vnodes[start]), range(start, stop)
 
 
 @dataclass
@@ -80,7 +56,7 @@ def passing(
     rows = pa.concat_tables(tables).combine_chunks() if tables else None
     passes: list[int] = []
     if rows is not None:
-        by_key = _by_key(step, rows)
+        by_key = rows_by_key(step, step.elements, rows)
         millis = _millis(step, rows, now)
         for vnode, numbers in by_key.slices():
             changes[vnode] = _Change()
@@ -94,17 +70,6 @@ def passing(
     return _emitted(step, rows, sorted(passes)), agenda
 
 
-def _by_key(step: BoundDeduplicate, rows: pa.Table) -> _Rows:
-    vnodes = rows.column(VNODE).to_numpy().astype(np.int64)
-    encoded = encoded_keys(step, key_arrays(step.elements, rows), rows.num_rows)
-    order = encoded.sort_order()
-    order = order[np.argsort(vnodes[order], kind="stable")]
-    ordered = encoded.take(order)
-    starts = ordered.group_starts()
-    keys = ordered.take(starts).to_bytes()
-    return _Rows(order, keys, np.append(starts, len(order)), vnodes[order[starts]])
-
-
 def _millis(step: BoundDeduplicate, rows: pa.Table, now: int | None) -> NDArray[np.int64]:
     """The time of each row."""
     if step.column is None:
@@ -115,7 +80,7 @@ def _millis(step: BoundDeduplicate, rows: pa.Table, now: int | None) -> NDArray[
 
 def _passing(
     step: BoundDeduplicate,
-    rows: _Rows,
+    rows: RowsByKey,
     numbers: range,
     millis: NDArray[np.int64],
     work: Work,

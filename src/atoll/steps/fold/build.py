@@ -88,12 +88,15 @@ def _check(
             )
 
 
-def as_columns(aggregates: Mapping[str, Aggregator], place: str) -> dict[str, Aggregator]:
+def as_columns(
+    aggregates: Mapping[str, Aggregator], place: str, *, beside: bool = False
+) -> dict[str, Aggregator]:
     """The aggregates whose results are columns.
 
     Args:
         aggregates: By the names of their columns, as users wrote them.
         place: Where the step was declared.
+        beside: Whether they stand beside each row.
 
     Raises:
         DeclarationError: When one is none, or has no result that a column could hold.
@@ -107,7 +110,7 @@ def as_columns(aggregates: Mapping[str, Aggregator], place: str) -> dict[str, Ag
                 declared=place,
             )
         try:
-            made[name] = as_column(aggregator)
+            made[name] = as_column(aggregator, beside=beside)
         except DeclarationError as error:
             raise DeclarationError(
                 f"{name}: {error.message}", hint=error.hint, declared=place

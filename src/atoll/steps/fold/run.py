@@ -62,7 +62,7 @@ def no_rows(step: BoundFold) -> pa.Table:
     for each, codec in zip(step.fields, step.codecs, strict=True):
         inputs = [pa.nulls(1, kind) for kind in each.kinds]
         states = each.aggregator.nothing(inputs, each.node)
-        made.append(_shown(each, codec, states))
+        made.append(shown(each, codec, states))
     return _emitted(step, made)
 
 
@@ -78,10 +78,10 @@ def _folded(
     ordered = [state.take(indices) for state in states]
     if len(starts) < len(order):
         ordered = each.aggregator.reduce(ordered, starts)
-    return _shown(each, codec, ordered)
+    return shown(each, codec, ordered)
 
 
-def _shown(each: FoldedField, codec: LeafCodec, states: Sequence[pa.Array]) -> pa.Array:
+def shown(each: FoldedField, codec: LeafCodec, states: Sequence[pa.Array]) -> pa.Array:
     """What a reader sees of states that came on top of nothing."""
     nothing = codec.decode_columns([None] * len(states[0]))
     merged = codec.encode_columns(each.aggregator.merge(nothing, states))

@@ -5,6 +5,7 @@ Spark builds partial aggregates where the rows are, and only those cross its exc
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,9 +15,48 @@ from atoll.topology.operator import ColumnOperator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from atoll.errors import DeclarationError
     from atoll.topology.querying.step import Done, InQuery
 
 _ANY = "__atoll_rows"
+
+
+_OURS = {
+    **{
+        word: word
+        for word in (
+            *("approx_count_distinct", "bool_and", "bool_or", "collect_list", "collect_set"),
+            *("count_if", "first", "last", "max_by", "min_by"),
+        )
+    },
+    "any": "bool_or",
+    "array_agg": "collect_list",
+    "every": "bool_and",
+    "first_value": "first",
+    "last_value": "last",
+    "some": "bool_or",
+}
+"""The aggregates of ``atoll.agg`` that take what Spark's of these names take."""
+
+_CALL = re.compile(
+    r"\s*(\w+)\s*\((\s*distinct\b)?(.*)\)\s+AS\s+(\w+)\s*\Z", re.IGNORECASE | re.DOTALL
+)
+
+
+def ours(expressions: Sequence[str]) -> str:
+    """What to write for the first of Spark's aggregates that has a counterpart."""
+    for each in expressions:
+        found = _CALL.match(each)
+        if found is None:
+            continue
+        word, distinct, given, name = found.groups()
+        own = _OURS.get(word.lower())
+        if distinct:
+            own = "count_distinct" if word.lower() == "count" else None
+        if own is not None:
+            arguments = ", ".join(f'"{argument.strip()}"' for argument in given.split(","))
+            return f"{name}=agg.{own}({arguments})"
+    return 'total=agg.sum("v")'
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +81,17 @@ class GroupAgg(ColumnOperator):
     def fires(self) -> bool:
         """Whether a row comes out although none came in."""
         return not self.keys
+
+    @property
+    def without_spark(self) -> str:
+        """Atoll's own aggregates."""
+        return f"write it with the aggregates of atoll.agg: agg({ours(self.expressions)})"
+
+    def needs_spark(self, why: Exception) -> DeclarationError:
+        """With what to write instead."""
+        error = super().needs_spark(why)
+        error.hint = self.without_spark
+        return error
 
     def in_query(self, query: InQuery) -> Done:
         """As a fold."""

@@ -11,6 +11,7 @@ from atoll.ddl import type_in_words
 from atoll.engine.exchange.keyed import KeyElement
 from atoll.errors import DeclarationError
 from atoll.schema import Node, Scalar, Struct
+from atoll.steps.changing_join.signed import NEW, OLD, behind_changes
 from atoll.steps.incremental_join.bound import PRESENT
 from atoll.topology.usercode import placed
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.steps.incremental_join.declare import Side
+    from atoll.topology.operator import Operator
 
 
 class Joining(Protocol):
@@ -26,6 +28,10 @@ class Joining(Protocol):
     @property
     def place(self) -> str:
         """Where it stands."""
+
+    @property
+    def inputs(self) -> tuple[Operator, ...]:
+        """Where the rows of both sides come from."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -62,6 +68,8 @@ def sides_of(
             type that cannot be kept.
     """
     with placed(step.place):
+        for operator, schema in zip(step.inputs, rows, strict=True):
+            _check_changes(operator, schema)
         left = _side(step, "left", rows[0], left_out[0])
         right = _side(step, "right", rows[1], left_out[1])
         for one, other in zip(left.elements, right.elements, strict=True):
@@ -96,6 +104,17 @@ def pair_schema(step: Joining, left: SideTypes, right: SideTypes) -> pa.Schema:
             declared=step.place,
         )
     return pa.schema([each.remove_metadata() for each in fields])
+
+
+def _check_changes(operator: Operator, rows: pa.Schema) -> None:
+    """Refuse changes of which steps between took some: a row that went may have come with them."""
+    if {OLD, NEW} <= set(rows.names) and behind_changes(operator):
+        raise DeclarationError(
+            "incremental_join takes changes as changes() or another such join returned them, and "
+            "other steps stand between",
+            hint="join them first and put the steps behind the join; or, to join each change as "
+            f'a row of its own, rename: select("{rows.names[0]}", "{NEW} AS value")',
+        )
 
 
 def _side(step: Joining, side: Side, rows: pa.Schema, left_out: Collection[str]) -> SideTypes:

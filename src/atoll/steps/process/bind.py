@@ -44,6 +44,8 @@ class BoundProcess(KeyedStep):
     """Whether the key's column is in ``rows`` for the timers alone."""
     adds: bool = False
     """Whether what the function yields stands beside the columns of its row."""
+    local: frozenset[str] = frozenset()
+    """The states that have one value in each vnode."""
 
     sees_records: ClassVar[bool] = True
     counts_itself: ClassVar[bool] = True
@@ -114,7 +116,8 @@ class BoundProcess(KeyedStep):
 
         firing = None
         if self.timers is not None:
-            firing = Firing(work.times.of(self.clock), work.due(self.timers))
+            times = work.times
+            firing = Firing(times.of(self.clock), work.due(self.timers), times.microbatch_id)
         out = process(self, rows, work, firing)
         if firing is not None and self.timers is not None:
             work.agenda[self.timers] = firing.agenda
@@ -145,6 +148,7 @@ def bound_process(step: Process, binding: Binding) -> BoundProcess:
         None if step.timers is None else step.timers.name,
         hides_key,
         step.emitted is not None and adds(step.emitted),
+        frozenset(state.name for state in step.states if state.per_vnode),
     )
 
 
@@ -154,6 +158,6 @@ def _key(step: Process, rows: pa.Schema) -> KeyElement | None:
         return None
     if step.route == "number":
         return key_element(step.key, Scalar("int"), rows, step)
-    state = next(each for each in step.states if not each.is_global)
+    state = step.keyed_state
     kind = state.node.item if isinstance(state.node, Set) else state.node.key  # type: ignore[union-attr]
     return replace(key_element(step.key, kind, rows, step), partition_by=state.partition_by)

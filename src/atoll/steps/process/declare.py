@@ -100,6 +100,11 @@ class Process(StateOperator):
 
         return pa.schema([field for field in rows if field.name not in self.computed])
 
+    @property
+    def keyed_state(self) -> PStateDeclaration:
+        """A state whose top-level key is the step's."""
+        return next(each for each in self.states if not (each.is_global or each.per_vnode))
+
     def bind(self, binding: Binding) -> tuple[BoundStep, ...]:
         """One step."""
         from atoll.steps.process.bind import bound_process
@@ -186,7 +191,15 @@ def _check_keys(
     states: tuple[PStateDeclaration, ...], key: str | None, route: str, word: str, place: str
 ) -> None:
     """Hold that a row reaches the same vnode of all states."""
-    partitioned = [state for state in states if not state.is_global]
+    partitioned = [state for state in states if not state.is_global and not state.per_vnode]
+    local = [state for state in states if state.per_vnode]
+    if route == "key" and local and not partitioned:
+        raise DeclarationError(
+            f"{word} does not say which vnode's {local[0].name} it means",
+            hint='name a state with the key, too: key="user_id", states=[users, '
+            f"{local[0].name}]; or put to_all(), to_vnode(...) or partition_by(...) before it",
+            declared=place,
+        )
     if route == "key" and key is None and partitioned:
         raise DeclarationError(
             f"{word} needs key= to reach {partitioned[0].name}, which is partitioned",
@@ -196,7 +209,7 @@ def _check_keys(
         )
     keyed = {(_top_key(state), state.partition_by) for state in partitioned}
     owned = key is not None or route != "key"
-    if len(keyed) > 1 or (owned and len(partitioned) < len(states)):
+    if len(keyed) > 1 or (owned and len(partitioned) + len(local) < len(states)):
         raise DeclarationError(
             f"the states {', '.join(s.name for s in states)} are not partitioned by the same type, "
             "or not by the same function",

@@ -48,7 +48,7 @@ def with_timers(
             hint='put with_watermark("at", "10 seconds") before the step',
             declared=step.place,
         )
-    node = step.states[0].node
+    node = step.keyed_state.node
     assert isinstance(node, Map | Set), "states of a step with a key have that key"
     kind = node.key if isinstance(node, Map) else node.item
     hidden = _hidden(stream, step, by, name)

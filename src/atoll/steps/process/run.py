@@ -24,7 +24,7 @@ from atoll.ddl import columns_in_words
 from atoll.engine.exchange.keyed import VNODE, key_arrays, with_vnodes
 from atoll.errors import GivenError, UserCodeError
 from atoll.objects import as_row, is_object
-from atoll.pstate.handles import handle_for
+from atoll.pstate.handles import handle_for, handle_of_vnode
 from atoll.python_values import python_values
 from atoll.steps.process.timers import Firing, Timers
 from atoll.topology.rows import (
@@ -61,12 +61,14 @@ def process(
     for vnode in sorted({*run.positions, *due}):
         handed: set[int] = set()
         handles: list[Any] = [
-            handle_for(work.pstates[name], work.writer(name, vnode), vnode, handed)
+            (handle_of_vnode if name in step.local else handle_for)(
+                work.pstates[name], work.writer(name, vnode), vnode, handed
+            )
             for name in step.states
         ]
         if firing is not None and step.timers is not None:
             writer = work.writer(step.timers, vnode)
-            timers = Timers(work.pstates[step.timers], writer, vnode, firing.now_ms)
+            timers = Timers(work.pstates[step.timers], writer, vnode, firing)
             handles.append(timers)
             if vnode in due:
                 run.timers(timers, handles)

@@ -23,6 +23,10 @@ class ProcessingTime(BatchOperator):
 
     makes: ClassVar[Makes] = "one"
     runs_own_code: ClassVar[bool] = True
+    in_queries: ClassVar[bool] = False
+    instead: ClassVar[str] = (
+        "a query is of no microbatch: let its caller give the time as a parameter"
+    )
 
     column: str
     now_ms: int = 0

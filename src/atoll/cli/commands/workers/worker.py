@@ -11,7 +11,7 @@ import typer
 from atoll.cli.commands.workers.cluster import print_workers
 from atoll.cli.options import DEFAULT_URL, Output, OutputOption, UrlOption
 from atoll.cli.output import print_json
-from atoll.placement.workers import UNITS_MAX
+from atoll.placement.limits import UNITS_MAX
 
 app = typer.Typer(
     help="Take workers out of use, and back; give a service more units.",

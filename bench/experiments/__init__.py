@@ -1,0 +1,1 @@
+"""Experiments whose tables and plots the documentation shows: ``bench/experiments.py``."""

@@ -1,0 +1,65 @@
+"""What a topology has sent to depots of other modules and is not taken yet, and how much may be."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from atoll.errors import BacklogError
+from atoll.microbatch.parcels.box import ParcelBox
+from atoll.names import mirrored_name
+
+if TYPE_CHECKING:
+    from atoll.storage.local import LocalStore
+
+
+class ParcelRoom:
+    """The backlog of one topology.
+
+    Args:
+        store: The root.
+        sender: Its module and name.
+        targets: The depots that it appends to; those of other modules are ``module.depot``.
+    """
+
+    def __init__(self, store: LocalStore, sender: tuple[str, str], targets: Iterable[str]) -> None:
+        found = {name: mirrored_name(name) for name in targets}
+        self._boxes = {
+            name: ParcelBox(store, *owner, sender) for name, owner in found.items() if owner
+        }
+        self._lock = threading.Lock()
+
+    def check(self, records_max: int) -> None:
+        """Nothing, while less waits than may.
+
+        Raises:
+            BacklogError: When so many rows wait for a depot that no more are made.
+        """
+        for name, box in self._boxes.items():
+            with self._lock:
+                waiting = box.waiting()
+            if waiting.records >= records_max:
+                raise BacklogError(
+                    f"{waiting.records} rows wait for depot {box.depot!r} of module "
+                    f"{box.module!r}, which does not take them",
+                    hint=f"let module {box.module!r} run, and look at the status of its depot; it "
+                    "goes on by itself when they are taken; the option "
+                    "topology.parcels.max.records says how many may wait",
+                    depot=name,
+                    parcels=waiting.parcels,
+                    records=waiting.records,
+                )
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        """By depot of another module what waits."""
+        with self._lock:
+            found = {name: box.waiting() for name, box in self._boxes.items()}
+        return {
+            name: {
+                "waiting_parcels": each.parcels,
+                "waiting_records": each.records,
+                "oldest_ms": each.oldest_ms,
+            }
+            for name, each in found.items()
+        }
