@@ -32,6 +32,7 @@ from atoll.depot.reader import DepotReader
 from atoll.errors import NotFoundError
 from atoll.microbatch.commits.history import latest_commit, plan_objects, read_commit
 from atoll.microbatch.commits.objects import Commit, decode_plan
+from atoll.microbatch.plans.attempts import attempt_objects, plan_tried
 from atoll.storage.folders import depot_folder
 from atoll.storage.local import LocalStore
 
@@ -288,11 +289,13 @@ def check_clean(store: LocalStore, module: str, commits: Mapping[str, list[Commi
         found = {
             name
             for name in store.list(f"{module}/{topology}")
-            if not {"commits", "plans", "pauses"} & set(name.split("/"))
+            if not {"commits", "plans", "attempts", "pauses"} & set(name.split("/"))
         }
         violation(found <= kept, "I11", f"orphans of {topology}", sorted(found - kept))
         violation(kept <= found, "I1", f"files of {topology} are missing", sorted(kept - found))
         floor = each[-1].floor if each else 0
+        tried = [plan_tried(n) for n in attempt_objects(store, module, topology).numbers()]
+        violation(not tried or min(tried) >= floor, "I11", f"attempts of {topology}", tried, floor)
         for folder in ("plans", "commits"):
             numbers = [
                 int(n.rsplit("/", 1)[-1]) for n in store.list(f"{module}/{topology}/{folder}")

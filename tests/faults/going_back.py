@@ -25,6 +25,7 @@ from atoll.depot.reader import DepotReader
 from atoll.microbatch.commits.history import commit_objects, latest_commit, read_commit
 from atoll.microbatch.commits.tidy import files_of
 from atoll.microbatch.commits.timelines import read_timelines
+from atoll.microbatch.plans.attempts import attempt_objects, plan_tried
 from atoll.storage.folders import depot_folder
 from atoll.storage.local import LocalStore
 
@@ -204,12 +205,15 @@ def check(root: str, acked: int, tried: int, went: bool, finished: bool) -> None
 def _clean(store: LocalStore, line: list[Any]) -> None:
     """Nothing is left of the commits that it abandoned."""
     kept = {name for commit in line for name in files_of(commit)}
-    objects = tuple(f"/{folder}/" for folder in ("commits", "commits-1", "plans", "plans-1"))
+    numbered = ("commits", "commits-1", "plans", "plans-1", "attempts", "attempts-1")
+    objects = tuple(f"/{folder}/" for folder in numbered)
     found = {
         name
         for name in store.list(f"{MODULE}/{TOPOLOGY}")
         if not any(each in name for each in (*objects, "/timelines/", "/pauses/"))
     }
     violation(found == kept, "I11", "files that no commit of the line names", found ^ kept)
+    tried = [plan_tried(each) for each in attempt_objects(store, MODULE, TOPOLOGY).numbers()]
+    violation(max(tried, default=0) <= BACK_TO, "I11", "attempts at abandoned plans", tried)
     old = commit_objects(store, MODULE, TOPOLOGY).numbers(BACK_TO + 1)
     violation(not old, "I11", "abandoned commits", old)

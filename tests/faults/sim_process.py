@@ -27,8 +27,8 @@ from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
 from atoll.microbatch.commits.history import latest_commit
 from atoll.microbatch.commits.progress import (
+    beginning,
     known_checkpoints,
-    pending_plan,
     settle_commit,
     with_starts,
 )
@@ -79,7 +79,7 @@ class SimProcess:
             settle_commit(self.store, MODULE, TOPOLOGY, last)
             if last.id:
                 drop_orphans(self.store, MODULE, TOPOLOGY, last)
-            first = ev.Begin(pending_plan(self.store, MODULE, TOPOLOGY, last), (last,))
+            first = beginning(self.store, MODULE, TOPOLOGY, last)
             self.state = ev.State(
                 epoch=self.epoch.number,
                 options=_options(self.world),

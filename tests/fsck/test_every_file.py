@@ -53,6 +53,7 @@ CHECKED = {
     "plan": rf"[\w-]+/\w+/plans/{NUMBER}",
     "plan of a later timeline": rf"[\w-]+/\w+/plans-\d+/{NUMBER}",
     "plan cut smaller": rf"[\w-]+/\w+/revisions(-\d+)?/{NUMBER}",
+    "attempt": rf"[\w-]+/\w+/attempts(-\d+)?/{NUMBER}",
     "pause": rf"[\w-]+/\w+/pauses/{NUMBER}",
     "timeline": rf"[\w-]+/\w+/timelines/{NUMBER}",
     "log": rf"[\w-]+/\w+/logs/[\w-]+/{NUMBER}.*",
@@ -252,7 +253,7 @@ def pattern_of(form):
                 parts.append(NUMBER + r"\.seg")
             case "...":
                 parts.append(".+")
-            case "plans" | "revisions" | "commits":
+            case "plans" | "revisions" | "attempts" | "commits":
                 parts.append(part + r"(-\d+)?")
             case _:
                 parts.append(r"[\w-]+" if part.startswith("<") else re.escape(part))

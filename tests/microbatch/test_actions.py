@@ -94,7 +94,7 @@ def test_a_commit_of_an_earlier_life_is_adopted_and_settled(store, depot):
     assert name in store.settled
     second.until(ev.Tidy)
     assert second.state.last.tokens == ["1-1-1"]
-    assert second.executor.runs == [(1, 2, 1)]
+    assert second.executor.runs == [(1, 2, 2)], "the earlier life may have used version 1"
     assert isinstance(first.step(), ev.CommitRefused)
     assert isinstance(first.command, ev.Halt)
 

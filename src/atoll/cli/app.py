@@ -25,7 +25,7 @@ import typer
 
 from atoll.cli.commands import demo, deploy, fsck, run, runtime, status, version
 from atoll.cli.commands.data import append, ask, export, query, tail, watch
-from atoll.cli.commands.topology import checkpoint, options, pause, resume, rollback
+from atoll.cli.commands.topology import checkpoint, microbatch, options, pause, resume, rollback
 from atoll.cli.commands.workers import cluster, scale, worker
 from atoll.cli.output import OutputClosedError, OutputError, guarded_output, print_error
 from atoll.errors import AtollError
@@ -53,6 +53,7 @@ for _command in (
     tail,
     ask,
     status,
+    microbatch,
     deploy,
     pause,
     resume,

@@ -11,6 +11,7 @@ from atoll.errors import UsageError
 from atoll.markup import Rows, table
 from atoll.microbatch.commits.objects import Commit
 from atoll.microbatch.stepping import Stepper
+from atoll.views.microbatches import MicrobatchState
 
 if TYPE_CHECKING:
     from atoll.depot.receipt import Awaited, Receipt
@@ -199,6 +200,11 @@ class RunningTopology:
         if self._loop.closed and status["state"] in ("running", "paused"):
             return {**status, "state": "stopped"}
         return status
+
+    @property
+    def microbatch_state(self) -> MicrobatchState:
+        """What it is at, to be read as a PState is: id, version, phase, ranges, since when."""
+        return MicrobatchState(self._loop.microbatch_state)
 
     def recent_microbatches(self) -> list[dict[str, Any]]:
         """The last microbatches that this process committed, oldest first.

@@ -24,6 +24,7 @@ from atoll.microbatch.commits.objects import Commit, Ranges, decode_plan
 from atoll.microbatch.commits.recovery import vnodes_needing
 from atoll.microbatch.commits.tidy import files_of
 from atoll.microbatch.commits.timelines import Timelines, read_timelines
+from atoll.microbatch.plans.attempts import attempt_objects
 from atoll.microbatch.plans.revisions import (
     committed_plan,
     newest_revision,
@@ -125,6 +126,7 @@ class _Check:
                 if self.timelines.of(number) == timeline:
                     self._plan(plans, number, last, commits.get(number))
             self._revisions(timeline, last)
+            self._attempts(timeline)
 
     def _plan(
         self, plans: NumberedObjects, number: int, last: Commit, commit: Commit | None
@@ -171,6 +173,19 @@ class _Check:
                 if name not in told:
                     pending = plan_of(number) > last.id
                     self.report.damage(name, _said(error), _COST_OF_PLAN[pending])
+
+    def _attempts(self, timeline: int) -> None:
+        """That one was begun is all that anybody asks of it, and that its name says."""
+        attempts = attempt_objects(self.store, self.module, self.topology, timeline)
+        for number in attempts.numbers():
+            name = attempts.name(number)
+            try:
+                attempts.read(number)
+                self.report.objects += 1
+            except NotFoundError:
+                continue  # dropped meanwhile
+            except AtollError as error:
+                self.report.damage(name, _said(error), "none: its name says all that is needed")
 
     def _name(self, commit: Commit) -> str:
         timeline = self.timelines.of(commit.id)

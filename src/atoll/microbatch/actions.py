@@ -34,6 +34,7 @@ from atoll.microbatch.control.options import Options
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.executor import AttemptError, Executor
 from atoll.microbatch.outcome import ActorFailure, failure_of
+from atoll.microbatch.plans.attempts import Tried, begin_attempt, version_reached
 from atoll.microbatch.plans.mirrored import MirroredTopologies, lowest_pin, readers_above
 from atoll.microbatch.plans.revisions import create_revision, newest_revision
 from atoll.storage.objects import ObjectStore
@@ -241,8 +242,11 @@ class Actions:
         found = plans.create_or_find(plan.id, encode(plan))
         if found is None:
             return ev.PlanReady(plan)
-        plan = newest_revision(self.store, self.module, self.topology, decode_plan(found))
-        return ev.PlanReady(plan, found=True)
+        there = decode_plan(found)
+        own = there.epoch == self.epoch.number  # made, though it was said to have failed
+        plan = newest_revision(self.store, self.module, self.topology, there)
+        reached = 0 if own else version_reached(self.store, self.module, self.topology, plan)
+        return ev.PlanReady(plan, found=True, version=reached)
 
     def _cut_plan(self, command: ev.CutPlan) -> ev.Event:
         plan = create_revision(self.store, self.module, self.topology, command.plan)
@@ -302,6 +306,8 @@ class Actions:
         timeout = float(self.options.phase_timeout_seconds)
         self.executor.tune(self.options)
         plan = command.plan
+        tried = Tried(self.epoch.number, self.now_ms())
+        begin_attempt(self.store, self.module, self.topology, plan, command.version, tried)
         if self.mirrored is not None:
             named = self.mirrored.completed(plan.id, plan.mirrors)
             plan = msgspec.structs.replace(plan, mirrors=named)

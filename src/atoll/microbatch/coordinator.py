@@ -226,7 +226,7 @@ def _begin(state: State, event: Begin) -> tuple[State, Command]:
     if event.plan is not None:
         assert event.plan.id == state.last.id + 1, "a plan follows the last commit"
         plan = planning.with_unread(event.plan, state.last.ends())
-        state = replace(state, plan=plan, cutting=Cutting())
+        state = replace(state, plan=plan, version=event.version, cutting=Cutting())
     return (state, Deliver(owed[0])) if owed else _begun(state)
 
 
@@ -294,6 +294,7 @@ def _planned(state: State, event: PlanReady) -> tuple[State, Command]:
     ):
         state = replace(state, asked=replace(asked, planned=asked.came))
     state = replace(state, plan=plan, failures=0, blamed=0, failure=None, careful=False)
+    state = replace(state, version=event.version)
     return _attempt(replace(state, cutting=Cutting() if event.found else WEIGHED))
 
 

@@ -145,6 +145,8 @@ class Begin:
     """The plan that follows the last commit, when an earlier life left one."""
     owed: tuple[Commit, ...] = ()
     """Commits, oldest first, whose rows for depots may not be there yet: the last one, or none."""
+    version: int = 0
+    """The highest version that an attempt at that plan may have had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,8 @@ class PlanReady:
     plan: Plan
     found: bool = False
     """Whether somebody else made it, who may have had other limits."""
+    version: int = 0
+    """The highest version that an attempt at it may have had."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,11 @@ class Stepper(Requests):
         """Called when readers see another commit, in the thread that moves the topology."""
         self._stragglers = Stragglers(actions.topology, math.inf)
 
+    def microbatch_state(self) -> dict[str, Any]:
+        """What the topology is at, of one moment."""
+        with self._changed:
+            return self.status.microbatch()
+
     def get_ready(self) -> None:
         """Do what may fail before anything can be done; call once."""
 
@@ -116,8 +121,9 @@ class Stepper(Requests):
             event = self.beside.between(self.status.state, event)
         state, command = decide(self.status.state, event)
         self.actions.options = state.options
+        now_ms = self.actions.now_ms()
         with self._changed:
-            self.status.state = state
+            self.status.decided(state, now_ms)
             self._begun = True
             self._changed.notify_all()
         return command

@@ -29,6 +29,7 @@ atoll_plans_cut_total                    counter    module, topology
 atoll_cluster_revision                   gauge      module
 atoll_actors                             gauge      module, topology, fragment
 atoll_depot_lag_records                  gauge      module, topology, depot, depot_partition
+atoll_filling_records_left               gauge      module, topology
 atoll_depot_end_offset                   gauge      module, depot, depot_partition
 atoll_parcel_records_waiting             gauge      module, topology, depot (of another module)
 atoll_http_requests_total                counter    route, method, status

@@ -13,8 +13,8 @@ from atoll.microbatch import events as ev
 from atoll.microbatch.actions import Actions
 from atoll.microbatch.commits.history import latest_commit
 from atoll.microbatch.commits.progress import (
+    beginning,
     known_checkpoints,
-    pending_plan,
     settle_commit,
     with_starts,
 )
@@ -115,7 +115,7 @@ class Loops:
         if last.id:
             drop_orphans(self.store, self.name, graph.topology, last)
         # Nobody commits before the rows of the commit before are delivered: the last owes at most.
-        first = ev.Begin(pending_plan(self.store, self.name, graph.topology, last), (last,))
+        first = beginning(self.store, self.name, graph.topology, last)
         rests = paused(self.store, self.name, graph.topology)
         state = ev.State(
             epoch=self.epoch.number,

@@ -18,6 +18,8 @@ from atoll.microbatch.commits.history import (
 )
 from atoll.microbatch.commits.objects import Commit, Plan, decode_plan
 from atoll.microbatch.commits.timelines import read_timelines, timeline_objects
+from atoll.microbatch.events import Begin
+from atoll.microbatch.plans.attempts import version_reached
 from atoll.microbatch.plans.revisions import newest_revision
 from atoll.storage.objects import ObjectStore
 
@@ -41,6 +43,16 @@ def pending_plan(store: ObjectStore, module: str, topology: str, last: Commit) -
         return newest_revision(store, module, topology, plan)
     except NotFoundError:
         return None
+
+
+def beginning(store: ObjectStore, module: str, topology: str, last: Commit) -> Begin:
+    """With what a new life begins: the plan left to it, how often it may have been tried.
+
+    Nobody commits before the rows of the commit before are delivered: the last owes at most.
+    """
+    plan = pending_plan(store, module, topology, last)
+    reached = 0 if plan is None else version_reached(store, module, topology, plan)
+    return Begin(plan, (last,), reached)
 
 
 def settle_commit(store: ObjectStore, module: str, topology: str, commit: Commit) -> None:

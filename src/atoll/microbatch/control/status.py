@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from atoll.microbatch.commits.objects import Commit
+from atoll.microbatch.commits.objects import Commit, Plan
 from atoll.microbatch.control.telemetry import Telemetry
 from atoll.microbatch.events import State
 from atoll.microbatch.outcome import ActorFailure, Outcome
@@ -56,6 +56,8 @@ class Status:
     """One entry per microbatch committed lately, from the moment on at which readers see it."""
     attempts: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_ATTEMPTS_KEPT))
     """The last attempts that failed of the microbatch that runs, with their reasons."""
+    since_ms: int = 0
+    """When the present phase began, by the wall clock."""
     telemetry: Telemetry = field(default_factory=Telemetry)
     _worker_of: dict[int, str] = field(default_factory=dict)
     _vnode_bytes: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -63,6 +65,26 @@ class Status:
     _working_since: float | None = None
     _recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=1024))
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def decided(self, state: State, now_ms: int) -> None:
+        """The coordinator decided; the loop's lock is held."""
+        before = self.state
+        if not self.since_ms or _phase(before) != _phase(state):
+            self.since_ms = now_ms
+        self.state = state
+
+    def microbatch(self) -> dict[str, Any]:
+        """What the topology is at: of the plan that runs, or of the last commit; JSON-able."""
+        state, since_ms = self.state, self.since_ms
+        plan = state.plan
+        found: Plan | Commit = state.last if plan is None else plan
+        return {
+            "id": found.id,
+            "version": state.last.version if plan is None else state.version,
+            "phase": state.step.name.lower(),
+            "ranges": {name: [list(each) for each in at] for name, at in found.ranges.items()},
+            "since_ms": since_ms,
+        }
 
     def published(self, commit: Commit, durations_ms: dict[str, float]) -> None:
         """Remember a commit that readers see from now on."""
@@ -229,6 +251,10 @@ class Status:
             "error": None if failure is None else _shown(failure),
             "warnings": [_shown(each) for each in warnings],
         }
+
+
+def _phase(state: State) -> tuple[int, int, int]:
+    return state.last.id, state.step, state.version
 
 
 def _read(commit: Commit) -> Iterator[tuple[str, list[tuple[int, int]]]]:

@@ -11,6 +11,11 @@ from __future__ import annotations
 
 from atoll.microbatch.commits.history import plan_objects
 from atoll.microbatch.commits.objects import Commit, Plan, decode_plan, encode
+from atoll.microbatch.plans.attempts import (
+    delete_attempts,
+    delete_attempts_above,
+    delete_attempts_below,
+)
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectStore
 
@@ -59,8 +64,9 @@ def committed_plan(store: ObjectStore, module: str, topology: str, commit: Commi
 def delete_plan(
     store: ObjectStore, module: str, topology: str, timeline: int, commit: Commit
 ) -> None:
-    """Delete the plan of a commit, and the revisions up to the one that it followed."""
+    """Delete the plan of a commit, and the revisions and attempts up to those that it is of."""
     store.delete(plan_objects(store, module, topology, timeline).name(commit.id))
+    delete_attempts(store, module, topology, timeline, commit.id, commit.version)
     revisions = revision_objects(store, module, topology, timeline)
     for revision in range(1, commit.revision + 1):
         store.delete(revisions.name(_number(commit.id, revision)))
@@ -72,6 +78,7 @@ def delete_plans_below(
     """Delete all plans of lower ids, whatever revisions they have."""
     plan_objects(store, module, topology, timeline).delete_below(number)
     revision_objects(store, module, topology, timeline).delete_below(_number(number, 0))
+    delete_attempts_below(store, module, topology, timeline, number)
 
 
 def delete_plans_above(
@@ -83,6 +90,7 @@ def delete_plans_above(
     for objects, first in ((plans, number + 1), (revisions, _number(number + 1, 0))):
         for taken in objects.numbers(first):
             store.delete(objects.name(taken))
+    delete_attempts_above(store, module, topology, timeline, number)
 
 
 def plan_of(number: int) -> int:

@@ -34,6 +34,13 @@ async def get_topology(context: ContextOf, module: Name, topology: Name) -> Resp
     return answer(await context.in_thread(found.status))
 
 
+@router.get("/{topology}/microbatch")
+async def get_microbatch(context: ContextOf, module: Name, topology: Name) -> Response:
+    """What it is at: the microbatch's id, version, phase and ranges, and since when."""
+    found = context.app(module).topology(topology)
+    return answer(await context.in_thread(found.microbatch_state.get))
+
+
 @router.post("/{topology}/pause")
 async def pause(context: ContextOf, module: Name, topology: Name) -> Response:
     """Let the running microbatch finish and start no other; answers with the status then."""
