@@ -9,16 +9,16 @@ tail goes on in any process and life.
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from atoll.depot.followed import Followed
 from atoll.depot.receipt import Awaited
 from atoll.depot.tail_start import Start, first_offsets
-from atoll.errors import AtollError, DamageError, DepotError, OvertakenError, UsageError
+from atoll.errors import DamageError, DepotError, OvertakenError, UsageError
 from atoll.objects import build
 from atoll.python_values import python_rows
 
@@ -128,7 +128,7 @@ class TailBatch:
         return [build(wanted, row) for row in self.rows()]
 
 
-class Tail:
+class Tail(Followed[TailBatch]):
     """The records of a depot from somewhere on: an iterator of batches, and an asynchronous one.
 
     Any thread may close it; else it is for one thread, or one task, at a time. Made by
@@ -161,6 +161,7 @@ class Tail:
             raise UsageError(
                 f"a batch cannot have {batch_records} records", hint="choose 1 or more"
             )
+        super().__init__()
         self._depot = depot
         self._about = depot.about
         self._most = batch_records
@@ -168,9 +169,6 @@ class Tail:
         self._until = None if follow else depot.end_offsets()
         self._turn = sorted(self._at)
         self._ready: TailBatch | None = None
-        self._closed = threading.Event()
-        self._error: AtollError | None = None
-        self._one_at_a_time = threading.Lock()
 
     def __repr__(self) -> str:
         """Of which depot, and from where it goes on: ``<tail of depot 'orders' at {0: 5}>``."""
@@ -191,11 +189,6 @@ class Tail:
             self._prepare(timeout_seconds)
             return self._taken()
 
-    def pending(self) -> Iterator[TailBatch]:
-        """The batches that are there now, without waiting."""
-        while (batch := self.next(0)) is not None:
-            yield batch
-
     @property
     def offsets(self) -> dict[int, int]:
         """By depot partition, the offset of the next record."""
@@ -205,45 +198,6 @@ class Tail:
     def position(self) -> str:
         """Up to where all is told: ``app.depot(...).tail(tail.position)`` goes on there."""
         return Awaited(self._about.module, self._about.name, dict(sorted(self._at.items()))).token
-
-    @property
-    def closed(self) -> bool:
-        """Whether it has ended."""
-        return self._closed.is_set()
-
-    def close(self, error: AtollError | None = None) -> None:
-        """End it, from any thread: who waits for a batch goes on at once.
-
-        Args:
-            error: What whoever asks for a batch gets to know, if it is not the user's wish.
-        """
-        self._error = self._error or error
-        self._closed.set()
-        self._depot.wake()
-
-    def __iter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __next__(self) -> TailBatch:
-        """The next batch, however long it takes; the end when it has ended."""
-        batch = self.next()
-        if batch is None:
-            raise StopIteration
-        return batch
-
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
 
     def __aiter__(self) -> Self:
         """Itself."""
@@ -267,6 +221,9 @@ class Tail:
         self.close()
 
     # Inside ---------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        self._depot.wake()
 
     def _prepare_alone(self) -> None:
         with self._one_at_a_time:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from atoll.steps.rows.microbatch_id import MicrobatchId
+from atoll.steps.rows.of_microbatch import MicrobatchId
 from atoll.steps.windows import build as windows
 from atoll.stream.loops import loop
 from atoll.topology.flow import Flow, after

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
+from atoll.depot.followed import Followed
 from atoll.depot.receipt import Awaited, Receipt, is_token
-from atoll.errors import AtollError, DamageError, NotFoundError, UsageError
+from atoll.errors import DamageError, NotFoundError, UsageError
 from atoll.path import Path
 from atoll.views.following import Following
 from atoll.views.value_change import Position, ValueChange
@@ -61,7 +60,7 @@ def position_after(
     return after
 
 
-class Subscription:
+class Subscription(Followed[ValueChange]):
     """The changes of one value, in the order of the commits: an iterator that waits for them.
 
     Any thread may close it; else it is for one thread at a time. Made by ``app.subscribe``.
@@ -90,12 +89,10 @@ class Subscription:
     ) -> None:
         if page_entries < 1:
             raise UsageError(f"a page cannot hold {page_entries} entries", hint="choose 1 or more")
+        super().__init__()
         position = None if after is None else Position.of(after)
         self._following = Following(pstate, path or Path(), position, page_entries)
         self._watch = watch
-        self._closed = threading.Event()
-        self._error: AtollError | None = None
-        self._one_at_a_time = threading.Lock()
 
     def next(self, timeout_seconds: float | None = None) -> ValueChange | None:
         """The next change; None when none came in time, or the subscription is closed.
@@ -123,11 +120,6 @@ class Subscription:
             raise self._error
         return None
 
-    def pending(self) -> Iterator[ValueChange]:
-        """The changes that are there now, without waiting."""
-        while (change := self.next(0)) is not None:
-            yield change
-
     @property
     def position(self) -> str | None:
         """Up to where everything is told: ``app.subscribe(..., after=changes.position)``.
@@ -138,44 +130,8 @@ class Subscription:
         found = self._following.position
         return None if found is None else str(found)
 
-    @property
-    def closed(self) -> bool:
-        """Whether it has ended."""
-        return self._closed.is_set()
-
-    def close(self, error: AtollError | None = None) -> None:
-        """End it, from any thread: who waits for a change goes on at once.
-
-        Args:
-            error: What whoever asks for a change gets to know, if it is not the user's wish.
-        """
-        self._error = self._error or error
-        self._closed.set()
+    def _wake(self) -> None:
         self._watch.wake()
-
-    def __iter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __next__(self) -> ValueChange:
-        """The next change, however long it takes; the end when it is closed."""
-        change = self.next()
-        if change is None:
-            raise StopIteration
-        return change
-
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
 
     def _advance(self, head: CommitHistory) -> ValueChange | None:
         """What is next to tell; the whole value when a commit on the way is gone."""

@@ -12,7 +12,7 @@ from atoll.steps.columns.with_columns import WithColumns
 from atoll.steps.fold.build import as_columns, fields_of
 from atoll.steps.observe.declare import Observe
 from atoll.steps.projection import Projection
-from atoll.steps.rows.processing_time import ProcessingTime
+from atoll.steps.rows.of_microbatch import ProcessingTime
 from atoll.steps.windows.declare import WindowAgg
 from atoll.steps.windows.watermark import Watermark
 from atoll.steps.windows.window import WINDOW_END, WINDOW_START, Window
