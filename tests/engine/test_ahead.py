@@ -12,6 +12,7 @@ import pytest
 
 import atoll
 from atoll import Map, agg, start
+from atoll.beats import Task
 from atoll.engine.beside import Beside
 from atoll.engine.exchange.ahead import ReadAhead, is_foreseeable, share_ahead
 from atoll.microbatch.commits.objects import Plan
@@ -164,6 +165,7 @@ def test_a_process_keeps_rows_of_a_few_topologies(reading):
 def test_a_standing_task_uses_what_it_has_read(reading, monkeypatch, ahead, work):
     """Packed rows and manifests as without; each request finds it once."""
     program, spec = reading()
+    monkeypatch.setattr(Task, "spent_ms", lambda _: {})  # never twice the same
     monkeypatch.setattr(tasks, "Shipped", lambda *_: SimpleNamespace(load=lambda: program))
     monkeypatch.setattr(tasks, "run_actor", lambda _p, _s, unit, blobs: _Told(unit, list(blobs)))
     parts = [Part(0)] if work == Work.PACK else [Part(unit) for unit in program.units]

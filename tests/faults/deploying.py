@@ -219,7 +219,7 @@ _WATCHED: dict[Any, tuple[str, ...]] = {
     LoadWatch: ("start", "close"),
     TopologyLoop: ("__init__", "get_ready", "close"),
     loops: (
-        *("complete_rollback", "latest_commit", "settle_commit", "drop_orphans", "pending_plan"),
+        *("complete_rollback", "latest_commit", "settle_commit", "drop_orphans", "beginning"),
         *("known_checkpoints", "paused", "placement_of", "with_starts"),
     ),
     lives: (

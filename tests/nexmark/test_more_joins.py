@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from inspect import getsource
 
@@ -10,6 +11,8 @@ import pytest
 from nexmark import queries, verify
 from nexmark.checking import differences, expected, run
 from nexmark.feeds import generated
+
+SOAK = os.environ.get("ATOLL_SOAK") == "1"
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -26,7 +29,7 @@ def test_record_by_record(name, seed):
     assert differs(name, 25, seed) == []
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(not SOAK, reason="a soak: set ATOLL_SOAK=1")
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("name", queries.JOINS)
 def test_record_by_record_for_long(name, seed):
@@ -54,7 +57,7 @@ def test_each_takes_few_lines(name):
     assert len(lines) <= 15
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(not SOAK, reason="a soak: set ATOLL_SOAK=1")
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("name", queries.JOINS)
 def test_equal_to_sql_over_many_events(name, seed):

@@ -69,6 +69,8 @@ class LoadWatch:
         """
         info = self._scaling.settle()
         for topology, loop in self._loops.items():
+            if topology not in info.policies:
+                continue  # its module is removed at this moment
             policy = parse_policy(info.policies[topology], custom_allowed=True)
             if isinstance(policy, Load):
                 sample = self._sample(topology, loop, now_seconds)
