@@ -129,6 +129,8 @@ class Filling:
         self._over = False
         self._closing = threading.Event()
         self._ending: threading.Thread | None = None
+        self._ends = threading.Lock()
+        """Held while it is begun that the files of the fill go, and by who waits for that."""
         main.beside = self
 
     @property
@@ -168,8 +170,10 @@ class Filling:
         """Begin nothing more; returns when nothing runs."""
         self._closing.set()
         self.filler.close()
-        if self._ending is not None:
-            self._ending.join()
+        with self._ends:
+            ending = self._ending
+        if ending is not None:
+            ending.join()
 
     def kill(self) -> None:
         """Leave off where it is; returns when nothing runs."""
@@ -297,11 +301,14 @@ class Filling:
             pstates=list(self.filling.pstates),
             microbatch=main.status.state.last.id,
         )
-        if self._by_hand:
+        with self._ends:
+            beside = not (self._by_hand or self._closing.is_set())
+            if beside:  # it may be much to delete
+                ending = threading.Thread(target=self._ended, name="atoll-filled", daemon=True)
+                ending.start()
+                self._ending = ending
+        if not beside:
             self._ended()
-        else:  # it may be much to delete
-            self._ending = threading.Thread(target=self._ended, name="atoll-filled", daemon=True)
-            self._ending.start()
         return self._whole.joined
 
     def _again(self) -> None:
