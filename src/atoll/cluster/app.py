@@ -15,7 +15,7 @@ from atoll.cluster.backfill.planning import drop_filled
 from atoll.cluster.clockwork import Drive
 from atoll.cluster.commit_watch import LoopWatch
 from atoll.cluster.deploy.catalog import BoundTopology
-from atoll.cluster.deploy.loops import Loops
+from atoll.cluster.deploy.loops import Loops, own_targets
 from atoll.cluster.deploy.preparing import prepare_update
 from atoll.cluster.options import ModuleOptions
 from atoll.cluster.queries import ASK_SECONDS, Queries
@@ -38,7 +38,6 @@ from atoll.microbatch.control.tuning import SettingsLog
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.parcels.taking import ParcelTaker
 from atoll.microbatch.stepping import Observer, Stepper
-from atoll.names import mirrored_name
 from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
 from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
@@ -356,8 +355,7 @@ class App(ModuleWaits):
         """
         graph = bound.declared.graph
         self._declared[graph.topology] = dict(bound.declared.options)
-        targets = tuple(name for name in graph.appends_to() if mirrored_name(name) is None)
-        self._waiting.chains.appends_to[graph.topology] = targets
+        self._waiting.chains.appends_to[graph.topology] = own_targets(graph)
         if parts is not None and has_joined(self.store, self.name, graph.topology, parts.filling):
             parts = None
         rest = bound if parts is None else parts.rest

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from atoll.depot.followed import Followed
@@ -33,6 +33,8 @@ BATCH_RECORDS = 10_000
 """How many records a batch has at most, unless told otherwise."""
 _BATCH_BYTES = 8 * 1024 * 1024
 """About how many bytes; one block at least, which is no larger than that or holds one record."""
+_ASYNC_SECONDS = 0.5
+"""So long a thread waits for a task at most; one that was cancelled leaves it behind so long."""
 
 
 class Tailed(Protocol):
@@ -286,8 +288,14 @@ class Tail(Followed[TailBatch]):
         with self._overtaken_told():
             return self._depot.read(partition, start, end)
 
-    def _overtaken_told(self) -> _OvertakenTold:
-        return _OvertakenTold(self._check_kept)
+    @contextmanager
+    def _overtaken_told(self) -> Iterator[None]:
+        """Say of what cannot be read any more that retention took it away, if it did."""
+        try:
+            yield
+        except (DamageError, DepotError):
+            self._check_kept()
+            raise
 
     def _check_kept(self) -> None:
         starts = self._depot.start_offsets()
@@ -303,26 +311,3 @@ class Tail(Followed[TailBatch]):
                     offset=offset,
                     oldest=starts[partition],
                 )
-
-
-_ASYNC_SECONDS = 0.5
-"""So long a thread waits for a task at most; one that was cancelled leaves it behind so long."""
-
-
-class _OvertakenTold:
-    """Says of what cannot be read any more that retention took it away, if it did."""
-
-    def __init__(self, check: Callable[[], None]) -> None:
-        self._check = check
-
-    def __enter__(self) -> None:
-        """Nothing to do."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if isinstance(error, DamageError | DepotError):
-            self._check()

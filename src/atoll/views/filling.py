@@ -13,13 +13,18 @@ from atoll.errors import FillingError
 from atoll.microbatch.commits.history import CommitHistory, latest_commit
 
 if TYPE_CHECKING:
+    from atoll.microbatch.commits.objects import Commit
     from atoll.storage.local import LocalStore
     from atoll.views.deployment import Deployment, FillingDeployment
 
 
 def has_joined(store: LocalStore, module: str, topology: str, filling: FillingDeployment) -> bool:
     """Whether what was filled has joined its topology: whether a commit that counts knows it."""
-    commit = latest_commit(store, module, topology)
+    return is_in(latest_commit(store, module, topology), filling)
+
+
+def is_in(commit: Commit, filling: FillingDeployment) -> bool:
+    """Whether a commit of the topology knows what was filled."""
     return commit.pstates.keys() >= set(filling.stored)
 
 

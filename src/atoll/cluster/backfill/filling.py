@@ -25,6 +25,7 @@ from atoll.microbatch import events as ev
 from atoll.microbatch.commits.history import latest_commit
 from atoll.microbatch.commits.joining import files_named, filled_by, nothing, taken_in
 from atoll.microbatch.commits.progress import known_checkpoints, standing_commits
+from atoll.views.filling import is_in
 
 if TYPE_CHECKING:
     from atoll.depot.depot import Depot
@@ -184,7 +185,7 @@ class Filling:
 
     def between(self, state: ev.State, event: ev.Wake) -> ev.Wake | ev.Join | ev.Joined:
         """Between two of its microbatches: join, when that can be."""
-        if self._has_joined(state.last):
+        if is_in(state.last, self.filling):
             return self._go_on_whole()
         if self._by_hand:
             self._fill_by_hand()
@@ -284,9 +285,6 @@ class Filling:
         name = f"{mine.module}/{mine.topology}/{path.parent}/{commit_id:020d}-{path.name}"
         self._store.link(ref.name, name)
         return msgspec.structs.replace(ref, name=name)
-
-    def _has_joined(self, last: Commit) -> bool:
-        return last.pstates.keys() >= set(self.filling.pstates)
 
     def _go_on_whole(self) -> ev.Joined:
         main = self._main

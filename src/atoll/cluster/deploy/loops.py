@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from atoll.microbatch.stepping import Observer, Stepper
     from atoll.placement.info import ClusterInfo
     from atoll.storage.local import LocalStore
+    from atoll.topology.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,11 @@ class Loops:
         depots: dict[str, Depot | MirrorDepot] = {**self.depots, **self.mirrors}
         executor = self.engine.executor(bound, {name: depots[name] for name in graph.depots()})
         executor.stand_by(placement_of(self.info(), graph.topology))
-        reads = (self.name, graph.topology), bound.reads(), self.epoch.number
         return Whole(
             lambda now: replace(
                 now,
                 executor=executor,
-                mirrored=MirroredTopologies(self.store, *reads),
+                mirrored=self._mirrored(bound),
                 charts=job_charts(program, bound.cut),
             ),
             ev.Joined(_vnode_counts(bound), program.clocks(), _migrating(bound)),
@@ -100,7 +100,7 @@ class Loops:
         graph = bound.declared.graph
         options = self.options(bound.declared.name)
         bound = replace(bound, options=options if beside is None else while_filling(options))
-        targets = tuple(name for name in graph.appends_to() if mirrored_name(name) is None)
+        targets = own_targets(graph)
         sent = sorted({*graph.appends_to()} - {*targets})
         own = {n: self.depots[n] for n, each in graph.depots().items() if not each.mirrored}
         mirrors = {n: self.mirrors[n] for n, each in graph.depots().items() if each.mirrored}
@@ -114,7 +114,6 @@ class Loops:
         executor.stand_by(placement)
         if last.id:
             drop_orphans(self.store, self.name, graph.topology, last)
-        # Nobody commits before the rows of the commit before are delivered: the last owes at most.
         first = beginning(self.store, self.name, graph.topology, last)
         rests = paused(self.store, self.name, graph.topology)
         state = ev.State(
@@ -150,14 +149,22 @@ class Loops:
             starts=starts,
             ticks=tuple(ticks),
             timeline=last.timeline,
-            mirrored=MirroredTopologies(
-                self.store, (self.name, graph.topology), bound.reads(), self.epoch.number
-            ),
+            mirrored=self._mirrored(bound),
             charts=job_charts(bound.program, bound.cut),
         )
         return self.drive.loop(
             actions, state, first=first, observer=observer, on_fenced=self.on_fenced
         )
+
+    def _mirrored(self, bound: BoundTopology) -> MirroredTopologies:
+        """The topologies that it reads from."""
+        reader = (self.name, bound.declared.graph.topology)
+        return MirroredTopologies(self.store, reader, bound.reads(), self.epoch.number)
+
+
+def own_targets(graph: Graph) -> tuple[str, ...]:
+    """The depots of its own module that a topology appends to."""
+    return tuple(name for name in graph.appends_to() if mirrored_name(name) is None)
 
 
 def _vnode_counts(bound: BoundTopology) -> dict[str, int]:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from atoll.aggregates.base import Packing as StatePacking
 from atoll.aggregates.kernels.types import fitted
-from atoll.codec.values import opaque
+from atoll.codec.values.packing import PACKING
 from atoll.schema import Scalar
 from atoll.steps.changing_join.signed import TIMES
 from atoll.steps.incremental_join.bound import PRESENT, BoundSide
@@ -31,8 +30,6 @@ MATCHES = "__matches"
 """How many rows of the other side belong to a kept one."""
 AT = "__at"
 """The time of a kept row, in milliseconds."""
-
-_PACKING = StatePacking(opaque.pack, opaque.unpack)
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ class BoundChangingSide(BoundSide):
                 continue
             column = rows.column(name).combine_chunks()
             simple = isinstance(node, Scalar)
-            columns.append(column if simple else fitted(column, node, self.title, _PACKING))
+            columns.append(column if simple else fitted(column, node, self.title, PACKING))
         return columns
 
     def restored(self, values: Sequence[bytes]) -> tuple[pa.Table, Numbers, Numbers]:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.aggregates.base import Packing as StatePacking
 from atoll.aggregates.kernels.types import fitted
-from atoll.codec.values import opaque
+from atoll.codec.values.packing import PACKING
 from atoll.engine.exchange.keyed import KeyedStep, KeyElement, chosen, vnodes, with_vnodes
 from atoll.schema import Scalar
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 PRESENT = "present"
 """The field of a kept row that has no columns but its key's."""
-
-_PACKING = StatePacking(opaque.pack, opaque.unpack)
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class BoundSide(KeyedStep):
                 continue
             column = rows.column(name).combine_chunks()
             simple = isinstance(node, Scalar)
-            columns.append(column if simple else fitted(column, node, self.title, _PACKING))
+            columns.append(column if simple else fitted(column, node, self.title, PACKING))
         return self.codec.encode_columns(columns)
 
     def decode(self, values: Sequence[bytes | None]) -> pa.Table:
