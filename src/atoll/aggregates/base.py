@@ -128,6 +128,9 @@ class Aggregator(ABC):
     null_skips: ClassVar[int | None] = None
     """The place of the input whose null leaves the row out; None where a null is a value, too."""
 
+    opaque: ClassVar[bool] = False
+    """Whether its state is one column of bytes, whatever readers see."""
+
     element_wise: ClassVar[bool] = False
     """Whether it adds elements to a Set (each one a key) rather than folding values."""
 
@@ -215,9 +218,9 @@ class Aggregator(ABC):
         input_types: Sequence[pa.DataType],  # noqa: ARG002 - by subclasses
     ) -> tuple[pa.DataType, ...]:
         """The types of the state's physical columns."""
-        from atoll.arrow_types import leaf_types
+        from atoll.arrow_types import OPAQUE, leaf_types
 
-        return leaf_types(node)
+        return (OPAQUE,) if self.opaque else leaf_types(node)
 
     # While running -----------------------------------------------------------------------------
 

@@ -150,29 +150,17 @@ class Client:
             AtollError: What the service answers instead, or tells in an event.
             ServiceUnreachableError: When nothing answers, or the connection is lost.
         """
-        import httpx
-
-        path = "/v1/" + "/".join(quote(part, safe="") for part in parts)
-        try:
-            with self._http.stream("GET", path, params=dict(params)) as response:
-                if not response.is_success:
-                    response.read()
-                    _checked(response, self.url)
-                kind = ""
-                for line in response.iter_lines():
-                    name, _, value = line.partition(": ")
-                    kind = value if name == "event" else kind
-                    if name == "data":
-                        data = json.loads(value)
-                        if kind == "problem":
-                            raise error_of(data)
-                        yield data
-        except httpx.TransportError as error:
-            raise ServiceUnreachableError(
-                f"no service answers: {error}",
-                hint="start one, and go on from the last position received with --after",
-                url=self.url,
-            ) from None
+        hint = "start one, and go on from the last position received with --after"
+        with self._streamed(parts, params, hint) as response:
+            kind = ""
+            for line in response.iter_lines():
+                name, _, value = line.partition(": ")
+                kind = value if name == "event" else kind
+                if name == "data":
+                    data = json.loads(value)
+                    if kind == "problem":
+                        raise error_of(data)
+                    yield data
 
     @contextmanager
     def arrow(self, *parts: str, params: Mapping[str, str]) -> Iterator[pa.RecordBatchStreamReader]:
@@ -182,8 +170,18 @@ class Client:
             AtollError: What the service answers instead.
             ServiceUnreachableError: When nothing answers, or the connection is lost.
         """
-        import httpx
         import pyarrow as pa
+
+        hint = "start one with: atoll run FILE.py:module; or name it with --url"
+        with self._streamed(parts, params, hint) as response:
+            yield pa.ipc.open_stream(io.BufferedReader(_Body(response.iter_bytes())))
+
+    @contextmanager
+    def _streamed(
+        self, parts: tuple[str, ...], params: Mapping[str, str], hint: str
+    ) -> Iterator[httpx.Response]:
+        """A good answer, whose body is read as it comes; the hint is for a lost connection."""
+        import httpx
 
         path = "/v1/" + "/".join(quote(part, safe="") for part in parts)
         try:
@@ -191,12 +189,10 @@ class Client:
                 if not response.is_success:
                     response.read()
                     _checked(response, self.url)
-                yield pa.ipc.open_stream(io.BufferedReader(_Body(response.iter_bytes())))
+                yield response
         except httpx.TransportError as error:
             raise ServiceUnreachableError(
-                f"no service answers: {error}",
-                hint="start one with: atoll run FILE.py:module; or name it with --url",
-                url=self.url,
+                f"no service answers: {error}", hint=hint, url=self.url
             ) from None
 
     def _data(

@@ -52,6 +52,7 @@ class TopN(Aggregator):
 
     word: ClassVar[str] = "top_n"
     null_skips: ClassVar[int | None] = 0
+    opaque: ClassVar[bool] = True
 
     def __str__(self) -> str:
         """The number and the order."""
@@ -97,16 +98,6 @@ class TopN(Aggregator):
         self.check(node, input_types)
         bound = (node, self._order_kind(input_types))
         return replace(self, bound=bound, packing=packing, shown=self.shown.into(node))
-
-    def state_types(
-        self,
-        node: Node,  # noqa: ARG002 - always opaque
-        input_types: Sequence[pa.DataType],  # noqa: ARG002
-    ) -> tuple[pa.DataType, ...]:
-        """One column of packed rows, each with its order."""
-        from atoll.arrow_types import OPAQUE
-
-        return (OPAQUE,)
 
     @property
     def _ranking(self) -> Ranking:

@@ -57,15 +57,7 @@ class _Kernel(Protocol):
 class _Sketch(Aggregator):
     """What both share: one opaque column that a reader never sees."""
 
-    def state_types(
-        self,
-        node: Node,  # noqa: ARG002 - always opaque
-        input_types: Sequence[pa.DataType],  # noqa: ARG002
-    ) -> tuple[pa.DataType, ...]:
-        """One column of bytes."""
-        from atoll.arrow_types import OPAQUE
-
-        return (OPAQUE,)
+    opaque: ClassVar[bool] = True
 
     @property
     @abstractmethod

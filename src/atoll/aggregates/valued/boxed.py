@@ -28,6 +28,7 @@ class Boxed(Aggregator):
     """How the state inside becomes bytes; known once bound."""
 
     word: ClassVar[str] = "struct"
+    opaque: ClassVar[bool] = True
 
     @classmethod
     def of(cls, inner: Aggregator) -> Boxed:
@@ -55,16 +56,6 @@ class Boxed(Aggregator):
     def finisher(self, input_types: Sequence[pa.DataType]) -> str:
         """With the finishes inside."""
         return f"boxed:{finishes(self.inner, self.result_node(input_types), input_types)}"
-
-    def state_types(
-        self,
-        node: Node,  # noqa: ARG002 - always the same
-        input_types: Sequence[pa.DataType],  # noqa: ARG002
-    ) -> tuple[pa.DataType, ...]:
-        """One opaque column."""
-        from atoll.arrow_types import OPAQUE
-
-        return (OPAQUE,)
 
     def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:
         """As inside."""

@@ -37,6 +37,7 @@ class MapValue(Aggregator):
     packing: Packing | None = None
 
     word: ClassVar[str] = "map"
+    opaque: ClassVar[bool] = True
 
     def __str__(self) -> str:
         """The key and the aggregate below it."""
@@ -74,16 +75,6 @@ class MapValue(Aggregator):
         """With the finishes below."""
         _, rest = self.types(input_types)
         return f"map:{finishes(self.inner, self.inner.result_node(rest), rest)}"
-
-    def state_types(
-        self,
-        node: Node,  # noqa: ARG002 - always the same
-        input_types: Sequence[pa.DataType],  # noqa: ARG002
-    ) -> tuple[pa.DataType, ...]:
-        """One opaque column."""
-        from atoll.arrow_types import OPAQUE
-
-        return (OPAQUE,)
 
     def entries(
         self, columns: Sequence[pa.Array]

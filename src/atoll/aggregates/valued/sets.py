@@ -47,6 +47,7 @@ class SetValue(Aggregator):
 
     word: ClassVar[str] = "collect_set"
     null_skips: ClassVar[int | None] = 0
+    opaque: ClassVar[bool] = True
 
     def __str__(self) -> str:
         """As the user wrote it."""
@@ -70,16 +71,6 @@ class SetValue(Aggregator):
         self.check(node, input_types)
         element = element_of(self, input_types[0], "elements")
         return replace(self, element=element, packing=packing)
-
-    def state_types(
-        self,
-        node: Node,  # noqa: ARG002 - always the same
-        input_types: Sequence[pa.DataType],  # noqa: ARG002
-    ) -> tuple[pa.DataType, ...]:
-        """One opaque column."""
-        from atoll.arrow_types import OPAQUE
-
-        return (OPAQUE,)
 
     def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:
         """A set of one value, or of none where it is null."""

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from atoll.steps.changing_join.signed import Changing
 from atoll.steps.deduplicate.declare import InTime
-from atoll.steps.incremental_join.declare import JoinSide, Side
-from atoll.topology.operator import StateOperator
+from atoll.steps.incremental_join.declare import JoinOfSides, Side
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,18 +59,9 @@ class JoinInTime(InTime):
 
 
 @dataclass(frozen=True, eq=False)
-class ChangingJoin(StateOperator):
-    """How the rows of a join change, as rows of both sides come and go.
+class ChangingJoin(JoinOfSides):
+    """How the rows of a join change, as rows of both sides come and go."""
 
-    ``inputs`` are the left side and the right one, the latter through a
-    :class:`~atoll.steps.incremental_join.declare.JoinSide`. ``names`` and ``pairs`` are the keys
-    as an :class:`~atoll.steps.incremental_join.declare.IncrementalJoin` has them.
-    """
-
-    keeps_records: ClassVar[bool] = False
-
-    names: tuple[str, ...]
-    pairs: tuple[tuple[str, str], ...]
     how: str
     """``inner``, ``left``, ``right``, ``full``, ``left_semi`` or ``left_anti``."""
     unique: Side | None
@@ -85,25 +75,9 @@ class ChangingJoin(StateOperator):
     """The rows; and with ``within`` beside them when they are forgotten."""
 
     @property
-    def title(self) -> str:
-        """As users write it."""
-        return "incremental_join"
-
-    @property
     def detail(self) -> str:
         """Which join it is."""
         return self.how.removeprefix("left_")
-
-    @property
-    def side(self) -> JoinSide:
-        """What marks the rows of the right side."""
-        side = self.inputs[1]
-        assert isinstance(side, JoinSide)
-        return side
-
-    def keys(self, side: Side) -> tuple[str, ...]:
-        """The key columns of a side."""
-        return (*self.names, *(pair[side == "right"] for pair in self.pairs))
 
     def preserves(self, side: Side) -> bool:
         """Whether rows of a side come out that have no partner."""
@@ -132,16 +106,6 @@ class ChangingJoin(StateOperator):
     def writes(self) -> tuple[PStateDeclaration, ...]:
         """Its own."""
         return self.states
-
-    @property
-    def emits(self) -> bool:
-        """A row for each change."""
-        return True
-
-    @property
-    def holds_back(self) -> bool:
-        """Until a partner comes or goes."""
-        return True
 
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """The keys, the old row and the new one; or the row."""

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from atoll.codec.keys.columns import encode_columns
-from atoll.codec.keys.elements import SIGN_BIT, encode_element
+from atoll.codec.keys.elements import encode_element
 from atoll.codec.scalars import INT64_MIN
 from atoll.schema import Scalar
+from atoll.steps.forgetting import TIME_BYTES, due_ms, time_of
 from atoll.topology.times import NEVER
 
 if TYPE_CHECKING:
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
     from atoll.steps.changing_join.bound import BoundChangingJoin
 
 _INT = Scalar("int")
-_TIME_BYTES = 9
-_GRAIN_MS = 1_000
-_GRAINS = 8
-"""Forgetting may be late by that part of the time, so that it is worth a microbatch."""
 
 
 def forgotten_at(bag: Bag) -> list[bytes]:
@@ -40,6 +37,8 @@ def forget(
 ) -> dict[int, int]:
     """Forget what is due; for each vnode that was looked at when there is more."""
     assert step.times is not None
+    assert step.within is not None
+    span = step.within.upper_ms - step.within.lower_ms
     looked_at = sorted({*vnodes, *work.due(step.times)})
     bound = None if now is None else encode_element(max(now, INT64_MIN), _INT)
     agenda = {}
@@ -48,23 +47,8 @@ def forget(
         if bound is not None:
             gone = [key for key, _ in times.scan(None, bound)]
             times.put_many(gone, [None] * len(gone))
-            entries = sorted(key[_TIME_BYTES:] for key in gone)
+            entries = sorted(key[TIME_BYTES:] for key in gone)
             work.writer(step.pstate, vnode).put_many(entries, [None] * len(entries))
-        left = next((_time(key) for key, _ in times.scan(bound)), NEVER)
-        agenda[vnode] = _due_ms(step, left)
+        first = next((time_of(key) + 1 for key, _ in times.scan(bound)), NEVER)
+        agenda[vnode] = due_ms(first, span)
     return agenda
-
-
-def _due_ms(step: BoundChangingJoin, first_ms: int) -> int:
-    """When there is something to forget that is worth it."""
-    assert step.within is not None
-    if first_ms == NEVER:
-        return NEVER
-    span = step.within.upper_ms - step.within.lower_ms
-    grain = max(_GRAIN_MS, span // _GRAINS)
-    return -(-(first_ms + 1) // grain) * grain
-
-
-def _time(key: bytes) -> int:
-    """The time that a key begins with."""
-    return int.from_bytes(key[1:_TIME_BYTES]) - SIGN_BIT

@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from atoll.codec.keys.columns import encode_columns
-from atoll.codec.keys.elements import SIGN_BIT, encode_element
+from atoll.codec.keys.elements import encode_element
 from atoll.codec.scalars import INT64_MIN
 from atoll.engine.exchange.by_key import RowsByKey, rows_by_key
 from atoll.schema import Scalar
+from atoll.steps.forgetting import TIME_BYTES, due_ms, time_of
 from atoll.steps.windows.event_time import event_millis
 from atoll.topology.rows import ORIGIN
 from atoll.topology.times import NEVER
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
     from atoll.steps.deduplicate.bind import BoundDeduplicate
 
 _INT = Scalar("int")
-_TIME_BYTES = 9
-_GRAIN_MS = 1_000
-_GRAINS = 8
-"""Forgetting may be late by that part of the time, so that it is worth a microbatch."""
 
 
 @dataclass
@@ -97,9 +94,9 @@ def _passing(
                 positions.append(int(rows.order[rows.starts[number]]))
                 change.passed.append((key, 0))
         return positions
-    stored = writer.under(keys, _TIME_BYTES)
+    stored = writer.under(keys, TIME_BYTES)
     for number, key, entries in zip(numbers, keys, stored, strict=True):
-        times = [_time(entry[-_TIME_BYTES:]) for entry, _ in entries]
+        times = [time_of(entry[-TIME_BYTES:]) for entry, _ in entries]
         for place in rows.order[rows.starts[number] : rows.starts[number + 1]].tolist():
             at = int(millis[place])
             if all(abs(at - time) >= step.within_ms for time in times):
@@ -119,7 +116,7 @@ def _forget(
     if now is not None:
         bound = encode_element(max(now - step.within_ms + 1, INT64_MIN), _INT)
         change.gone = [key for key, _ in writer.scan(None, bound)]
-    left = next((_time(key) for key, _ in writer.scan(bound)), NEVER)
+    left = next((time_of(key) for key, _ in writer.scan(bound)), NEVER)
     change.next_ms = min([left, *(at for _, at in change.passed)])
 
 
@@ -147,20 +144,13 @@ def _put(work: Work, pstate: str, vnode: int, entries: dict[bytes, bytes | None]
 def _due_ms(step: BoundDeduplicate, change: _Change) -> int:
     """When there is something to forget that is worth it."""
     assert step.within_ms is not None
-    if change.next_ms == NEVER:
-        return NEVER
-    grain = max(_GRAIN_MS, step.within_ms // _GRAINS)
-    return -(-(change.next_ms + step.within_ms) // grain) * grain
+    first = NEVER if change.next_ms == NEVER else change.next_ms + step.within_ms
+    return due_ms(first, step.within_ms)
 
 
 def _turned(key: bytes) -> bytes:
     """A time and what is behind it, the other way round."""
-    return key[_TIME_BYTES:] + key[:_TIME_BYTES]
-
-
-def _time(key: bytes) -> int:
-    """The time that a key begins with."""
-    return int.from_bytes(key[1:_TIME_BYTES]) - SIGN_BIT
+    return key[TIME_BYTES:] + key[:TIME_BYTES]
 
 
 def _emitted(step: BoundDeduplicate, rows: pa.Table | None, passes: list[int]) -> pa.Table:

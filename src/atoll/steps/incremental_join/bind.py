@@ -67,7 +67,7 @@ def bound_join(step: IncrementalJoin, binding: Binding) -> tuple[BoundStep, ...]
             "codec": leaf_codec(bound.node),
         }
 
-    other = BoundSide(**taking(step.right, "right", right))  # type: ignore[arg-type]
+    other = BoundSide(**taking(step.side, "right", right))  # type: ignore[arg-type]
     own = taking(step, "left", left)
     emitted = join_schema(step, rows)
     join = BoundJoin(**own, right=other, unique=step.unique, emitted=emitted)  # type: ignore[arg-type]

@@ -55,8 +55,8 @@ class JoinSide(BatchOperator):
 
 
 @dataclass(frozen=True, eq=False)
-class IncrementalJoin(StateOperator):
-    """Rows of the left and the right side with equal keys, once, when the later of them comes.
+class JoinOfSides(StateOperator):
+    """What both kinds of joins over microbatches are.
 
     ``inputs`` are the left side and the right one, the latter through a :class:`JoinSide`.
     ``names`` are key columns of both sides, which come out once and first; ``pairs`` are further
@@ -67,10 +67,6 @@ class IncrementalJoin(StateOperator):
 
     names: tuple[str, ...]
     pairs: tuple[tuple[str, str], ...]
-    unique: Side | None
-    """The side that has at most one row of each key."""
-    state: PStateDeclaration
-    """Its rows; the schema is found from the types that reach the step."""
 
     @property
     def title(self) -> str:
@@ -78,7 +74,7 @@ class IncrementalJoin(StateOperator):
         return "incremental_join"
 
     @property
-    def right(self) -> JoinSide:
+    def side(self) -> JoinSide:
         """What marks the rows of the right side."""
         side = self.inputs[1]
         assert isinstance(side, JoinSide)
@@ -89,19 +85,29 @@ class IncrementalJoin(StateOperator):
         return (*self.names, *(pair[side == "right"] for pair in self.pairs))
 
     @property
-    def writes(self) -> tuple[PStateDeclaration, ...]:
-        """Its own."""
-        return (self.state,)
-
-    @property
     def emits(self) -> bool:
-        """One row per pair of rows that belong together."""
+        """Rows that belong together, or how they change."""
         return True
 
     @property
     def holds_back(self) -> bool:
-        """Until the later row of a pair comes."""
+        """Until a partner comes."""
         return True
+
+
+@dataclass(frozen=True, eq=False)
+class IncrementalJoin(JoinOfSides):
+    """Rows of the left and the right side with equal keys, once, when the later of them comes."""
+
+    unique: Side | None
+    """The side that has at most one row of each key."""
+    state: PStateDeclaration
+    """Its rows; the schema is found from the types that reach the step."""
+
+    @property
+    def writes(self) -> tuple[PStateDeclaration, ...]:
+        """Its own."""
+        return (self.state,)
 
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """The shared key columns, the others of the left side, then those of the right."""
