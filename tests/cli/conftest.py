@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -25,17 +24,45 @@ def app():
     return FakeApp()
 
 
+class _Service:
+    """One listening service for all tests; each test's application has a path of its own.
+
+    A request that a client gave up may arrive when its test is over: it still meets the
+    application of that test, and none of the one that runs by then.
+    """
+
+    def __init__(self):
+        self.applications = []
+        self.address = None
+
+    @property
+    def application(self):
+        """What the test that runs serves."""
+        return self.applications[-1]
+
+    @application.setter
+    def application(self, application):
+        self.applications.append(application)
+
+    @property
+    def url(self):
+        """Where that is."""
+        return f"{self.address.url}/{len(self.applications) - 1}"
+
+    async def __call__(self, scope, receive, send):
+        """Answer with the application that the path names."""
+        number, _, rest = scope["path"].removeprefix("/").partition("/")
+        raw = scope["raw_path"].removeprefix(b"/").partition(b"/")[2]
+        of_test = {**scope, "path": f"/{rest}", "raw_path": b"/" + raw}
+        await self.applications[int(number)](of_test, receive, send)
+
+
 @pytest.fixture(scope="session")
 def _service():
-    """One listening service for all tests, over the application of the test that runs."""
-    current = SimpleNamespace(application=None)
-
-    async def dispatch(scope, receive, send):
-        await current.application(scope, receive, send)
-
-    with serve(dispatch, bind("127.0.0.1", 0)) as address:
-        current.url = address.url
-        yield current
+    """The service for all tests."""
+    service = _Service()
+    with serve(service, bind("127.0.0.1", 0)) as service.address:
+        yield service
 
 
 @pytest.fixture
