@@ -26,6 +26,7 @@ from atoll.spark.shipping import Shipped
 from atoll.spark.standing import jobs
 from atoll.spark.standing.jobs import NotReadyError, warm
 from atoll.spark.standing.messages import Part, Reply, Result, Warming, Work
+from atoll.spark.standing.wire import header_of
 
 FAILURE = ActorFailure("E-SOMETHING", "it went wrong")
 
@@ -221,7 +222,7 @@ def test_a_packed_reply_of_another_attempt(staff):
 
 def test_words_that_are_no_reply(staff):
     """Not MessagePack, or none of a reply's: the task is given up."""
-    garbage = (3).to_bytes(8, "big") + b"\xc1\xc1\xc1"
+    garbage = header_of(3) + b"\xc1\xc1\xc1"
     posts = {0: staff.man(0, lambda *_: garbage)}
     failed(staff.job(posts).direct, "E-WORKER-LOST")
     assert not posts[0].manned
@@ -269,7 +270,7 @@ def test_one_packing_task_fails(staff):
 
 def half_a_reply(request, task):
     """Cut off in the middle."""
-    task.wire._socket.sendall((100).to_bytes(8, "big") + b"half")
+    task.wire._socket.sendall(header_of(100) + b"half")
     task.die()
 
 
@@ -405,7 +406,7 @@ def test_a_task_that_stops_in_the_middle_of_its_reply(staff, monkeypatch, second
     monkeypatch.setattr(jobs, "_MESSAGE_SECONDS_MAX", 0.4)
 
     def stopping(request, task):
-        task.wire._socket.sendall((100).to_bytes(8, "big") + b"\xff" * 50)
+        task.wire._socket.sendall(header_of(100) + b"\xff" * 50)
         time.sleep(0.45)
         return b"\xff" * 50
 

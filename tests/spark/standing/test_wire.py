@@ -13,11 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from atoll.spark.standing import wire as wires
-from atoll.spark.standing.wire import ImpostorError, Wire, prove, verify
+from atoll.spark.standing.wire import ImpostorError, OutOfPlaceError, Wire, header_of, prove, verify
 
 SECRET = b"s" * 32
 HELLO = b"who I am"
-LENGTH = 8
 
 
 @pytest.fixture
@@ -57,6 +56,14 @@ def both(first, second):
 
     with ThreadPoolExecutor(2) as pool:
         return [each.result(10) for each in [pool.submit(outcome, c) for c in (first, second)]]
+
+
+def test_what_is_no_beginning_of_a_message(pair):
+    """Who lost the place in the stream notices at once, however long the bytes say it is."""
+    driver, task = pair
+    task._socket.sendall(b"a part of a message, " * 3)
+    with pytest.raises(OutOfPlaceError, match="not the beginning"):
+        driver.receive(time.monotonic() + 10)
 
 
 def test_both_ends_prove_themselves(pair):
@@ -163,7 +170,7 @@ def test_an_answer_that_is_cut_short_is_refused(connect, cut):
 def test_a_hello_that_is_too_long_is_refused_unread(pair):
     """Whoever is not known yet cannot have memory set aside: only the length was sent."""
     driver, task = pair
-    length = (1 << 40).to_bytes(LENGTH, "big")
+    length = header_of(1 << 40)
     refused, _ = both(lambda: verify(driver, SECRET), lambda: task._socket.sendall(length))
     assert isinstance(refused, ImpostorError)
     driver._socket.sendall(length)
@@ -172,7 +179,7 @@ def test_a_hello_that_is_too_long_is_refused_unread(pair):
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("said", [b"", b"\0\0\0", (70).to_bytes(LENGTH, "big") + b"half"])
+@pytest.mark.parametrize("said", [b"", b"\0\0\0", header_of(70) + b"half"])
 def test_silence_is_waited_for_a_moment(connect, said):
     """Before anything, in the middle of a length, in the middle of an answer."""
     (driver, task), (other, asked) = connect(), connect()
@@ -247,7 +254,7 @@ def test_messages_in_pieces(pair, size):
     """A stream has no messages: what is cut anywhere comes out whole."""
     one, other = pair
     messages = [os.urandom(each) for each in (0, 5, 40, 3000)]
-    stream = b"".join(len(each).to_bytes(LENGTH, "big") + each for each in messages)
+    stream = b"".join(header_of(len(each)) + each for each in messages)
 
     def send():
         for at in range(0, len(stream), size):
@@ -257,7 +264,7 @@ def test_messages_in_pieces(pair, size):
     assert found == messages
 
 
-@pytest.mark.parametrize("said", [b"", b"\0\0", (9).to_bytes(LENGTH, "big") + b"half"])
+@pytest.mark.parametrize("said", [b"", b"\0\0", header_of(9) + b"half"])
 def test_the_end_of_the_other_side(pair, said):
     """Between two messages or within one: EOFError, never a part of a message."""
     one, other = pair

@@ -1,9 +1,11 @@
 """Whole messages over a stream socket, and how both ends prove that they know a secret.
 
-A message is its length and its bytes. Before the first one the driver sends a random challenge,
-and the task answers with what it says of itself, a challenge of its own and a digest of all that
-under the secret; then the driver proves the same. Nothing of a message is looked at, and nothing
-is unpickled, before the other end has proved itself. Digests are compared in constant time.
+A message is its length, a check of that, and its bytes: who lost the place in the stream notices,
+and does not wait for as many bytes as some text in the middle comes to. Before the first one the
+driver sends a random challenge, and the task answers with what it says of itself, a challenge of
+its own and a digest of all that under the secret; then the driver proves the same. Nothing of a
+message is looked at, and nothing is unpickled, before the other end has proved itself. Digests are
+compared in constant time.
 
 The scheme is challenge and response with HMAC (RFC 2104) over SHA-256; the two directions carry
 different labels, so that no answer can be sent back as one's own.
@@ -11,6 +13,7 @@ different labels, so that no answer can be sent back as one's own.
 
 from __future__ import annotations
 
+import errno
 import hmac
 import secrets
 import select
@@ -18,9 +21,11 @@ import socket
 import struct
 import time
 import weakref
+import zlib
 
 HANDSHAKE_SECONDS_MAX = 10.0
 _LENGTH = struct.Struct("!Q")
+_HEADER = struct.Struct("!QI")
 _CHALLENGE_BYTES = 32
 _DIGEST_BYTES = 32
 _HELLO_BYTES_MAX = 1024
@@ -38,6 +43,10 @@ milliseconds, when it owes an answer."""
 
 class ImpostorError(Exception):
     """The other end does not know the secret, or does not speak this protocol."""
+
+
+class OutOfPlaceError(OSError):
+    """What came is not the beginning of a message, so nothing can follow it."""
 
 
 class Wire:
@@ -76,10 +85,11 @@ class Wire:
             OSError: When the other end is gone; TimeoutError when it takes nothing.
         """
         self._socket.settimeout(_left(until))
+        header = header_of(len(message))
         if len(message) <= _COPIED_BYTES_MAX:
-            self._socket.sendall(_LENGTH.pack(len(message)) + message)
+            self._socket.sendall(header + message)
         else:
-            self._socket.sendall(_LENGTH.pack(len(message)))
+            self._socket.sendall(header)
             self._socket.sendall(message)
 
     def receive(self, until: float | None = None, bytes_max: int | None = None) -> bytearray:
@@ -91,10 +101,15 @@ class Wire:
 
         Raises:
             EOFError: When the other end is gone.
-            OSError: When the connection broke; TimeoutError when no whole message came.
-            ImpostorError: When the message is longer than it may be.
+            OSError: When the connection broke, or what comes is not the beginning of a message;
+                TimeoutError when no whole message came.
+            ImpostorError: When there is a most, and the message is longer or is none.
         """
-        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size, until))
+        header = self._exactly(_HEADER.size, until)
+        length, _ = _HEADER.unpack(header)
+        if header != header_of(length):
+            said = "what came is not the beginning of a message"
+            raise ImpostorError(said) if bytes_max else OutOfPlaceError(errno.EPROTO, said)
         if bytes_max is not None and length > bytes_max:
             raise ImpostorError(f"a message of {length} bytes where {bytes_max} are the most")
         return self._exactly(length, until)
@@ -149,6 +164,14 @@ class Wire:
     def close(self) -> None:
         """Give the socket back."""
         self._socket.close()
+
+
+def header_of(length: int) -> bytes:
+    """What stands before a message of so many bytes: the length and a check of it.
+
+    The bytes themselves are the kernel's to keep.
+    """
+    return _HEADER.pack(length, zlib.crc32(_LENGTH.pack(length)))
 
 
 def prove(wire: Wire, secret: bytes, hello: bytes) -> None:
