@@ -49,12 +49,16 @@ def begin(root: str) -> None:
         app.wait(app.depot("sales").append(records(0, PAST)))
 
 
-def fill(root: str, number: int | None = None) -> None:
-    """Update, go on appending, wait until it has joined, and append once more; or die before."""
+def fill(root: str, number: int | None = None, after: int | None = None) -> None:
+    """Update, go on appending, wait until it has joined, and append once more; or die before.
+
+    At the call of that number, or at so many calls after it has joined.
+    """
+    dying = number
     with Interposer(root) as calls:
 
         def tell(call: Call) -> None:
-            if call.number == number:
+            if call.number == dying:
                 say("dying", [call.kind, call.path])
 
         calls.on_call = tell
@@ -65,6 +69,8 @@ def fill(root: str, number: int | None = None) -> None:
             for turn in range(3):
                 app.depot("sales").append(records(PAST + turn * MORE, MORE))
             app.topology("mb").wait_filled()
+            if after is not None:
+                dying = calls.kill_after(after)
             app.wait(app.depot("sales").append(records(PAST + 3 * MORE, MORE)))
             say("calls", calls.calls)
             say("state", _state(app))

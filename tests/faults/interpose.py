@@ -138,6 +138,12 @@ class Interposer:
         """
         self._kill_at, self._torn = number, torn
 
+    def kill_after(self, count: int) -> int:
+        """The same at so many calls from now on; the number of that call."""
+        with self._lock:
+            self._kill_at = self.calls + count
+            return self._kill_at
+
     def fail_at(
         self,
         number: int,

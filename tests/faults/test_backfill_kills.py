@@ -14,6 +14,9 @@ import pytest
 from harness import replay, report, soaking, zygote
 from trial import scratch
 
+AFTER = (1, 4)
+"""So many calls after it has joined; it is to be seen by then whatever it died of."""
+
 
 @pytest.fixture(scope="module")
 def filling():
@@ -31,14 +34,15 @@ def test_death_before_any_call(filling):
     ended = filling.run("backfilling:fill", root=str(calm))
     ended.expect(killed=False, about="an undisturbed life")
     (calls,) = map(json.loads, ended.said("calls"))
-    stride = 1 if soaking() else calls // 7
+    stride = 1 if soaking() else calls // 6
     began, found = time.monotonic(), []
-    for number in range(stride // 2, calls, stride):
+    deaths = [{"number": number} for number in (1, *range(stride, calls, stride))]
+    for death in [*deaths, *({"after": count} for count in AFTER)]:
         root = scratch()
         shutil.copytree(past, root, dirs_exist_ok=True)
-        about = f"call {number}: {replay('test_backfill_kills.py')}"
-        died = filling.run("backfilling:fill", root=str(root), number=number)
-        if died.status == 0:  # it came to less calls this time
+        about = f"{death}: {replay('test_backfill_kills.py')}"
+        died = filling.run("backfilling:fill", root=str(root), **death)
+        if died.status == 0 and "number" in death:  # it came to less calls this time
             shutil.rmtree(root)
             continue
         died.expect(killed=True, about=about)
@@ -48,5 +52,5 @@ def test_death_before_any_call(filling):
         shutil.rmtree(root)
     shutil.rmtree(past)
     shutil.rmtree(calm)
-    assert set(found) == {"filling", "joined"}, found
+    assert found[-len(AFTER) :] == ["joined"] * len(AFTER), found
     report("backfill", len(found), 0, began, calls=calls)

@@ -132,7 +132,7 @@ def by_two_at_once(staff):
 
     def run():
         with contextlib.suppress(AttemptError):
-            staff.job(posts).direct()
+            staff.job(posts, seconds=3.0).direct()
 
     other = threading.Thread(target=run)
     other.start()
