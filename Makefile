@@ -58,5 +58,5 @@ $(RUN_DONE): pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(DEV_DONE): $(RUN_DONE) pyproject.toml
-	@$(BIN)/python -m pip install --quiet --group dev
+	@$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
 	@touch $@
