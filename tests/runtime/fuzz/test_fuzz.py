@@ -155,7 +155,7 @@ def answered():
     assert 10 * min(counts[201], counts[400]) >= counts.total(), counts
 
 
-@drawn(120, 10_000)
+@drawn(120, 1_500)
 @given(definitions(), EVENTS, CHANGES)
 def test_definitions(client, answered, definition, events, change):
     """Each is refused with all that is wrong, or made; what is made is run, asked and deleted."""
@@ -206,7 +206,7 @@ def every(client):
     asked(client, "DELETE", path)
 
 
-@drawn(80, 10_000)
+@drawn(80, 800)
 @given(st.data())
 def test_events(client, every, data):
     """Sent and shunted to actors of every type: taken, or refused with the reason."""
@@ -220,7 +220,7 @@ def test_events(client, every, data):
     asked(client, "GET", f"{path}/actors/{actor}/stats")
 
 
-@drawn(40, 2_000)
+@drawn(40, 200)
 @given(broken(CHANGES), st.sampled_from(["", ".1", ".2", ".9"]))
 def test_changes(client, every, change, copy):
     """Of the status, the copies and their state, of the whole and of one copy."""
