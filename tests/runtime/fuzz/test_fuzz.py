@@ -182,8 +182,8 @@ def test_memory(client):
 
     @drawn(KEPT, KEPT)
     @given(definitions(), EVENTS, CHANGES)
-    def keep(*some):
-        kept.append(some)
+    def keep(definition, events, change):
+        kept.append((definition, events, change))
 
     keep()
     sizes = []
