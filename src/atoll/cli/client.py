@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from atoll import errors
-from atoll.cli.credentials import token_headers
+from atoll.access.outgoing import trusted
+from atoll.cli.credentials import socket_of, token_headers
 from atoll.errors import AtollError, StoppedError, UsageError
 
 if TYPE_CHECKING:
@@ -58,8 +59,15 @@ class Client:
         self.url = url.rstrip("/")
         timeout = httpx.Timeout(_ANSWER_SECONDS_MAX, connect=_CONNECT_SECONDS_MAX, write=None)
         # Proxies of the environment are for the world outside, not for a service on this host.
+        socket = socket_of(url)
+        transport = None if socket is None else httpx.HTTPTransport(uds=socket)
         self._http = httpx.Client(
-            base_url=_address(url), timeout=timeout, trust_env=False, headers=token_headers(url)
+            base_url=_address(url) if socket is None else "http://localhost",
+            timeout=timeout,
+            trust_env=False,
+            headers=token_headers(url),
+            transport=transport,
+            verify=trusted(url),
         )
 
     def __enter__(self) -> Self:

@@ -59,3 +59,8 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def socket_of(url: str) -> str | None:
+    """The path of a Unix socket, for ``unix:///path``; None for other addresses."""
+    return url.removeprefix("unix://") if url.startswith("unix:///") else None

@@ -25,6 +25,7 @@ from atoll.errors import (
 )
 from atoll.server.access.table import ROWS, Found, Reach, Row, find_row
 from atoll.server.context import CALLER, Context
+from atoll.server.listening.connection import PEER
 from atoll.server.problems import problem_answer, problem_for, problem_of
 
 __all__ = ["CSRF_HEADER", "Gate", "cookie_name", "presented_of"]
@@ -62,7 +63,7 @@ def presented_of(scope: Scope) -> Presented:
     session = cookies.get(_SECURE_COOKIE)
     if session is None and scope.get("scheme") != "https":
         session = cookies.get(_COOKIE)
-    return Presented(address, session=session)
+    return Presented(address, session=session, user=scope.get(PEER))
 
 
 class Gate:
