@@ -94,8 +94,11 @@ class Status:
                     "id": commit.id,
                     "version": commit.version,
                     "records": commit.records,
+                    "committed_at_ms": commit.committed_at_ms,
                     "ranges": {name: [list(each) for each in at] for name, at in _read(commit)},
                     "failed_attempts": list(self.attempts),
+                    "vnodes": _changed(commit),
+                    "appended": _appended(commit),
                     **self.telemetry.last,
                     **durations_ms,
                     "tidy": 0.0,
@@ -262,6 +265,23 @@ def _read(commit: Commit) -> Iterator[tuple[str, list[tuple[int, int]]]]:
     for name, ranges in commit.ranges.items():
         if any(start < end for start, end in ranges):
             yield name, ranges
+
+
+def _changed(commit: Commit) -> dict[str, int]:
+    """How many vnodes of each PState a microbatch changed."""
+    counts = {
+        name: len({vnode for job in each.logs for log in job for vnode in log.vnodes})
+        for name, each in commit.pstates.items()
+    }
+    return {name: count for name, count in sorted(counts.items()) if count}
+
+
+def _appended(commit: Commit) -> dict[str, int]:
+    """How many rows a microbatch appended to each depot."""
+    counts: Counter[str] = Counter()
+    for each in commit.appends:
+        counts[each.depot] += each.file.rows
+    return dict(counts)
 
 
 def _shown(failure: ActorFailure) -> dict[str, Any]:
