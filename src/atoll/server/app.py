@@ -22,6 +22,9 @@ from atoll.server.context import Context, Served
 from atoll.server.forwarding import Forwarding
 from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
+from atoll.server.page import assets
+from atoll.server.page import routes as page_routes
+from atoll.server.page.live import Looking
 from atoll.server.problems import install_problems
 from atoll.server.routes import (
     cluster as cluster_routes,
@@ -111,6 +114,7 @@ def create_app(
     )
     application.state.context = context
     application.state.authority = authority
+    application.state.looking = Looking(by_name)
     install_problems(application)
     application.state.routes = []
     for part in (
@@ -130,6 +134,8 @@ def create_app(
         session,
         runtime_routes,
         runtime_actors,
+        page_routes,
+        assets,
     ):
         application.include_router(part.router)
         application.state.routes += part.router.routes

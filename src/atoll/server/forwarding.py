@@ -54,6 +54,7 @@ class Forwarding:
                 return problem_response(problem_of(413, "E-TOO-LARGE", reason))
         try:
             owner = await anyio.to_thread.run_sync(self._owner)
+            verify = trusted(owner)
         except AtollError as error:
             return problem_response(problem_for(error))
         path = request.scope["raw_path"].decode("ascii", "replace")
@@ -61,7 +62,7 @@ class Forwarding:
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         try:
             async with httpx.AsyncClient(
-                trust_env=False, timeout=_SECONDS_MAX, verify=trusted(owner)
+                trust_env=False, timeout=_SECONDS_MAX, verify=verify
             ) as client:
                 url = f"{owner}{path}" + (f"?{query}" if query else "")
                 answer = await client.request(request.method, url, content=body, headers=headers)

@@ -103,6 +103,9 @@ def _authoring(method: str, template: str, *noted: str, reach: Reach = Reach.MOD
 
 
 ROWS: tuple[Row, ...] = (
+    _anybody("GET", "/"),
+    _anybody("GET", "/favicon.ico"),
+    _anybody("GET", "/page/{version}/{name:path}"),
     _anybody("GET", "/healthz"),
     _anybody("GET", "/readyz"),
     _reading("/metrics", Reach.ALL),
@@ -112,7 +115,9 @@ ROWS: tuple[Row, ...] = (
     _anybody("DELETE", "/v1/session", Effect.CHANGES),
     _reading("/v1/modules", Reach.SEEN),
     _reading("/v1/status", Reach.SEEN),
+    _reading("/v1/live", Reach.SEEN),
     _reading(_MODULE),
+    _reading(f"{_MODULE}/graph"),
     _reading(f"{_MODULE}/wait", method="POST"),
     _authoring("POST", f"{_MODULE}/deploy", "dry_run", "remove"),
     _reading(f"{_MODULE}/depots"),
@@ -131,10 +136,12 @@ ROWS: tuple[Row, ...] = (
     _reading(f"{_MODULE}/topologies"),
     _reading(_TOPOLOGY),
     _reading(f"{_TOPOLOGY}/microbatch"),
+    _reading(f"{_TOPOLOGY}/microbatches"),
+    _reading(f"{_TOPOLOGY}/microbatches/{{number}}"),
     _operating(f"{_TOPOLOGY}/pause"),
     _operating(f"{_TOPOLOGY}/resume"),
     _operating(f"{_TOPOLOGY}/checkpoint"),
-    _operating(f"{_TOPOLOGY}/rollback", "to_microbatch", "keep_appended"),
+    _operating(f"{_TOPOLOGY}/rollback", "to_microbatch", "keep_appended", "dry_run"),
     _operating(f"{_TOPOLOGY}/parallelism", "policy", "dry_run"),
     _reading(f"{_MODULE}/options"),
     _operating(f"{_MODULE}/options", "option", "value", "topology", "depot", "pstate"),
