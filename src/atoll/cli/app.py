@@ -24,7 +24,7 @@ import sys
 import typer
 
 from atoll.cli.commands import demo, deploy, fsck, run, runtime, status, version
-from atoll.cli.commands.access import token
+from atoll.cli.commands.access import audit, token
 from atoll.cli.commands.data import append, ask, export, query, tail, watch
 from atoll.cli.commands.topology import checkpoint, microbatch, options, pause, resume, rollback
 from atoll.cli.commands.workers import cluster, scale, worker
@@ -63,6 +63,7 @@ for _command in (
     options,
     cluster,
     scale,
+    audit,
     fsck,
     demo,
     version,

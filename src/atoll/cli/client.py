@@ -83,9 +83,9 @@ class Client:
         """Close the connection."""
         self._http.close()
 
-    def get(self, *parts: str) -> Any:
+    def get(self, *parts: str, params: Mapping[str, Any] | None = None) -> Any:
         """The data at ``/v1/part/part/...``."""
-        return self._data("GET", parts, {})
+        return self._data("GET", parts, {"params": params or {}})
 
     def post(self, *parts: str, data: Any = None, params: Mapping[str, float] | None = None) -> Any:
         """Write plain data to ``/v1/part/part/...``; the data that it answers with."""
