@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from atoll import path as paths
 from atoll import schema
 from atoll.errors import PathError, UsageError
+from atoll.pstate.navigate.budget import Budget, within
 from atoll.server.context import WAIT_SECONDS_MAX, ContextOf, Name, Token, answer
 from atoll.views.readable import ReadablePState
 
@@ -91,7 +92,20 @@ async def select(  # noqa: PLR0913 - each is a parameter of the request
     if fresh_seconds is not None:
         waiting = partial(app.wait_fresh, pstate, timeout_seconds=fresh_seconds)
         await anyio.to_thread.run_sync(waiting, limiter=context.wait_limiter)
-    return answer(await context.in_thread(_select, found, wanted, as_of))
+    limits = context.settings
+    budget = Budget(
+        entries_max=limits.select_entries_max,
+        bytes_max=limits.select_bytes_max,
+        seconds_max=limits.select_seconds,
+    )
+    return answer(await context.in_thread(_within, budget, found, wanted, as_of))
+
+
+def _within(
+    budget: Budget, pstate: ReadablePState, wanted: Selection, as_of: int | None
+) -> dict[str, Any]:
+    with within(budget):
+        return _select(pstate, wanted, as_of)
 
 
 def _select(pstate: ReadablePState, wanted: Selection, as_of: int | None) -> dict[str, Any]:

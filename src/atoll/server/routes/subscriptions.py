@@ -11,6 +11,7 @@ from fastapi import APIRouter, Header, Query, Response
 
 from atoll import path as paths
 from atoll.errors import PathError, UsageError
+from atoll.pstate.navigate.budget import Budget, within
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, Token
 from atoll.server.event_stream import EVENT_STREAM, ChangeEvents, EventStream, admit
 from atoll.views.subscription import Subscription
@@ -54,15 +55,17 @@ async def subscribe(  # noqa: PLR0913 - each is a parameter of the request
     )
     context.subscriptions.add(subscription)
     try:
-        first = await context.in_thread(_first, subscription)
+        budget = Budget(seconds_max=context.settings.select_seconds)
+        first = await context.in_thread(_first, subscription, budget)
         return EventStream(context, subscription, ChangeEvents(), first)
     except BaseException:
         _drop(context, subscription)
         raise
 
 
-def _first(subscription: Subscription) -> ValueChange | None:
-    return subscription.next(0)
+def _first(subscription: Subscription, budget: Budget) -> ValueChange | None:
+    with within(budget):
+        return subscription.next(0)
 
 
 def _drop(context: Context, subscription: Subscription) -> None:
