@@ -31,9 +31,12 @@ def served(tmp_path, _service, monkeypatch):
 def test_the_microbatch_state_is_the_same_from_python_http_and_the_command_line(served, atoll):
     """Id, version, phase, ranges and since when."""
     topology, url = served
+    place = f"{url}/v1/modules/shop/topologies/mb"
+    with urllib.request.urlopen(f"{place}/microbatches?last=1") as answer:
+        assert json.load(answer) == {"microbatches": topology.recent_microbatches()[-1:]}
     known = topology.microbatch_state.get()
     assert (known["id"], known["version"], known["phase"]) == (1, 1, "idle")
-    with urllib.request.urlopen(f"{url}/v1/modules/shop/topologies/mb/microbatch") as answer:
+    with urllib.request.urlopen(f"{place}/microbatch") as answer:
         assert json.load(answer) == known
     assert json.loads(atoll("microbatch", "shop", "mb", "-o", "json").out) == known
     head, _, *rows = atoll("microbatch", "shop", "mb").out.splitlines()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Annotated
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from atoll.microbatch.control.status import MICROBATCHES_TOLD
 from atoll.server.context import ContextOf, Name, answer
 
 router = APIRouter(prefix="/v1/modules/{module}/topologies", tags=["topologies"])
@@ -39,6 +41,19 @@ async def get_microbatch(context: ContextOf, module: Name, topology: Name) -> Re
     """What it is at: the microbatch's id, version, phase and ranges, and since when."""
     found = context.app(module).topology(topology)
     return answer(await context.in_thread(found.microbatch_state.get))
+
+
+@router.get("/{topology}/microbatches")
+async def get_microbatches(
+    context: ContextOf,
+    module: Name,
+    topology: Name,
+    last: Annotated[int, Query(ge=1, le=MICROBATCHES_TOLD)] = 20,
+) -> Response:
+    """The last microbatches, oldest first: which records, failed attempts, durations by step."""
+    found = context.app(module).topology(topology)
+    told = await context.in_thread(found.recent_microbatches)
+    return answer({"microbatches": told[-last:]})
 
 
 @router.post("/{topology}/pause")
