@@ -40,6 +40,7 @@ from atoll.microbatch.parcels.taking import ParcelTaker
 from atoll.microbatch.stepping import Observer, Stepper
 from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
+from atoll.stream.drawing import described
 from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
 from atoll.views.filling import has_joined, when_joined
 from atoll.views.names import is_hidden, not_found, part_name
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from atoll.pstate.spec import PStateSpec
     from atoll.queries.run import BoundQuery
     from atoll.storage.local import LocalStore
+    from atoll.topology.graph import Graph
     from atoll.views.mirrored import MirroredPStates
 
 __all__ = ["App"]
@@ -100,6 +102,7 @@ class App(ModuleWaits):
         self._load_watch = LoadWatch(self.cluster, self._loops)
         self._warnings = ModuleWarnings(name, store, self._loops, self._depots, drive.now_ms)
         self._declared: dict[str, dict[str, int]] = {}
+        self._graphs: dict[str, Graph] = {}
         self._pstates: dict[str, ReadablePState] = {}
         self.options = ModuleOptions(
             SettingsLog(store, name),
@@ -254,6 +257,10 @@ class App(ModuleWaits):
         """The names of the topologies."""
         return sorted(self._loops)
 
+    def graph(self) -> dict[str, Any]:
+        """Its depots, steps and PStates as nodes, and edges between them, as plain data."""
+        return described(self._graphs.values(), self.depots())
+
     def status(self) -> dict[str, Any]:
         """The status of every topology, and the size of every depot."""
         return {
@@ -357,6 +364,7 @@ class App(ModuleWaits):
         """
         graph = bound.declared.graph
         self._declared[graph.topology] = dict(bound.declared.options)
+        self._graphs[graph.topology] = graph
         self._waiting.chains.appends_to[graph.topology] = own_targets(graph)
         if parts is not None and has_joined(self.store, self.name, graph.topology, parts.filling):
             parts = None

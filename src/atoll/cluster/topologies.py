@@ -10,6 +10,7 @@ from atoll.cluster.waiting import Waiting
 from atoll.errors import UsageError
 from atoll.markup import Rows, table
 from atoll.microbatch.commits.objects import Commit
+from atoll.microbatch.commits.rollback import rollback_plan
 from atoll.microbatch.control.earlier import earlier_microbatches
 from atoll.microbatch.control.status import MICROBATCHES_TOLD
 from atoll.microbatch.stepping import Stepper
@@ -143,6 +144,18 @@ class RunningTopology:
             )
         self._loop.rollback(
             to_microbatch, keep_appended=keep_appended, timeout_seconds=timeout_seconds
+        )
+
+    def rollback_plan(self, to_microbatch: int) -> dict[str, Any]:
+        """What :meth:`rollback` to a microbatch would do now; changes nothing.
+
+        So many ``microbatches`` would be abandoned and so many ``records`` read again; the rows
+        that they ``appended``, by depot, would stay. ``possible`` are the first and the last
+        microbatch to go back to, and ``refused`` is why this one is not, else None.
+        """
+        mine = self._loop.actions
+        return rollback_plan(
+            mine.store, mine.module, mine.topology, self._loop.status.state, to_microbatch
         )
 
     def checkpoint(self, timeout_seconds: float = 60.0) -> int:

@@ -257,13 +257,15 @@ def _phase(state: State) -> tuple[int, int, int]:
 
 
 def told_of(commit: Commit) -> dict[str, Any]:
-    """What a commit says of its microbatch: which it is, when it was and what it read."""
+    """What a commit says of its microbatch: which it is, when it was, what it read and changed."""
     return {
         "id": commit.id,
         "version": commit.version,
         "committed_at_ms": commit.committed_at_ms,
         "records": commit.records,
         "ranges": {name: [list(each) for each in at] for name, at in _read(commit)},
+        "vnodes": _changed(commit),
+        "appended": _appended(commit),
     }
 
 
@@ -272,6 +274,23 @@ def _read(commit: Commit) -> Iterator[tuple[str, list[tuple[int, int]]]]:
     for name, ranges in commit.ranges.items():
         if any(start < end for start, end in ranges):
             yield name, ranges
+
+
+def _changed(commit: Commit) -> dict[str, int]:
+    """How many vnodes of each PState a microbatch changed."""
+    counts = {
+        name: len({vnode for job in each.logs for log in job for vnode in log.vnodes})
+        for name, each in commit.pstates.items()
+    }
+    return {name: count for name, count in sorted(counts.items()) if count}
+
+
+def _appended(commit: Commit) -> dict[str, int]:
+    """How many rows a microbatch appended to each depot."""
+    counts: Counter[str] = Counter()
+    for each in commit.appends:
+        counts[each.depot] += each.file.rows
+    return dict(counts)
 
 
 def _shown(failure: ActorFailure) -> dict[str, Any]:
