@@ -20,18 +20,15 @@ from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
 from atoll.server.problems import install_problems
 from atoll.server.routes import (
-    cluster as cluster_routes,
-)
-from atoll.server.routes import (
     deploy,
     depots,
     exports,
     modules,
     operations,
     options,
+    progress,
     pstates,
     queries,
-    root_cluster,
     runtime_actors,
     subscriptions,
     tails,
@@ -40,6 +37,8 @@ from atoll.server.routes import (
 from atoll.server.routes import (
     runtimes as runtime_routes,
 )
+from atoll.server.routes.scaling import module as cluster_routes
+from atoll.server.routes.scaling import root as root_cluster
 from atoll.server.runtime_metrics import RuntimeCollector
 from atoll.server.settings import ServerSettings
 
@@ -115,6 +114,7 @@ def create_app(
         tails,
         queries,
         topologies,
+        progress,
         options,
         cluster_routes,
         root_cluster,
