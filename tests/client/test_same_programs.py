@@ -170,6 +170,7 @@ def test_earlier_states_and_going_back(app):
     assert counts.as_of(after).select_one(path.key(one)) == 2
     with pytest.raises(UsageError):
         counts.as_of(10**6)
+    assert mb.rollback_plan(before)["refused"] is None
     mb.rollback(before)
     assert mb.status()["state"] == "paused"
     assert counts.get(one) == 1
@@ -267,6 +268,7 @@ def test_status(app):
     app.resume()
     assert app.status()["state"] == "running"
     assert app.topology("mb").status()["state"] == "running"
+    assert {each["kind"] for each in app.graph()["nodes"]} >= {"depot", "pstate"}
     app.wait_fresh("counts")
     app.wait_committed("words")
 

@@ -181,6 +181,11 @@ class RemoteApp:
         """The names of the topologies."""
         return self._listed("topologies")
 
+    def graph(self) -> dict[str, Any]:
+        """Its depots, steps and PStates as nodes, and edges between them, as plain data."""
+        found: dict[str, Any] = self._wire.run(self._calls.get("graph"))
+        return found
+
     def status(self) -> dict[str, Any]:
         """The status of every topology, and the size of every depot."""
         found: dict[str, Any] = self._wire.run(self._calls.get("status"))

@@ -180,6 +180,12 @@ class AsyncTopology:
         data = {"to_microbatch": to_microbatch, "keep_appended": keep_appended}
         await self._wire.run(self._calls.act(self.name, "rollback", data))
 
+    async def rollback_plan(self, to_microbatch: int) -> dict[str, Any]:
+        """What :meth:`rollback` to a microbatch would do now; changes nothing."""
+        call = self._calls.rollback_plan(self.name, to_microbatch)
+        found: dict[str, Any] = await self._wire.run(call)
+        return found
+
     async def checkpoint(self) -> int:
         """Write all state that changed to checkpoints, now; the commit that holds them."""
         read = member("checkpoint")
@@ -193,9 +199,7 @@ class AsyncTopology:
 
     async def recent_microbatches(self) -> list[dict[str, Any]]:
         """The last microbatches that its process committed, oldest first."""
-        read = member("microbatches")
-        call = self._calls.get("topologies", self.name, "microbatches", read=read)
-        found: list[dict[str, Any]] = await self._wire.run(call)
+        found: list[dict[str, Any]] = await self._wire.run(self._calls.recent(self.name))
         return found
 
 

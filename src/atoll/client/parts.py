@@ -325,6 +325,11 @@ class RemoteTopology:
         data = {"to_microbatch": to_microbatch, "keep_appended": keep_appended}
         self._wire.run(self._calls.act(self.name, "rollback", data))
 
+    def rollback_plan(self, to_microbatch: int) -> dict[str, Any]:
+        """What :meth:`rollback` to a microbatch would do now; changes nothing."""
+        found: dict[str, Any] = self._wire.run(self._calls.rollback_plan(self.name, to_microbatch))
+        return found
+
     def checkpoint(self) -> int:
         """Write all state that changed to checkpoints, now; the commit that holds them."""
         read = member("checkpoint")
@@ -346,8 +351,8 @@ class RemoteTopology:
 
     def recent_microbatches(self) -> list[dict[str, Any]]:
         """The last microbatches that its process committed, oldest first."""
-        call = self._calls.get("topologies", self.name, "microbatches", read=member("microbatches"))
-        return Rows(self._wire.run(call))
+        found: list[dict[str, Any]] = self._wire.run(self._calls.recent(self.name))
+        return Rows(found)
 
 
 def shape_of(described: Mapping[str, Any]) -> Shape:

@@ -221,6 +221,21 @@ class ModuleCalls:
         """Let a topology do something."""
         return self.post("topologies", topology, action, data=data, read=read, again=again)
 
+    def recent(self, topology: str) -> Call[list[dict[str, Any]]]:
+        """The last microbatches of a topology, whole."""
+        return self.get(
+            "topologies",
+            topology,
+            "microbatches",
+            read=member("microbatches"),
+            params={"whole": "true"},
+        )
+
+    def rollback_plan(self, topology: str, to_microbatch: int) -> Call[dict[str, Any]]:
+        """What going back would do."""
+        data = {"to_microbatch": to_microbatch, "dry_run": True}
+        return self.act(topology, "rollback", data, read=same)
+
     def set_option(
         self, option: str, value: int | None, where: Mapping[str, str | None]
     ) -> Call[None]:

@@ -1,4 +1,4 @@
-"""Waiting for a topology, and what it did lately."""
+"""Waiting for a topology."""
 
 from __future__ import annotations
 
@@ -44,13 +44,6 @@ class TopologyWait(BaseModel):
         else:
             topology.wait_filled(self.timeout_seconds)
         return topology.published.id
-
-
-@router.get("/{topology}/microbatches")
-async def list_microbatches(context: ContextOf, module: Name, topology: Name) -> Response:
-    """The last microbatches that its process committed, oldest first."""
-    found = context.app(module).topology(topology)
-    return answer({"microbatches": await context.in_thread(found.recent_microbatches)})
 
 
 @router.post("/{topology}/wait")
