@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atoll.cli.credentials import is_loopback
+from atoll.access.loopback import is_loopback
 from atoll.cli.output import note
 from atoll.errors import UsageError
 
