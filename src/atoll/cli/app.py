@@ -26,6 +26,7 @@ import typer
 
 from atoll.cli.asked import with_contexts
 from atoll.cli.commands import context, demo, deploy, fsck, run, runtime, status, version
+from atoll.cli.commands.access import token
 from atoll.cli.commands.data import append, ask, export, query, tail, watch
 from atoll.cli.commands.topology import checkpoint, microbatch, options, pause, resume, rollback
 from atoll.cli.commands.workers import cluster, scale, worker
@@ -71,6 +72,7 @@ for _command in (
     app.command()(getattr(_command, _command.__name__.rpartition(".")[2]))
 app.add_typer(worker.app, name="worker")
 app.add_typer(runtime.app, name="runtime")
+app.add_typer(token.app, name="token")
 app.add_typer(context.app, name="context")
 with_contexts(app)
 

@@ -9,20 +9,21 @@ given                                   asked
 nothing                                 the context in use, else the usual address
 ======================================  =========================================
 
-A token of a context goes to that context's address alone. ``ATOLL_TOKEN`` is shown to every other.
+A token of a context goes to that context's address alone. ``ATOLL_TOKEN``, or what
+``ATOLL_TOKEN_FILE`` holds, is shown to every other.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import os
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from atoll.cli.credentials import token_of
 from atoll.cli.options import DEFAULT_URL
 from atoll.errors import UsageError
 
@@ -53,7 +54,7 @@ def token_for(url: str) -> str | None:
     chosen = _chosen.get()
     if chosen is not None and chosen.context and chosen.url == url:
         return chosen.token
-    return os.environ.get("ATOLL_TOKEN") or None
+    return token_of()
 
 
 def where(url: str) -> str:

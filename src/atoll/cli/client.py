@@ -27,7 +27,7 @@ class Client:
         url: Where it listens: ``http://127.0.0.1:7410``.
 
     Raises:
-        UsageError: When that is no address.
+        UsageError: When that is no address, or the token must not be sent there.
     """
 
     def __init__(self, url: str) -> None:

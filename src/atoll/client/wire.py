@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from atoll.client.asking.calls import WAIT_SECONDS_MAX, Call, LostAnswerError, pause_before_next
 from atoll.client.errors import ServiceError, ServiceUnreachableError, error_of
+from atoll.client.tokens import token_header
 from atoll.codec.values.exchange import VALUES, unpacked
 from atoll.errors import AtollError, UsageError, WaitTimeoutError
 
@@ -34,7 +35,7 @@ class Address:
         retry_seconds: For how long a request that may be sent again is.
 
     Raises:
-        UsageError: When that is no address.
+        UsageError: When that is no address, or the token must not be sent there.
     """
 
     def __init__(self, url: str, token: str | None = None, retry_seconds: float = 10.0) -> None:
@@ -42,15 +43,13 @@ class Address:
 
         self.url = url.rstrip("/")
         self.retry_seconds = retry_seconds
-        if token is not None and not (token.isascii() and token.isprintable() and token.strip()):
-            raise UsageError("the token is empty, or no token", hint="give it as it was made")
         timeout = httpx.Timeout(_ANSWER_SECONDS_MAX, connect=_CONNECT_SECONDS_MAX, write=None)
         # Proxies of the environment are for the world outside, not for a service on this host.
         self.options: dict[str, Any] = {
             "base_url": _parsed(url),
             "timeout": timeout,
             "trust_env": False,
-            "headers": {} if token is None else {"authorization": f"Bearer {token.strip()}"},
+            "headers": token_header(url, token),
         }
 
     def request_of(self, call: Call[Any], seconds: float | None) -> dict[str, Any]:
