@@ -61,7 +61,7 @@ def test_mistakes(atoll, url, file):
     atoll("context", "add", "a", url, "--token-env", "NOWHERE")
     assert "no NOWHERE" in atoll("status", "--context", "a").err
     file.chmod(0o644)
-    assert "others can read" in atoll("context", "list").err
+    assert "others than its owner" in atoll("context", "list").err
     file.chmod(0o600)
     file.write_text("{}[")
     assert "holds no contexts" in atoll("context", "list").err
@@ -81,6 +81,7 @@ def test_a_token_goes_to_its_own_address_alone(atoll, app, url, monkeypatch, tmp
     monkeypatch.setattr(wire, "data_of", watched)
     secret = tmp_path / "token"
     secret.write_text("from-file\n")
+    secret.chmod(0o600)
     monkeypatch.setenv("ATOLL_URL", url)
     monkeypatch.setattr("sys.stdin", io.StringIO("from-stdin\n"))
     assert atoll("context", "add", "kept", url, "--token-stdin").code == 0
@@ -113,10 +114,10 @@ def test_where_they_are_kept(tmp_path):
     with pytest.raises(NotFoundError):
         contexts.use("no")
     empty = tmp_path / "empty"
-    empty.touch()
+    empty.touch(mode=0o600)
     with pytest.raises(UsageError, match="empty"):
         Context("http://a", token_file=str(empty)).secret()
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="no file of a token"):
         Context("http://a", token_file=str(tmp_path / "no")).secret()
 
 

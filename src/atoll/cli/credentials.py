@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from atoll.access.files import read_private
+from atoll.client.tokens import token_header
 from atoll.errors import UsageError
 
 TOKEN_VARIABLE = "ATOLL_TOKEN"  # noqa: S105 - the name of a variable

@@ -11,6 +11,7 @@ import typer
 
 from atoll.access.loopback import is_loopback
 from atoll.cli.output import note
+from atoll.client.tokens import is_loopback
 from atoll.errors import UsageError
 
 if TYPE_CHECKING:

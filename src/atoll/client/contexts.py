@@ -7,24 +7,20 @@ others can read it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import stat
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from atoll.access.files import private_folder, read_private, write_private
 from atoll.client.wire import Address
 from atoll.errors import NotFoundError, UsageError
-from atoll.storage.local import storage_errors
 
 __all__ = ["Context", "Contexts", "contexts_file"]
 
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
-_TOKEN_BYTES_MAX = 16_384
 
 
 class Context(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -87,13 +83,8 @@ class Contexts:
     def __init__(self, file: Path | None = None) -> None:
         self.file = contexts_file() if file is None else file
         self._kept = _Kept()
-        with storage_errors(self.file), contextlib.suppress(FileNotFoundError):
-            data = self.file.read_bytes()
-            if os.name == "posix" and stat.S_IMODE(self.file.stat().st_mode) & 0o077:
-                raise UsageError(
-                    f"others can read {self.file}, which may hold tokens",
-                    hint=f"chmod 600 {self.file}; and have tokens renewed that were in it",
-                )
+        data = read_private(self.file)
+        if data is not None:
             self._kept = self._read(data)
 
     @property
@@ -160,16 +151,8 @@ class Contexts:
             ) from None
 
     def _write(self, kept: _Kept) -> None:
-        with storage_errors(self.file):
-            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            made, name = tempfile.mkstemp(dir=self.file.parent, prefix=".contexts-")  # 0600
-            try:
-                with os.fdopen(made, "wb") as file:
-                    file.write(msgspec.json.format(msgspec.json.encode(kept)) + b"\n")
-                Path(name).replace(self.file)
-            except BaseException:
-                Path(name).unlink(missing_ok=True)
-                raise
+        private_folder(self.file.parent)
+        write_private(self.file, msgspec.json.format(msgspec.json.encode(kept)) + b"\n")
         self._kept = kept
 
 
@@ -183,15 +166,10 @@ def contexts_file(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def _read_token(file: Path) -> str:
-    try:
-        with file.expanduser().open("rb") as opened:
-            text = opened.read(_TOKEN_BYTES_MAX).decode("ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"the token cannot be read: {getattr(error, 'strerror', None) or 'no text'}",
-            hint="put the token alone into the file",
-            file=str(file),
-        ) from None
-    if not text:
+    found = read_private(file)
+    if found is None:
+        raise UsageError(f"there is no file of a token {file}", hint="put the token alone into it")
+    token = found.decode("ascii", "replace").strip()
+    if not token:
         raise UsageError("the file of the token is empty", file=str(file), hint="put it there")
-    return text
+    return token

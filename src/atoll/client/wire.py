@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from atoll.access.loopback import is_loopback
 from atoll.client.asking.calls import WAIT_SECONDS_MAX, Call, LostAnswerError, pause_before_next
 from atoll.client.errors import ServiceError, ServiceUnreachableError, error_of
+from atoll.client.tokens import token_header
 from atoll.codec.values.exchange import VALUES, unpacked
 from atoll.errors import AtollError, UsageError, WaitTimeoutError
 
@@ -52,7 +53,7 @@ class Address:
             "base_url": _parsed(url),
             "timeout": timeout,
             "trust_env": False,
-            "headers": {} if token is None else {"authorization": f"Bearer {token.strip()}"},
+            "headers": token_header(url, token),
         }
 
     def request_of(self, call: Call[Any], seconds: float | None) -> dict[str, Any]:
