@@ -27,6 +27,7 @@ from atoll.microbatch.commits.timelines import (
 )
 from atoll.microbatch.control.pausing import paused
 from atoll.microbatch.outcome import ActorFailure
+from atoll.names import sink_named
 from atoll.storage.objects import ObjectExistsError, ObjectStore
 
 _log = get_logger("atoll.microbatch")
@@ -140,14 +141,19 @@ class Follower:
         """
         last = command.last
         appended = self._appended(command)
+        followed = sorted(name for name, kind in appended if kind == "changes")
+        if followed:
+            return ev.RollBackRefused(command.ticket, _followed(command, followed))
         if appended and not command.keep_appended:
-            rows = ", ".join(f"{count:,} in {depot}" for depot, count in sorted(appended.items()))
+            counts = {name: count for (name, _), count in sorted(appended.items())}
+            rows = ", ".join(f"{count:,} in {name}" for name, count in counts.items())
+            sinks = any(sink_named(name) is not None for name in counts)
             failure = ActorFailure(
                 "E-USAGE",
-                f"microbatches {command.to + 1} to {last.id} appended rows to depots, which "
-                "cannot be taken back",
+                f"microbatches {command.to + 1} to {last.id} appended rows to depots"
+                f"{' or sinks' if sinks else ''}, which cannot be taken back",
                 f"keep them and have the new microbatches append again: --keep-appended ({rows})",
-                {depot: str(count) for depot, count in appended.items()},
+                {name: str(count) for name, count in counts.items()},
             )
             return ev.RollBackRefused(command.ticket, failure)
         branch = Branch(command.to, epoch, now_ms, last.floor, last.readable_from, pauses=True)
@@ -194,12 +200,31 @@ class Follower:
         except Exception as error:  # noqa: BLE001 - nothing is lost by a file too many
             _log.warning("tidy failed", topology=self.topology, error=str(error))
 
-    def _appended(self, command: ev.GoBack) -> dict[str, int]:
-        """How many rows the commits to abandon appended, by depot."""
+    def _appended(self, command: ev.GoBack) -> dict[tuple[str, str], int]:
+        """How many rows the commits to abandon appended, by depot or sink and kind."""
         timelines = read_timelines(self.store, self.module, self.topology, self.timeline)
-        counts: dict[str, int] = {}
+        counts: dict[tuple[str, str], int] = {}
         for number in range(command.to + 1, command.last.id + 1):
             commit = read_commit(self.store, self.module, self.topology, number, timelines)
             for rows in commit.appends:
-                counts[rows.depot] = counts.get(rows.depot, 0) + rows.file.rows
+                key = (rows.depot, "changes" if rows.kind == "changes" else "rows")
+                counts[key] = counts.get(key, 0) + rows.file.rows
         return counts
+
+
+def _followed(command: ev.GoBack, names: list[str]) -> ActorFailure:
+    """A refusal to go back behind what sinks have followed of PStates.
+
+    The topology would go on from another state than they hold, and an entry that no new microbatch
+    changes would stay wrong there for ever.
+    """
+    sinks = [sink_named(name) or name for name in names]
+    remove = ", ".join(f"sink:{name}" for name in sinks)
+    return ActorFailure(
+        "E-USAGE",
+        f"microbatches {command.to + 1} to {command.last.id} changed a PState that sinks follow: "
+        f"{', '.join(sinks)}",
+        f"deploy the module without them, with {remove} removed; then go back, declare sinks "
+        "of other names, and give their targets an export of the PState",
+        dict.fromkeys(names, "followed"),
+    )
