@@ -298,6 +298,9 @@ def test_a_rollback_behind_what_a_sink_follows_is_refused():
             driver.topology("mb").rollback(1, keep_appended=True)
         driver.topology("mb").rollback(3)
         driver.topology("mb").resume()
+        driver.update(shop(), remove=["sink:changes0"])
+        driver.topology("mb").rollback(1, keep_appended=True)
+        assert driver.pstate("counts").get() == {"i1": 1}
 
 
 # Updates ------------------------------------------------------------------------------------------

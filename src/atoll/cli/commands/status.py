@@ -56,7 +56,7 @@ def status(
             note(_failure(name, one["error"]))
         say_paused(name, one, url)
         for topology, details in one["topologies"].items():
-            for line in _details(f"{name}/{topology}", details, one["at_ms"]):
+            for line in _details(f"{name}/{topology}", details, one.get("at_ms", 0)):
                 note(line)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 
@@ -27,6 +28,7 @@ from atoll.microbatch.commits.timelines import (
 )
 from atoll.microbatch.control.pausing import paused
 from atoll.microbatch.outcome import ActorFailure
+from atoll.microbatch.parcels.sink_box import sink_identity
 from atoll.names import sink_named
 from atoll.storage.objects import ObjectExistsError, ObjectStore
 
@@ -110,6 +112,74 @@ def complete_rollback(store: ObjectStore, module: str, topology: str) -> None:
     timeline_objects(store, module, topology).settle(timelines.number + 1)
 
 
+def appended_since(
+    store: ObjectStore, module: str, topology: str, last: Commit, to: int
+) -> dict[str, int]:
+    """How many rows the commits behind one appended, by depot, and by sink."""
+    timelines = read_timelines(store, module, topology, last.timeline)
+    counts: dict[str, int] = {}
+    for number in range(to + 1, last.id + 1):
+        commit = read_commit(store, module, topology, number, timelines)
+        for rows in commit.appends:
+            counts[rows.depot] = counts.get(rows.depot, 0) + rows.file.rows
+    return counts
+
+
+def followed_since(
+    store: ObjectStore, module: str, topology: str, last: Commit, to: int
+) -> ActorFailure | None:
+    """A refusal to go back behind changes of PStates that sinks follow; None when there are none.
+
+    The topology would go on from another state than they hold, and an entry that no new microbatch
+    changes would stay wrong there for ever. A sink that was removed since follows nothing.
+    """
+    timelines = read_timelines(store, module, topology, last.timeline)
+    named = {
+        sink_named(rows.depot) or rows.depot
+        for number in range(to + 1, last.id + 1)
+        for rows in read_commit(store, module, topology, number, timelines).appends
+        if rows.kind == "changes"
+    }
+    sinks = [name for name in named if sink_identity(store, module, topology, name).exists(1)]
+    if not sinks:
+        return None
+    remove = ", ".join(f"sink:{name}" for name in sorted(sinks))
+    return ActorFailure(
+        "E-USAGE",
+        f"microbatches {to + 1} to {last.id} changed a PState that sinks follow: "
+        f"{', '.join(sorted(sinks))}",
+        f"deploy the module without them, with {remove} removed; then go back, declare sinks "
+        "of other names, and give their targets an export of the PState",
+    )
+
+
+def rollback_plan(
+    store: ObjectStore, module: str, topology: str, state: ev.State, to: int
+) -> dict[str, Any]:
+    """What going back to a commit would do now, as plain data; changes nothing.
+
+    ``microbatches`` would be abandoned, ``records`` read again; rows that they ``appended`` to
+    depots, by depot, would stay there. ``refused`` is why it cannot be, else None.
+    """
+    last = state.last
+    plan: dict[str, Any] = {"to": to, "last": last.id, "possible": [last.readable_from, last.id]}
+    refused = refusal(state, ev.RollBack(1, to))
+    refused = refused or followed_since(store, module, topology, last, to)
+    if refused is not None:
+        told = {"code": refused.code, "message": refused.message, "hint": refused.hint}
+        return {**plan, "refused": told}
+    timelines = read_timelines(store, module, topology, last.timeline)
+    kept = read_commit(store, module, topology, to, timelines) if to else GENESIS
+    return {
+        **plan,
+        "refused": None,
+        "microbatches": last.id - to,
+        "records": last.processed - kept.processed,
+        "appended": appended_since(store, module, topology, last, to),
+        "state_of_ms": kept.committed_at_ms or None,
+    }
+
+
 @dataclass
 class Follower:
     """Keeps one topology's coordinator on the newest timeline.
@@ -140,20 +210,19 @@ class Follower:
             that was faster.
         """
         last = command.last
-        appended = self._appended(command)
-        followed = sorted(name for name, kind in appended if kind == "changes")
-        if followed:
-            return ev.RollBackRefused(command.ticket, _followed(command, followed))
+        followed = followed_since(self.store, self.module, self.topology, last, command.to)
+        if followed is not None:
+            return ev.RollBackRefused(command.ticket, followed)
+        appended = appended_since(self.store, self.module, self.topology, last, command.to)
         if appended and not command.keep_appended:
-            counts = {name: count for (name, _), count in sorted(appended.items())}
-            rows = ", ".join(f"{count:,} in {name}" for name, count in counts.items())
-            sinks = any(sink_named(name) is not None for name in counts)
+            rows = ", ".join(f"{count:,} in {depot}" for depot, count in sorted(appended.items()))
             failure = ActorFailure(
                 "E-USAGE",
                 f"microbatches {command.to + 1} to {last.id} appended rows to depots"
-                f"{' or sinks' if sinks else ''}, which cannot be taken back",
+                f"{' or sinks' if any(map(sink_named, appended)) else ''}, which cannot be taken "
+                "back",
                 f"keep them and have the new microbatches append again: --keep-appended ({rows})",
-                {name: str(count) for name, count in counts.items()},
+                {depot: str(count) for depot, count in appended.items()},
             )
             return ev.RollBackRefused(command.ticket, failure)
         branch = Branch(command.to, epoch, now_ms, last.floor, last.readable_from, pauses=True)
@@ -199,32 +268,3 @@ class Follower:
             drop_abandoned(self.store, self.module, self.topology, head)
         except Exception as error:  # noqa: BLE001 - nothing is lost by a file too many
             _log.warning("tidy failed", topology=self.topology, error=str(error))
-
-    def _appended(self, command: ev.GoBack) -> dict[tuple[str, str], int]:
-        """How many rows the commits to abandon appended, by depot or sink and kind."""
-        timelines = read_timelines(self.store, self.module, self.topology, self.timeline)
-        counts: dict[tuple[str, str], int] = {}
-        for number in range(command.to + 1, command.last.id + 1):
-            commit = read_commit(self.store, self.module, self.topology, number, timelines)
-            for rows in commit.appends:
-                key = (rows.depot, "changes" if rows.kind == "changes" else "rows")
-                counts[key] = counts.get(key, 0) + rows.file.rows
-        return counts
-
-
-def _followed(command: ev.GoBack, names: list[str]) -> ActorFailure:
-    """A refusal to go back behind what sinks have followed of PStates.
-
-    The topology would go on from another state than they hold, and an entry that no new microbatch
-    changes would stay wrong there for ever.
-    """
-    sinks = [sink_named(name) or name for name in names]
-    remove = ", ".join(f"sink:{name}" for name in sinks)
-    return ActorFailure(
-        "E-USAGE",
-        f"microbatches {command.to + 1} to {command.last.id} changed a PState that sinks follow: "
-        f"{', '.join(sinks)}",
-        f"deploy the module without them, with {remove} removed; then go back, declare sinks "
-        "of other names, and give their targets an export of the PState",
-        dict.fromkeys(names, "followed"),
-    )

@@ -24,6 +24,7 @@ from atoll.storage.objects import ObjectExistsError
 if TYPE_CHECKING:
     from atoll.pstate.store.history import FileRef
     from atoll.storage.local import LocalStore
+    from atoll.storage.objects import ObjectStore
 
 _TOKEN_BYTES = 8
 
@@ -55,11 +56,11 @@ class SinkBox(Parcels):
     """
 
     def __init__(self, store: LocalStore, module: str, topology: str, sink: str) -> None:
-        self.folder = f"{module}/{topology}/sinks/{sink}"
-        super().__init__(store, f"{self.folder}/parcels", f"{self.folder}/rows")
+        folder = _folder(module, topology, sink)
+        super().__init__(store, f"{folder}/parcels", f"{folder}/rows")
         self.place = (module, topology, sink)
-        self.notes = NumberedObjects(store, f"{self.folder}/taken")
-        self._tokens = NumberedObjects(store, f"{self.folder}/identity")
+        self.notes = NumberedObjects(store, f"{folder}/taken")
+        self._tokens = sink_identity(store, module, topology, sink)
         self._lock = threading.Lock()
         self._waiting: deque[tuple[int, Parcel]] | None = None
         self._records = 0
@@ -151,3 +152,12 @@ class SinkBox(Parcels):
 def _slim(parcel: Parcel) -> Parcel:
     """Without the names of its files: many may wait."""
     return msgspec.structs.replace(parcel, files=[])
+
+
+def sink_identity(store: ObjectStore, module: str, topology: str, sink: str) -> NumberedObjects:
+    """Where the token of a sink is, under number 1, as long as the sink is not removed."""
+    return NumberedObjects(store, f"{_folder(module, topology, sink)}/identity")
+
+
+def _folder(module: str, topology: str, sink: str) -> str:
+    return f"{module}/{topology}/sinks/{sink}"
