@@ -40,6 +40,7 @@ from atoll.microbatch.parcels.taking import ParcelTaker
 from atoll.microbatch.stepping import Observer, Stepper
 from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
+from atoll.sources.of_module import ModuleSources
 from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
 from atoll.views.filling import has_joined, when_joined
 from atoll.views.names import is_hidden, not_found, part_name
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
     from atoll.depot.mirror import MirrorDepot
     from atoll.module import Microbatch
     from atoll.queries.run import BoundQuery
+    from atoll.sources.base import Source
+    from atoll.sources.runner import RunningSource
     from atoll.storage.local import LocalStore
     from atoll.views.mirrored import MirroredPStates
 
@@ -82,6 +85,7 @@ class App(ModuleWaits):
         drive: Drive,
         bound_queries: Mapping[str, BoundQuery],
         mirrored: MirroredPStates,
+        sources: Mapping[str, Source],
     ) -> None:
         """Topologies are added by the cluster, then started together."""
         self.name = name
@@ -114,6 +118,8 @@ class App(ModuleWaits):
         """The queries, to list and to ask by name."""
         self._waiting = Waiting(name, self._loops, self._depots, mirrors)
         self._parcels = ParcelTaker(store, name, self._depots)
+        self.sources = ModuleSources(store, name, sources, self._depots, drive.now_ms)
+        """What feeds depots from outside."""
         self._trim = DepotTrimmer(store, name, self._depots, self._all_loops, drive.now_ms)
         self._made = Loops(
             name,
@@ -144,6 +150,10 @@ class App(ModuleWaits):
     def depot(self, name: str | DepotDeclaration[Any]) -> Depot:
         """A depot, to append to and to read, by its name or as it was declared."""
         return _found(self._depots, part_name(name, self.name), "depot", self.name)
+
+    def source(self, depot: str | DepotDeclaration[Any]) -> RunningSource:
+        """What feeds a depot from outside, to pause and to look at, by the depot."""
+        return self.sources.get(part_name(depot, self.name))
 
     @overload
     def pstate(self, name: PStateDeclaration[V]) -> TypedPState[V]: ...
@@ -266,6 +276,7 @@ class App(ModuleWaits):
                     "start_offsets": list(depot.start_offsets()),
                     "end_offsets": list(depot.end_offsets()),
                     "parcels": self._parcels.status(name),
+                    "source": self.sources.status().get(name),
                 }
                 for name, depot in sorted(self._depots.items())
             },
@@ -310,12 +321,12 @@ class App(ModuleWaits):
 
         All of them, whatever one of them raises; it is raised in the end.
         """
-        self._end(lambda loop: loop.close())
+        self._end(lambda loop: loop.close(), self.sources.close)
         note_rest(self.store, self.name, self.epoch)
 
     def kill(self) -> None:
         """End as if the process had died: what runs is cut off, and nothing is finished."""
-        self._end(lambda loop: loop.kill())
+        self._end(lambda loop: loop.kill(), self.sources.kill)
 
     @property
     def failure(self) -> AtollError | None:
@@ -402,14 +413,18 @@ class App(ModuleWaits):
             self._load_watch.start()
             self._warnings.start()
             self._parcels.start()
+            self.sources.start()
         for each in all_of_them:
             each.start()
 
-    def _end(self, end: Callable[[Stepper | Filling], None]) -> None:
+    def _end(
+        self, end: Callable[[Stepper | Filling], None], end_sources: Callable[[], None]
+    ) -> None:
         self._ended = True
         with ExitStack() as ending:  # in reverse order
             for depot in self._depots.values():
                 ending.callback(depot.close)
+            ending.callback(end_sources)
             for loop in self._loops.values():
                 ending.callback(end, loop)
             for filling in self._fillings.values():

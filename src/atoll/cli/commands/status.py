@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -54,12 +55,22 @@ def status(
         if one.get("error"):
             note(_failure(name, one["error"]))
         say_paused(name, one, url)
-        for topology, details in one["topologies"].items():
-            if filling := details.get("filling"):
-                note(_filling(f"{name}/{topology}", filling))
-            for each in (details["error"], *details.get("warnings", ())):
-                if each:
-                    note(_failure(f"{name}/{topology}", each))
+        for line in _notes(name, one):
+            note(line)
+
+
+def _notes(module: str, status: dict[str, Any]) -> Iterator[str]:
+    """What is filled, and what fails: topologies, and sources of depots."""
+    for topology, details in status["topologies"].items():
+        if filling := details.get("filling"):
+            yield _filling(f"{module}/{topology}", filling)
+        for each in (details["error"], *details.get("warnings", ())):
+            if each:
+                yield _failure(f"{module}/{topology}", each)
+    for depot, details in status.get("depots", {}).items():
+        source = details.get("source") or {"error": None}
+        if source["error"]:
+            yield _failure(f"{module}: the source of depot {depot}", source["error"])
 
 
 def _rows(module: str, status: dict[str, Any]) -> list[list[Any]]:
