@@ -10,7 +10,6 @@ import json
 import random
 import time
 
-import psycopg
 import pytest
 from harness import Zygote, replay, report, seed, soaking, volume, zygote
 from postgres import database, postgres_server
@@ -43,6 +42,8 @@ def files(tmp_path):
 @pytest.fixture
 def table(database):
     """The same as rows of a table; what is null does not fit."""
+    import psycopg
+
     with psycopg.connect(database) as connection:
         connection.execute("create table t (id serial primary key, v bigint)")
         for n in range(16):

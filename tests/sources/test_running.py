@@ -7,6 +7,7 @@ from fastapi.testclient import TestClient
 
 import atoll
 from atoll.errors import AtollError, NotFoundError, WaitTimeoutError
+from atoll.fsck.root import check_root
 from atoll.server import create_app
 from atoll.sources import Files, SourceError
 
@@ -124,6 +125,20 @@ def test_an_update_goes_on_where_the_version_before_was(folder):
         app.source("fed").wait_idle()
         assert sum(app.depot("fed").end_offsets()) == 2
         cluster.kill()
+
+
+def test_fsck_reads_what_is_kept_of_sources(folder):
+    """And says what a damaged plan costs."""
+    with cluster_on(folder) as cluster:
+        app = cluster.deploy(module_over(folder))
+        (folder / "in" / "a.csv").write_text("v\n1\n")
+        app.source("fed").wait_idle()
+        app.source("fed").pause()
+    assert check_root(folder / "root").is_sound
+    (plan,) = (folder / "root").glob("m/depots/fed/sources/*/plans/*")
+    plan.write_bytes(b"x" + plan.read_bytes())
+    (found,) = check_root(folder / "root").damages()
+    assert "how far the source was read" in found.cost
 
 
 def test_http_shows_pauses_and_resumes(folder):

@@ -24,15 +24,14 @@ from atoll.cluster.scaling.rests import note_rest
 from atoll.cluster.scaling.revisions import Revisions
 from atoll.cluster.scaling.scaling import Scaling
 from atoll.cluster.scaling.sizes import vnode_bytes
-from atoll.cluster.topologies import RunningTopology, status_table
+from atoll.cluster.topologies import RunningTopology, module_tables
 from atoll.cluster.upkeep.trimming import DepotTrimmer
 from atoll.cluster.upkeep.warnings import ModuleWarnings
 from atoll.cluster.waiting import Waiting
 from atoll.cluster.waits import ModuleWaits
 from atoll.depot.depot import Depot
 from atoll.engine.stores import state_folder
-from atoll.errors import AtollError, FencedError
-from atoll.markup import table
+from atoll.errors import AtollError, FencedError, StoppedError
 from atoll.microbatch.commits.history import CommitHistory
 from atoll.microbatch.control.tuning import SettingsLog
 from atoll.microbatch.epochs import Epoch
@@ -41,6 +40,7 @@ from atoll.microbatch.stepping import Observer, Stepper
 from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
 from atoll.sources.of_module import ModuleSources
+from atoll.stream.drawing import described
 from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
 from atoll.views.filling import has_joined, when_joined
 from atoll.views.names import is_hidden, not_found, part_name
@@ -57,10 +57,12 @@ if TYPE_CHECKING:
     from atoll.cluster.engines import Engine
     from atoll.depot.mirror import MirrorDepot
     from atoll.module import Microbatch
+    from atoll.pstate.spec import PStateSpec
     from atoll.queries.run import BoundQuery
     from atoll.sources.base import Source
     from atoll.sources.runner import RunningSource
     from atoll.storage.local import LocalStore
+    from atoll.topology.graph import Graph
     from atoll.views.mirrored import MirroredPStates
 
 __all__ = ["App"]
@@ -103,6 +105,7 @@ class App(ModuleWaits):
         self._load_watch = LoadWatch(self.cluster, self._loops)
         self._warnings = ModuleWarnings(name, store, self._loops, self._depots, drive.now_ms)
         self._declared: dict[str, dict[str, int]] = {}
+        self._graphs: dict[str, Graph] = {}
         self._pstates: dict[str, ReadablePState] = {}
         self.options = ModuleOptions(
             SettingsLog(store, name),
@@ -139,6 +142,7 @@ class App(ModuleWaits):
         self.fenced: FencedError | None = None
         self._fence_lock = threading.Lock()
         self._ended = False
+        self._successor: App | None = None
         self._when_fenced: list[Callable[[FencedError], None]] = []
 
     def __repr__(self) -> str:
@@ -237,12 +241,8 @@ class App(ModuleWaits):
         """
         self.pstate(name)
         return self.engine.dataframe(
-            {
-                "root": str(self.store.root),
-                "module": self.name,
-                "pstate": name,
-                "field": field or "",
-            }
+            {"root": str(self.store.root), "module": self.name}
+            | {"pstate": name, "field": field or ""}
         )
 
     def topology(self, name: str | Microbatch) -> RunningTopology:
@@ -261,6 +261,10 @@ class App(ModuleWaits):
     def topologies(self) -> list[str]:
         """The names of the topologies."""
         return sorted(self._loops)
+
+    def graph(self) -> dict[str, Any]:
+        """Its depots, steps and PStates as nodes, and edges between them, as plain data."""
+        return described(self._graphs.values(), self.depots())
 
     def status(self) -> dict[str, Any]:
         """The status of every topology, and the size of every depot."""
@@ -284,15 +288,7 @@ class App(ModuleWaits):
 
     def _repr_html_(self) -> str:
         """Topologies and depots as they are now, for a notebook."""
-        status = self.status()
-        depots = [
-            [name, sum(each["end_offsets"]) - sum(each["start_offsets"]), len(each["end_offsets"])]
-            for name, each in status["depots"].items()
-        ]
-        heads, rows = status_table(list(status["topologies"].values()))
-        return table(heads, rows, f"module {self.name}") + table(
-            ["depot", "records", "partitions"], depots
-        )
+        return module_tables(self.status())
 
     def on_fenced(self, listener: Callable[[FencedError], None]) -> None:
         """Be told once when another process took the module over; at once when it did before.
@@ -321,12 +317,14 @@ class App(ModuleWaits):
 
         All of them, whatever one of them raises; it is raised in the end.
         """
-        self._end(lambda loop: loop.close(), self.sources.close)
+        self.sources.close()
+        self._end(lambda loop: loop.close())
         note_rest(self.store, self.name, self.epoch)
 
     def kill(self) -> None:
         """End as if the process had died: what runs is cut off, and nothing is finished."""
-        self._end(lambda loop: loop.kill(), self.sources.kill)
+        self.sources.kill()
+        self._end(lambda loop: loop.kill())
 
     @property
     def failure(self) -> AtollError | None:
@@ -366,6 +364,7 @@ class App(ModuleWaits):
         """
         graph = bound.declared.graph
         self._declared[graph.topology] = dict(bound.declared.options)
+        self._graphs[graph.topology] = graph
         self._waiting.chains.appends_to[graph.topology] = own_targets(graph)
         if parts is not None and has_joined(self.store, self.name, graph.topology, parts.filling):
             parts = None
@@ -373,7 +372,7 @@ class App(ModuleWaits):
         loop = self._loops[graph.topology] = self._made.loop(rest, starts, observer)
         loop.status.columns = [asdict(each) for each in rest.columns]
         for name, spec in bound.program.pstates.items():
-            history: Callable[[], CommitHistory] = partial(self._history, loop)
+            history: Callable[[], CommitHistory] = partial(self._followed, spec, loop)
             if parts is not None and name in parts.filling.stored:
                 history = when_joined(name, history)
             wait = partial(self._waiting.wait, topology=graph.topology)
@@ -403,6 +402,10 @@ class App(ModuleWaits):
             by_hand=not self._drive.watched,
         )
 
+    def replaced_by(self, app: App) -> None:
+        """Let what was taken of this app before show what another version commits in its place."""
+        self._successor = app
+
     def start(self) -> None:
         """Start all topologies: none of them does anything before all can."""
         beside = [each for each in self._fillings.values() if not each.over]
@@ -417,14 +420,11 @@ class App(ModuleWaits):
         for each in all_of_them:
             each.start()
 
-    def _end(
-        self, end: Callable[[Stepper | Filling], None], end_sources: Callable[[], None]
-    ) -> None:
+    def _end(self, end: Callable[[Stepper | Filling], None]) -> None:
         self._ended = True
         with ExitStack() as ending:  # in reverse order
             for depot in self._depots.values():
                 ending.callback(depot.close)
-            ending.callback(end_sources)
             for loop in self._loops.values():
                 ending.callback(end, loop)
             for filling in self._fillings.values():
@@ -462,6 +462,25 @@ class App(ModuleWaits):
             each.close(reason)
         for depot in self._depots.values():
             depot.end_tails(reason)
+
+    def _followed(self, spec: PStateSpec, loop: Stepper) -> CommitHistory:
+        """The log to read a PState from: where another version runs in place of this, of that.
+
+        Raises:
+            StoppedError: When that has no such PState, or keeps other values in it.
+        """
+        if self._successor is None:
+            return self._history(loop)
+        found = self._successor._pstates.get(spec.name)  # noqa: SLF001 - of the same class
+        if found is None or found.spec.to_json() != spec.to_json():
+            raise StoppedError(
+                f"another version of module {self.name!r} runs in place of the one that PState "
+                f"{spec.name!r} was taken of, and {'has' if found is None else 'keeps'} "
+                f"{'no such PState' if found is None else 'other values in it'}",
+                hint="read from the app that the deployment returned",
+                pstate=spec.name,
+            )
+        return found.history()
 
     def _history(self, loop: Stepper) -> CommitHistory:
         """The log as of the published commit; the same object while there is no new one."""
