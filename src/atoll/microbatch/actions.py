@@ -74,9 +74,9 @@ class DepotOffsets(Protocol):
 
 
 class Room(Protocol):
-    """How many rows wait for depots of other modules."""
+    """How many rows wait for depots of other modules, and for sinks."""
 
-    def check(self, records_max: int) -> None:
+    def check(self, records_max: int, sink_records_max: int) -> None:
         """Nothing, while less waits than may.
 
         Raises:
@@ -269,7 +269,7 @@ class Actions:
             BacklogError: When so much waits for depots of other modules that nothing is to be read.
         """
         if self.room is not None:
-            self.room.check(self.options.parcel_records_max)
+            self.room.check(self.options.parcel_records_max, self.options.sink_records_max)
         starts = {name: list(depot.start_offsets()) for name, depot in self.depots.items()}
         ends = {name: list(depot.end_offsets()) for name, depot in self.depots.items()}
         sizes = self._sizes(self._new(done, starts, ends), self.options.microbatch_bytes_max)
