@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from atoll.sources.base import Source
     from atoll.topology.kept.hidden import Hidden
 
 R = TypeVar("R", default=Any)
@@ -66,6 +67,8 @@ class DepotDeclaration(Generic[R]):
     migrations: list[DeclaredMigration] = field(default_factory=list)
     row_class: type | None = None
     """The class whose objects its records are, when it was declared with one."""
+    source: Source | None = None
+    """What feeds it from outside."""
 
     def __repr__(self) -> str:
         """As messages show it: ``<depot 'pairs' of module 'm'>``."""
@@ -73,7 +76,7 @@ class DepotDeclaration(Generic[R]):
 
     def __getstate__(self) -> dict[str, Any]:
         """What tasks need: they get the migrations of the deployment, and rows, not objects."""
-        return {**self.__dict__, "migrations": [], "row_class": None}
+        return {**self.__dict__, "migrations": [], "row_class": None, "source": None}
 
     def of_class(self, given: object) -> DepotDeclaration[Any]:
         """The depot with the class that it was declared with, if it was one."""
