@@ -16,7 +16,7 @@ from atoll.placement.policies.policy import POLICY_DEFAULT
 from atoll.queries.declare import QueryGraph, arguments_of
 from atoll.queries.parameters import Arguments
 from atoll.schema import Map, Set
-from atoll.stream.mirrors import mirror_depot, mirror_pstate
+from atoll.stream.mirrors import log_depot, mirror_depot, mirror_pstate
 from atoll.stream.pstate import PState
 from atoll.stream.stream import Stream
 from atoll.stream.ticks import ticking
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Mapping
 
+    from atoll.depot.logs.declared import OutsideLog
     from atoll.depot.start import StartFrom
 
 __all__ = ["Microbatch", "Module"]
@@ -71,6 +72,8 @@ class Module:
         self.queries: dict[str, QueryGraph] = {}
         self.mirrored_depots: dict[str, DepotDeclaration] = {}
         self.mirrored_pstates: dict[str, PStateDeclaration] = {}
+        self.logs: dict[str, DepotDeclaration] = {}
+        """The depots whose records lie in logs that others keep."""
 
     def __repr__(self) -> str:
         """Its name and topologies: ``<module 'm': topologies mb>``."""
@@ -86,6 +89,7 @@ class Module:
         is_global: bool = False,
         retain_records: int | None = None,
         retain_seconds: float | None = None,
+        kafka: OutsideLog | None = None,
     ) -> DepotDeclaration[R]:
         """Declare a depot.
 
@@ -99,6 +103,8 @@ class Module:
             is_global: One depot partition for all records.
             retain_records: Keep at least the newest so many records of each depot partition.
             retain_seconds: Keep at least the records of the last so many seconds.
+            kafka: ``atoll.Kafka(...)``: the records are those of a topic, and its partitions are
+                the depot's. Nothing is appended to it here; partitions and retention are Kafka's.
 
         Raises:
             DeclarationError: When the schema is wrong or names no such field.
@@ -112,8 +118,11 @@ class Module:
             check_columns(parsed.names)
             check_partitioner(name, parsed.names, partition_by)
             check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
-        count = 1 if is_global else partitions
         retain = (retain_records, retain_seconds)
+        if kafka is not None:
+            others = (partition_by, partitions, is_global, *retain)
+            return log_depot(self, name, kafka, (schema, parsed), others, place)
+        count = 1 if is_global else partitions
         made = DepotDeclaration(self.name, name, parsed, partition_by, count, *retain)
         self.depots[name] = made.of_class(schema)
         return self.depots[name]
@@ -158,7 +167,7 @@ class Module:
         return self.ticks[name]
 
     def _sources(self) -> dict[str, object]:
-        return {**self.depots, **self.ticks}
+        return {**self.depots, **self.ticks, **self.logs}
 
     def mirror_depot(
         self, module: str, name: str, schema: type[R] | Columns
@@ -427,6 +436,7 @@ class Microbatch:
                 declared=place,
             )
         known = self.module.mirrored_depots if depot.mirrored else self.module.depots
+        known = known if depot.log is None else self.module.logs
         if known.get(depot.name) is not depot:
             raise DeclarationError(
                 f"depot {depot.name!r} belongs to module {depot.module!r}",
@@ -441,7 +451,13 @@ class Microbatch:
             )
         step = Source((), place, depot, start_from)
         self.graph.add(step)
-        return Stream(self.graph, step)
+        if depot.log is None:
+            return Stream(self.graph, step)
+        with placed(place):
+            aside = self.graph.dead_letter is not None
+            decoded = depot.log.decoding(step, depot.name, depot.schema, sets_aside=aside)
+        self.graph.add(decoded)
+        return Stream(self.graph, decoded)
 
     def _repr_html_(self) -> str:
         """The topology drawn, for a notebook."""

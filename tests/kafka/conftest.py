@@ -46,7 +46,7 @@ def _begin(folder: Path, owner: int, told: Path) -> None:
     program = Path(__file__).with_name("kafka_broker.py")
     command = [sys.executable, str(program), str(folder / "broker"), str(owner)]
     with (folder / "keeper.log").open("wb") as out:
-        keeper = subprocess.Popen(  # noqa: S603  # our own program
+        keeper = subprocess.Popen(  # our own program
             command, stdout=out, stderr=out, start_new_session=True
         )
     keeper_pid, keeper.returncode = keeper.pid, 0  # it outlives this process, and ends by itself
@@ -63,10 +63,10 @@ def kafka(kafka_address) -> Topics:
     return Topics(kafka_address)
 
 
-@pytest.fixture
-def own_broker(tmp_path, kafka_address):  # noqa: ARG001  # without one the other cannot be had
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory, kafka_address):  # without one the other cannot be had
     """A broker that a test may kill."""
-    broker = Broker(tmp_path / "own-broker")
+    broker = Broker(tmp_path_factory.mktemp("own-broker"))
     broker.start()
     yield broker
     broker.kill()

@@ -90,7 +90,7 @@ class Broker:
     def start(self) -> None:
         """Start it, and return when it answers."""
         with (self.folder / "out.log").open("ab") as out:
-            self.process = subprocess.Popen(  # noqa: S603  # our own command
+            self.process = subprocess.Popen(  # our own command
                 [*self._command("-Xmx512m"), "kafka.Kafka", str(self._settings)],
                 stdout=out,
                 stderr=out,
@@ -132,7 +132,7 @@ class Broker:
         return [java(), *quick, "-cp", self._path]
 
     def _java(self, *arguments: object) -> None:
-        subprocess.run(  # noqa: S603  # our own command
+        subprocess.run(  # our own command
             [*self._command(), *map(str, arguments)],
             check=True,
             capture_output=True,

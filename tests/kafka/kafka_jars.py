@@ -68,7 +68,7 @@ def _fetch() -> None:
     command += ["-error", "-cache", JARS.parent / "ivy", "-ivy", HERE / "ivy.xml"]
     command += ["-types", "jar", "bundle", "-retrieve", f"{JARS}/[artifact]-[revision].[ext]"]
     try:
-        done = subprocess.run(  # noqa: S603  # our own command
+        done = subprocess.run(  # our own command
             list(map(str, command)),
             capture_output=True,
             text=True,

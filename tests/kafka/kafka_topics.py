@@ -79,9 +79,7 @@ class Topics:
     def transaction(self, topic: str, values: Iterable[Any], *, commits: bool, **more: Any) -> None:
         """Produce values in a transaction of their own."""
         name = f"tx{os.getpid()}-{next(_numbers)}"
-        producer = Producer(
-            {"bootstrap.servers": self.address, "transactional.id": name, **_QUIET}
-        )
+        producer = Producer({"bootstrap.servers": self.address, "transactional.id": name, **_QUIET})
         producer.init_transactions(_WAIT_SECONDS)
         producer.begin_transaction()
         self.fill(producer, topic, values, **more)

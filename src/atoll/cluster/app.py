@@ -30,8 +30,9 @@ from atoll.cluster.upkeep.warnings import ModuleWarnings
 from atoll.cluster.waiting import Waiting
 from atoll.cluster.waits import ModuleWaits
 from atoll.depot.depot import Depot
+from atoll.depot.logs.followed import LogDepot
 from atoll.engine.stores import state_folder
-from atoll.errors import AtollError, FencedError
+from atoll.errors import AtollError, FencedError, UsageError
 from atoll.markup import table
 from atoll.microbatch.commits.history import CommitHistory
 from atoll.microbatch.control.tuning import SettingsLog
@@ -143,7 +144,13 @@ class App(ModuleWaits):
 
     def depot(self, name: str | DepotDeclaration[Any]) -> Depot:
         """A depot, to append to and to read, by its name or as it was declared."""
-        return _found(self._depots, part_name(name, self.name), "depot", self.name)
+        called = part_name(name, self.name)
+        if isinstance(self._mirrors.get(called), LogDepot):
+            raise UsageError(
+                f"the records of depot {called!r} lie in a log that others keep",
+                hint="append to that log and read it with a client of its own",
+            )
+        return _found(self._depots, called, "depot", self.name)
 
     @overload
     def pstate(self, name: PStateDeclaration[V]) -> TypedPState[V]: ...
@@ -268,6 +275,9 @@ class App(ModuleWaits):
                     "parcels": self._parcels.status(name),
                 }
                 for name, depot in sorted(self._depots.items())
+            }
+            | {
+                name: _seen(log) for name, log in self._mirrors.items() if isinstance(log, LogDepot)
             },
         }
 
@@ -456,6 +466,13 @@ class App(ModuleWaits):
             known = CommitHistory(self.store, self.name, loop.topology, published)
             self._histories[loop.topology] = known
         return known
+
+
+def _seen(log: LogDepot) -> dict[str, Any]:
+    """What was last seen of a log that others keep."""
+    starts, ends = log.last_seen()
+    kept = {"start_offsets": list(starts), "end_offsets": list(ends), "parcels": []}
+    return {**kept, "log": dict(log.described)}
 
 
 def _found(things: Mapping[str, _T], name: str, kind: str, module: str) -> _T:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from atoll.views.deployment import Deployment, TopologyDeployment
 
 
-Kind = Literal["depot", "tick", "topology", "pstate", "hidden", "mirror"]
+Kind = Literal["depot", "log", "tick", "topology", "pstate", "hidden", "mirror"]
 Effect = Literal["added", "removed", "migrated", "kept", "changed", "refused"]
 
 _EFFECTS: tuple[Effect, ...] = ("added", "removed", "migrated", "kept", "changed", "refused")
@@ -188,6 +188,8 @@ def _declared(module: Module) -> Iterator[tuple[Kind, str]]:
     for name, pstate in module.pstates().items():
         if pstate.hidden is None:
             yield "pstate", name
+    for name in module.logs:
+        yield "log", name
     for name in (*module.mirrored_depots, *module.mirrored_pstates):
         yield "mirror", name
 
@@ -202,8 +204,8 @@ def _deployed(before: Deployment) -> Iterator[tuple[Kind, str]]:
         for pstate in topology.pstates:
             if not pstate.startswith("_"):
                 yield "pstate", pstate
-    for name in before.mirrors:
-        yield "mirror", name
+    for name, mirror in before.mirrors.items():
+        yield "mirror" if mirror.module else "log", name
 
 
 def _hidden(before: Deployment, bound: Sequence[BoundTopology]) -> dict[str, Sequence[Match]]:
@@ -248,7 +250,7 @@ def _parts(before: Deployment, module: Module, remove: Collection[str]) -> Itera
     for kind, name in declared:
         if (kind, name) not in there:
             # a mirror holds nothing; roots of earlier releases list those that were taken out
-            taken = kind != "mirror" and f"{kind}:{name}" in before.removed
+            taken = kind != "mirror" and _was_taken(before, kind, name)
             why = "a removed one had this name, and a name is not given twice"
             yield (
                 DeployChange("refused", kind, name, why, "use another name")
@@ -260,11 +262,18 @@ def _parts(before: Deployment, module: Module, remove: Collection[str]) -> Itera
             continue
         with_topology = kind == "pstate" and f"topology:{owners[name]}" in remove
         if kind == "mirror" or with_topology or f"{kind}:{name}" in remove:
-            plain = kind in ("mirror", "tick")
+            plain = kind in ("mirror", "tick", "log")
             yield DeployChange("removed", kind, name, "" if plain else "its data is deleted")
         else:
             hint = f"declare it again; to delete it with its data, remove {kind}:{name}"
             yield DeployChange("refused", kind, name, "no longer declared", hint)
+
+
+def _was_taken(before: Deployment, kind: Kind, name: str) -> bool:
+    """Whether a removed part had the name; offsets go by it, of depots and of logs."""
+    kinds: tuple[Kind, ...] = ("depot", "log") if kind in ("depot", "log") else (kind,)
+    stands = name in before.depots or name in before.mirrors
+    return any(f"{each}:{name}" in before.removed for each in kinds) or (len(kinds) > 1 and stands)
 
 
 def _depots(before: Deployment, module: Module) -> Iterator[DeployChange]:

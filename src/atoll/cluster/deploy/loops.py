@@ -102,8 +102,8 @@ class Loops:
         bound = replace(bound, options=options if beside is None else while_filling(options))
         targets = own_targets(graph)
         sent = sorted({*graph.appends_to()} - {*targets})
-        own = {n: self.depots[n] for n, each in graph.depots().items() if not each.mirrored}
-        mirrors = {n: self.mirrors[n] for n, each in graph.depots().items() if each.mirrored}
+        own = {n: self.depots[n] for n in graph.depots() if n in self.depots}
+        mirrors = {n: self.mirrors[n] for n in graph.depots() if n not in self.depots}
         depots: dict[str, Depot | MirrorDepot] = {**own, **mirrors}
         ticks = {name: each.every_ms for name, each in graph.ticks().items()}
         complete_rollback(self.store, self.name, graph.topology)
