@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from atoll.depot.mirror import MirrorDepot
+from atoll.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,3 +83,28 @@ class _HasEnds(Protocol):
 def ends_seen(depot: _HasEnds) -> tuple[int, ...]:
     """The end offsets to show: of a log those found last, since asking may take long."""
     return depot.last_seen()[1] if isinstance(depot, LogDepot) else depot.end_offsets()
+
+
+def logs_seen(depots: Mapping[str, object]) -> dict[str, dict[str, Any]]:
+    """What was last seen of the logs among some depots, by name, as a status shows depots."""
+    found = {}
+    for name, log in depots.items():
+        if isinstance(log, LogDepot):
+            starts, ends = log.last_seen()
+            kept = {"start_offsets": list(starts), "end_offsets": list(ends), "parcels": []}
+            found[name] = {**kept, "log": dict(log.described)}
+    return found
+
+
+def refuse_log(depots: Mapping[str, object], name: str) -> str:
+    """The name of a depot: hold that a depot is none whose records lie in a log.
+
+    Raises:
+        UsageError: When it is.
+    """
+    if isinstance(depots.get(name), LogDepot):
+        raise UsageError(
+            f"the records of depot {name!r} lie in a log that others keep",
+            hint="append to that log and read it with a client of its own",
+        )
+    return name
