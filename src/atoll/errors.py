@@ -34,6 +34,7 @@ __all__ = [
     "ReceiptError",
     "RecordsRefusedError",
     "RescheduleError",
+    "SinkError",
     "SparkLostError",
     "StateError",
     "StoppedError",
@@ -239,6 +240,15 @@ class RescheduleError(AtollError):
     """
 
     code = "E-RESCHEDULE"
+
+
+class SinkError(AtollError):
+    """A sink refuses rows, cannot be reached, or holds something else than it must.
+
+    ``context["sink"]`` is the sink, where it has been given a name.
+    """
+
+    code = "E-SINK"
 
 
 class SparkLostError(AtollError):

@@ -24,6 +24,9 @@ from atoll.cluster.scaling.rests import note_rest
 from atoll.cluster.scaling.revisions import Revisions
 from atoll.cluster.scaling.scaling import Scaling
 from atoll.cluster.scaling.sizes import vnode_bytes
+from atoll.cluster.sinks.delivering import bound_sinks
+from atoll.cluster.sinks.handing_over import HandingOver
+from atoll.cluster.sinks.running import RunningSinks
 from atoll.cluster.topologies import RunningTopology, status_table
 from atoll.cluster.upkeep.trimming import DepotTrimmer
 from atoll.cluster.upkeep.warnings import ModuleWarnings
@@ -69,7 +72,7 @@ __all__ = ["App"]
 _T = TypeVar("_T")
 
 
-class App(ModuleWaits):
+class App(ModuleWaits, HandingOver):
     """Everything of one module in this process. Made by ``LocalCluster.deploy``."""
 
     def __init__(  # noqa: PLR0913  # the parts are injected once, by the cluster
@@ -120,6 +123,7 @@ class App(ModuleWaits):
         self._waiting = Waiting(name, self._loops, self._depots, mirrors)
         self._parcels = ParcelTaker(store, name, self._depots)
         self._trim = DepotTrimmer(store, name, self._depots, self._all_loops, drive.now_ms)
+        self.sinks = RunningSinks(store, name, epoch, drive.now_ms)
         self._made = Loops(
             name,
             store,
@@ -132,6 +136,7 @@ class App(ModuleWaits):
             self.cluster.info,
             self._trim,
             self._note_fenced,
+            self.sinks,
         )
         self._histories: dict[str, CommitHistory] = {}
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
@@ -245,7 +250,8 @@ class App(ModuleWaits):
     def topology(self, name: str | Microbatch) -> RunningTopology:
         """A topology, to wait for, pause and look at, by its name or as it was declared."""
         loop = _found(self._loops, part_name(name, self.name), "topology", self.name)
-        return RunningTopology(loop, self._warnings, self._waiting)
+        sinks = partial(self.sinks.status, loop.topology)
+        return RunningTopology(loop, self._warnings, self._waiting, sinks)
 
     def depots(self) -> list[str]:
         """The names of the depots."""
@@ -334,19 +340,6 @@ class App(ModuleWaits):
         """Why it does not run: it does."""
         return None
 
-    def take_parcels(self) -> int:
-        """Take what other modules' topologies have appended to depots of this one, now.
-
-        It happens by itself where the module runs by itself, many times a second.
-
-        Returns:
-            How many commits' rows were taken.
-
-        Raises:
-            FencedError: When another process took the module over.
-        """
-        return self._parcels.take()
-
     # What the cluster calls -----------------------------------------------------------------------
 
     def prepare_update(self, bound: list[BoundTopology]) -> None:
@@ -372,6 +365,7 @@ class App(ModuleWaits):
         if parts is not None and has_joined(self.store, self.name, graph.topology, parts.filling):
             parts = None
         rest = bound if parts is None else parts.rest
+        self.sinks.add(graph.topology, bound_sinks(graph, bound.schemas))
         loop = self._loops[graph.topology] = self._made.loop(rest, starts, observer)
         loop.status.columns = [asdict(each) for each in rest.columns]
         for name, spec in bound.program.pstates.items():
@@ -419,6 +413,7 @@ class App(ModuleWaits):
             self._load_watch.start()
             self._warnings.start()
             self._parcels.start()
+            self.sinks.start()
         for each in all_of_them:
             each.start()
 
@@ -435,6 +430,7 @@ class App(ModuleWaits):
                 self._when_fenced.clear()
             self._end_subscriptions()
             self._parcels.close()
+            self.sinks.close()
             self.cluster.close()
             self._load_watch.close()
             self._warnings.close()

@@ -41,8 +41,15 @@ def status_table(statuses: list[dict[str, Any]]) -> tuple[list[str], list[list[o
 class RunningTopology:
     """Wait for, pause, resume and look at one topology."""
 
-    def __init__(self, loop: Stepper, warnings: ModuleWarnings, waiting: Waiting) -> None:
+    def __init__(
+        self,
+        loop: Stepper,
+        warnings: ModuleWarnings,
+        waiting: Waiting,
+        sinks: Callable[[], dict[str, dict[str, Any]]] = dict,
+    ) -> None:
         self._loop = loop
+        self._sinks = sinks
         self._warnings = warnings
         self._waiting = waiting
         self.name = loop.topology
@@ -212,6 +219,7 @@ class RunningTopology:
             **self._loop.status.as_dict(self._loop.published, ends, now_ms, warnings),
             "filling": None if beside is None else beside.describe(),
             "parcels": {} if room is None else room.status(),
+            "sinks": self._sinks(),
         }
         if self._loop.closed and status["state"] in ("running", "paused"):
             return {**status, "state": "stopped"}

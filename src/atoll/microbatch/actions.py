@@ -89,9 +89,9 @@ class ChecksProgress(Protocol):
 
 
 class Room(Protocol):
-    """How many rows wait for depots of other modules."""
+    """How many rows wait for depots of other modules, and for sinks."""
 
-    def check(self, records_max: int) -> None:
+    def check(self, records_max: int, sink_records_max: int) -> None:
         """Nothing, while less waits than may.
 
         Raises:
@@ -285,7 +285,7 @@ class Actions:
             OvertakenError: When what is to be read next of a log is gone.
         """
         if self.room is not None:
-            self.room.check(self.options.parcel_records_max)
+            self.room.check(self.options.parcel_records_max, self.options.sink_records_max)
         starts = {name: list(depot.start_offsets()) for name, depot in self.depots.items()}
         ends = {name: list(depot.end_offsets()) for name, depot in self.depots.items()}
         for name, depot in self.depots.items():
