@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atoll.access.loopback import is_loopback
 from atoll.cli.output import note
 from atoll.client.tokens import is_loopback
 from atoll.errors import UsageError

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import uvicorn
 from fastapi import FastAPI
 
-from atoll.access.loopback import is_loopback
+from atoll.client.tokens import is_loopback
 from atoll.errors import UsageError
 
 __all__ = ["ServingAddress", "bind", "serve"]
