@@ -33,6 +33,7 @@ from atoll.cluster.upkeep.warnings import ModuleWarnings
 from atoll.cluster.waiting import Waiting
 from atoll.cluster.waits import ModuleWaits
 from atoll.depot.depot import Depot
+from atoll.depot.logs.followed import logs_seen, refuse_log
 from atoll.engine.stores import state_folder
 from atoll.errors import AtollError, FencedError, StoppedError
 from atoll.microbatch.commits.history import CommitHistory
@@ -158,7 +159,8 @@ class App(ModuleWaits, HandingOver):
 
     def depot(self, name: str | DepotDeclaration[Any]) -> Depot:
         """A depot, to append to and to read, by its name or as it was declared."""
-        return _found(self._depots, part_name(name, self.name), "depot", self.name)
+        called = refuse_log(self._mirrors, part_name(name, self.name))
+        return _found(self._depots, called, "depot", self.name)
 
     def source(self, depot: str | DepotDeclaration[Any]) -> RunningSource:
         """What feeds a depot from outside, to pause and to look at, by the depot."""
@@ -289,7 +291,8 @@ class App(ModuleWaits, HandingOver):
                     "source": self.sources.status().get(name),
                 }
                 for name, depot in sorted(self._depots.items())
-            },
+            }
+            | logs_seen(self._mirrors),
         }
 
     def _repr_html_(self) -> str:
