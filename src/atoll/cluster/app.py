@@ -23,7 +23,7 @@ from atoll.cluster.scaling.load_watch import LoadWatch
 from atoll.cluster.scaling.rests import note_rest
 from atoll.cluster.scaling.revisions import Revisions
 from atoll.cluster.scaling.scaling import Scaling
-from atoll.cluster.scaling.sizes import vnode_bytes
+from atoll.cluster.scaling.sizes import pstate_vnodes, vnode_bytes
 from atoll.cluster.topologies import RunningTopology, status_table
 from atoll.cluster.upkeep.trimming import DepotTrimmer
 from atoll.cluster.upkeep.warnings import ModuleWarnings
@@ -435,11 +435,21 @@ class App(ModuleWaits):
         filling = [each.filler for each in self._fillings.values() if not each.over]
         return {**self._loops, **{each.topology: each for each in filling}}
 
+    def vnodes(self, pstate: str) -> dict[str, list[int]]:
+        """For each vnode of a PState its ``bytes`` on disk and the ``units`` that own them."""
+        count = self.pstate(pstate).spec.vnode_count
+        folder = state_folder(self.local, self.name)
+        return pstate_vnodes(self.cluster.info(), pstate, count, folder, self._told_bytes())
+
     def _vnode_bytes(self, info: ClusterInfo) -> dict[int, list[int]]:
+        return vnode_bytes(info, state_folder(self.local, self.name), self._told_bytes())
+
+    def _told_bytes(self) -> dict[tuple[str, int], int]:
+        """What workers said of their stores, by PState and vnode."""
         told: dict[tuple[str, int], int] = {}
         for loop in self._loops.values():
             told.update(loop.status.vnode_bytes())
-        return vnode_bytes(info, state_folder(self.local, self.name), told)
+        return told
 
     def _note_fenced(self, reason: FencedError) -> None:
         with self._fence_lock:

@@ -39,12 +39,12 @@ async function ask(path, how = {}) {
 /** @param {string} path @param {AbortSignal} [signal] */
 export const get = (path, signal) => ask(path, { signal });
 
-/** @param {string} path @param {any} [data] @param {AbortSignal} [signal] */
+/** @param {string} path @param {any} [data] What is sent; a text is JSON already. @param {AbortSignal} [signal] */
 export const post = (path, data = {}, signal) =>
   ask(path, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify(data),
+    body: typeof data === "string" ? data : JSON.stringify(data),
     signal,
   });
 
@@ -59,12 +59,12 @@ export const post = (path, data = {}, signal) =>
 export function useData(path, moved, data) {
   const [state, set] = useState({ path: null, data: null, error: null });
   const [turn, setTurn] = useState(0);
-  const sent = data === undefined ? undefined : JSON.stringify(data);
+  const sent = data === undefined || typeof data === "string" ? data : JSON.stringify(data);
   const key = `${path} ${sent}`;
   useEffect(() => {
     if (path === null) return undefined;
     const over = new AbortController();
-    (sent === undefined ? get(path, over.signal) : post(path, JSON.parse(sent), over.signal)).then(
+    (sent === undefined ? get(path, over.signal) : post(path, sent, over.signal)).then(
       (found) => set({ key, data: found, error: null }),
       (error) => error.name === "AbortError" || set({ key, data: null, error }),
     );
