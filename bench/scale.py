@@ -23,9 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from atoll.engine.exchange.blobs import wrap
+from atoll.engine.exchange.waybills import WAYBILLS
 from atoll.microbatch import events as ev
 from atoll.microbatch.accounts.audit import audit, rows_by_step
 from atoll.microbatch.accounts.entries import (
@@ -62,6 +65,7 @@ from atoll.placement.placement import Placement
 from atoll.placement.reschedule.change import Request, UnitChange
 from atoll.placement.reschedule.plan import plan as plan_reschedule
 from atoll.pstate.store.history import FileRef
+from atoll.spark.standing import messages
 from atoll.storage.local import LocalStore
 
 DEPOT, PSTATE, TAG = "events", "counts", 1
@@ -270,11 +274,41 @@ def restart(arguments: argparse.Namespace, clock: Clock, commits: list[Commit]) 
     return last.id - last.floor + 1
 
 
-def exchanged(arguments: argparse.Namespace) -> int:
-    """How many bytes of waybills go from all packing tasks to all actors."""
-    parcels = [Parcel(1, TAG, 1_000, 1 << 31)]
-    each = Waybill((1, 1, 1, 0), 1, alone=False, unit=1, parcels=parcels, rows={TAG: 100})
-    return arguments.units**2 * len(msgspec.msgpack.encode(each))
+def exchange(arguments: argparse.Namespace, clock: Clock) -> int:
+    """What the driver does with blobs of a row each, from every packing task to every actor.
+
+    One task's reply and one actor's request are timed; there is one of each for every unit.
+    Returns how many bytes pass through the driver.
+    """
+    units = arguments.units
+    waybill = Waybill(
+        (1, 1, 1, 0), 1, alone=False, unit=1, parcels=[Parcel(1, TAG, 1, 1)], rows={TAG: 1}
+    )
+    batch = pa.record_batch({"k": pa.array([1]), "v": pa.array([1])})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    rows = sink.getvalue()
+    blobs = [wrap(TAG, 1, rows), wrap(WAYBILLS, 1, pa.py_buffer(msgspec.msgpack.encode(waybill)))]
+    reply = messages.Reply(
+        1,
+        (1, 1, 1, 0),
+        [messages.Result(0, [(unit, blob) for unit in range(units) for blob in blobs])],
+    )
+    sent = msgspec.msgpack.encode(reply)
+    decoder = msgspec.msgpack.Decoder(messages.Reply)
+    for _ in range(5):
+        begun = time.perf_counter()
+        by_unit: dict[int, list[bytes]] = defaultdict(list)
+        for unit, blob in decoder.decode(sent).results[0].blobs:
+            by_unit[unit].append(blob)
+        request = messages.Request(
+            1, messages.Work.ACT, "", None, b"", [messages.Part(1, blobs * units)]
+        )
+        msgspec.msgpack.encode(request)
+        took_ms = (time.perf_counter() - begun) * 1000
+        clock.found["2 exchange: blobs of a row, all tasks to all actors"].append(took_ms * units)
+    return len(sent) * units
 
 
 def reschedule(arguments: argparse.Namespace, clock: Clock) -> dict[str, Any]:
@@ -321,6 +355,7 @@ def main() -> None:
     for number in range(1, arguments.microbatches + 1):
         driver.microbatch(number)
     kept = restart(arguments, clock, driver.commits)
+    through = exchange(arguments, clock)
     moved = reschedule(arguments, clock)
     table = Table("part", "median ms", "most ms")
     for what, found in sorted(clock.found.items()):
@@ -329,7 +364,7 @@ def main() -> None:
     console.print(table)
     for what, each in driver.sizes.items():
         console.print(f"{what}: {statistics.median(each):,.0f} bytes, at most {max(each):,}")
-    console.print(f"waybills of a microbatch: {exchanged(arguments):,} bytes")
+    console.print(f"blobs of a row through the driver: {through:,} bytes")
     console.print(f"commits kept: {kept}; {moved}")
 
 

@@ -18,6 +18,8 @@ from atoll.microbatch.outcome import ActorFailure, Outcome
 from atoll.microbatch.plans.migrating import left
 
 _RATE_WINDOW_SECONDS = 10.0
+MICROBATCHES_TOLD = 256
+"""So many of the last microbatches are told of."""
 _ATTEMPTS_KEPT = 20
 """So many failed attempts of one microbatch are told of, the last ones."""
 
@@ -52,7 +54,7 @@ class Status:
     cuts_total: int = 0
     """How often a plan was cut smaller in this life."""
     task_timings_ms: dict[str, float] = field(default_factory=dict)
-    history: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=256))
+    history: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MICROBATCHES_TOLD))
     """One entry per microbatch committed lately, from the moment on at which readers see it."""
     attempts: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_ATTEMPTS_KEPT))
     """The last attempts that failed of the microbatch that runs, with their reasons."""
@@ -91,14 +93,8 @@ class Status:
         with self._lock:
             self.history.append(
                 {
-                    "id": commit.id,
-                    "version": commit.version,
-                    "records": commit.records,
-                    "committed_at_ms": commit.committed_at_ms,
-                    "ranges": {name: [list(each) for each in at] for name, at in _read(commit)},
+                    **told_of(commit),
                     "failed_attempts": list(self.attempts),
-                    "vnodes": _changed(commit),
-                    "appended": _appended(commit),
                     **self.telemetry.last,
                     **durations_ms,
                     "tidy": 0.0,
@@ -258,6 +254,19 @@ class Status:
 
 def _phase(state: State) -> tuple[int, int, int]:
     return state.last.id, state.step, state.version
+
+
+def told_of(commit: Commit) -> dict[str, Any]:
+    """What a commit says of its microbatch: which it is, when it was, what it read and changed."""
+    return {
+        "id": commit.id,
+        "version": commit.version,
+        "committed_at_ms": commit.committed_at_ms,
+        "records": commit.records,
+        "ranges": {name: [list(each) for each in at] for name, at in _read(commit)},
+        "vnodes": _changed(commit),
+        "appended": _appended(commit),
+    }
 
 
 def _read(commit: Commit) -> Iterator[tuple[str, list[tuple[int, int]]]]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 0.05
 """Between two looks for what another module has sent."""
+_FIRST_LOOK_SECONDS = 0.5
+"""The same while none has ever sent anything."""
 
 _log = get_logger("atoll.cluster")
 
@@ -126,7 +128,7 @@ class ParcelTaker:
             _log.error("a parcel cannot be taken", error=str(error), **_place(key))
 
     def _run(self) -> None:
-        while not self._stopping.wait(_LOOK_SECONDS):
+        while not self._stopping.wait(_LOOK_SECONDS if self._boxes else _FIRST_LOOK_SECONDS):
             try:
                 self.take()
             except FencedError:
