@@ -74,6 +74,17 @@ def url(app, _service, monkeypatch):
 
 
 @pytest.fixture
+def serve_instead(_service, monkeypatch):
+    """Lets commands find another application."""
+
+    def serving(application):
+        _service.application = application
+        monkeypatch.setenv("ATOLL_URL", _service.url)
+
+    return serving
+
+
+@pytest.fixture
 def atoll(run_atoll):
     """Call ``atoll`` with arguments."""
     return run_atoll

@@ -24,6 +24,7 @@ import sys
 import typer
 
 from atoll.cli.commands import demo, deploy, fsck, run, runtime, status, version
+from atoll.cli.commands.access import token
 from atoll.cli.commands.data import append, ask, export, query, tail, watch
 from atoll.cli.commands.topology import checkpoint, microbatch, options, pause, resume, rollback
 from atoll.cli.commands.workers import cluster, scale, worker
@@ -69,6 +70,7 @@ for _command in (
     app.command()(getattr(_command, _command.__name__.rpartition(".")[2]))
 app.add_typer(worker.app, name="worker")
 app.add_typer(runtime.app, name="runtime")
+app.add_typer(token.app, name="token")
 
 
 def main() -> None:

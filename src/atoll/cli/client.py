@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from atoll import errors
+from atoll.cli.credentials import token_headers
 from atoll.errors import AtollError, StoppedError, UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Client:
         url: Where it listens: ``http://127.0.0.1:7410``.
 
     Raises:
-        UsageError: When that is no address.
+        UsageError: When that is no address, or the token must not be sent there.
     """
 
     def __init__(self, url: str) -> None:
@@ -57,7 +58,9 @@ class Client:
         self.url = url.rstrip("/")
         timeout = httpx.Timeout(_ANSWER_SECONDS_MAX, connect=_CONNECT_SECONDS_MAX, write=None)
         # Proxies of the environment are for the world outside, not for a service on this host.
-        self._http = httpx.Client(base_url=_address(url), timeout=timeout, trust_env=False)
+        self._http = httpx.Client(
+            base_url=_address(url), timeout=timeout, trust_env=False, headers=token_headers(url)
+        )
 
     def __enter__(self) -> Self:
         """Itself."""

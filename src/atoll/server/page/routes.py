@@ -23,7 +23,14 @@ router = APIRouter(prefix="/v1", tags=["page"])
 async def follow_modules(context: ContextOf, request: Request) -> Response:
     """How all modules are in short, as server-sent events: now, and whenever it changes."""
     admit(context)
-    live = Live(request.app.state.looking.look)
+    looking = request.app.state.looking
+
+    def look() -> dict[str, Any]:
+        seen = looking.look()
+        modules = {name: each for name, each in seen["modules"].items() if context.sees(name)}
+        return {**seen, "modules": modules}
+
+    live = Live(look)
     context.subscriptions.add(live)
     return EventStream(context, live, ModuleEvents())
 
