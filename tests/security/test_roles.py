@@ -28,6 +28,10 @@ NAMES = {
     "query": "echo",
     "reference": "of-shop",
     "actor": "a",
+    "version": "0",
+    "folder": "lib",
+    "name": "main.mjs",
+    "number": "1",
 }
 ROLES = [str(role) for role in Role]
 
@@ -126,7 +130,8 @@ def test_what_changes_needs_a_role():
         "/v1/session",
     ]
     anybody = {row.template for row in ROWS if row.role is None}
-    assert anybody == {"/healthz", "/readyz", "/v1/session"}
+    page = {"/", "/favicon.ico", "/page/{version}/{name}", "/page/{version}/{folder}/{name}"}
+    assert anybody == {"/healthz", "/readyz", "/v1/session"} | page
 
 
 def expected(row, role):
@@ -210,7 +215,14 @@ def test_tokens_for_other_modules(ask, tokens):
 
 def test_what_has_no_row_is_closed(ask, tokens):
     """Also for an admin, whatever lies behind the gate; nobody unknown learns what is there."""
-    for path in ("/", "/docs", "/v1/modules/", "/v1//modules", "/V1/modules", "/v1/modules/shop/x"):
+    for path in (
+        "/none",
+        "/docs",
+        "/v1/modules/",
+        "/v1//modules",
+        "/V1/modules",
+        "/v1/modules/shop/x",
+    ):
         assert ask("GET", path, with_token(tokens["admin"]))["status"] == 404
         assert ask("GET", path)["status"] == 401
     told = ask("PUT", "/v1/modules", with_token(tokens["admin"]))

@@ -16,8 +16,9 @@ from atoll.errors import PathError
 from atoll.path import Path
 from atoll.pstate.navigate.fit_path import fit_path
 from atoll.pstate.navigate.fit_value import fit_value
-from atoll.pstate.navigate.places import Place, Places, Reader, Span
+from atoll.pstate.navigate.places import Place, Places, Span
 from atoll.pstate.navigate.stored import StoredWalker
+from atoll.pstate.reader import Reader
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import List, Map, Node, Set, Struct, to_text
 

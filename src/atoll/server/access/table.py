@@ -106,7 +106,8 @@ ROWS: tuple[Row, ...] = (
     # The page shows nothing by itself: what it asks for is asked as by anybody.
     _anybody("GET", "/"),
     _anybody("GET", "/favicon.ico"),
-    _anybody("GET", "/page/{version}/{name:path}"),
+    _anybody("GET", "/page/{version}/{name}"),
+    _anybody("GET", "/page/{version}/{folder}/{name}"),
     _anybody("GET", "/healthz"),
     _anybody("GET", "/readyz"),
     _reading("/metrics", Reach.ALL),

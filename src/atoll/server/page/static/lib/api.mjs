@@ -1,4 +1,5 @@
 /** Requests to the service, and its problems as errors. */
+import { forget, proof } from "./session.mjs";
 import { useEffect, useState } from "./ui.mjs";
 
 /** An answer that is no success: what was wrong, and what to do. */
@@ -32,6 +33,7 @@ async function ask(path, how = {}) {
   } catch {
     throw new Problem({ detail: `the answer to ${path} is no JSON`, status: answer.status });
   }
+  if (answer.status === 401) forget();
   if (!answer.ok) throw new Problem(data || { detail: answer.statusText, status: answer.status });
   return data;
 }
@@ -43,10 +45,13 @@ export const get = (path, signal) => ask(path, { signal });
 export const post = (path, data = {}, signal) =>
   ask(path, {
     method: "POST",
-    headers: { "content-type": "application/json" },
+    headers: { "content-type": "application/json", ...proof() },
     body: typeof data === "string" ? data : JSON.stringify(data),
     signal,
   });
+
+/** @param {string} path */
+export const remove = (path) => ask(path, { method: "DELETE", headers: proof() });
 
 /**
  * The answer to a question, asked again whenever what it depends on moved on.
