@@ -112,9 +112,9 @@ def create_app(
         runtimes=runtimes,
         cluster=cluster,
     )
+    application.state.looking = Looking(by_name)
     application.state.context = context
     application.state.authority = authority
-    application.state.looking = Looking(by_name)
     install_problems(application)
     application.state.routes = []
     for part in (

@@ -103,11 +103,6 @@ def _authoring(method: str, template: str, *noted: str, reach: Reach = Reach.MOD
 
 
 ROWS: tuple[Row, ...] = (
-    # The page shows nothing by itself: what it asks for is asked as by anybody.
-    _anybody("GET", "/"),
-    _anybody("GET", "/favicon.ico"),
-    _anybody("GET", "/page/{version}/{name}"),
-    _anybody("GET", "/page/{version}/{folder}/{name}"),
     _anybody("GET", "/healthz"),
     _anybody("GET", "/readyz"),
     _reading("/metrics", Reach.ALL),
@@ -115,9 +110,12 @@ ROWS: tuple[Row, ...] = (
     _anybody("GET", "/v1/session"),
     _anybody("POST", "/v1/session", Effect.CHANGES),
     _anybody("DELETE", "/v1/session", Effect.CHANGES),
+    _anybody("GET", "/"),
+    _anybody("GET", "/favicon.ico"),
+    _anybody("GET", "/page/{version}/{name:path}"),
+    _reading("/v1/live", Reach.SEEN),
     _reading("/v1/modules", Reach.SEEN),
     _reading("/v1/status", Reach.SEEN),
-    _reading("/v1/live", Reach.SEEN),
     _reading(_MODULE),
     _reading(f"{_MODULE}/graph"),
     _reading(f"{_MODULE}/wait", method="POST"),
@@ -145,7 +143,7 @@ ROWS: tuple[Row, ...] = (
     _operating(f"{_TOPOLOGY}/pause"),
     _operating(f"{_TOPOLOGY}/resume"),
     _operating(f"{_TOPOLOGY}/checkpoint"),
-    _operating(f"{_TOPOLOGY}/rollback", "to_microbatch", "keep_appended", "dry_run"),
+    _operating(f"{_TOPOLOGY}/rollback", "to_microbatch", "keep_appended"),
     _operating(f"{_TOPOLOGY}/parallelism", "policy", "dry_run"),
     _reading(f"{_MODULE}/options"),
     _operating(f"{_MODULE}/options", "option", "value", "topology", "depot", "pstate"),

@@ -89,13 +89,12 @@ def get_icon() -> Response:
     return _file("icon.svg", "no-cache")
 
 
-@router.get("/page/{version}/{name}")
-@router.get("/page/{version}/{folder}/{name}")
-def get_file(version: str, name: str, folder: str = "") -> Response:
+@router.get("/page/{version}/{name:path}")
+def get_file(version: str, name: str) -> Response:
     """One of its files; those of another version are gone."""
     if version != assets().version:
         raise HTTPException(404, "this is a file of another version of the page; load it again")
-    return _file(f"{folder}/{name}" if folder else name, _FOR_GOOD)
+    return _file(name, _FOR_GOOD)
 
 
 def _file(name: str, kept: str) -> Response:
