@@ -134,6 +134,8 @@ ROWS: tuple[Row, ...] = (
     _reading(f"{_PSTATE}/get", method="POST"),
     _reading(f"{_PSTATE}/wait", method="POST"),
     _reading(f"{_PSTATE}/select", method="POST"),
+    _reading(f"{_PSTATE}/walk", method="POST"),
+    _reading(f"{_PSTATE}/vnodes"),
     _reading(f"{_PSTATE}/export"),
     _reading(f"{_PSTATE}/subscribe"),
     _reading(f"{_MODULE}/queries"),
