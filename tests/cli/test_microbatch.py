@@ -47,7 +47,13 @@ def test_the_microbatch_state_is_the_same_from_python_http_and_the_command_line(
     assert atoll("microbatch", "shop", "nothing").code != 0
 
 
-def test_microbatches_of_an_earlier_life_are_listed(tmp_path, _service):
+@pytest.fixture
+def service(_service):
+    """Serves whatever application it is given."""
+    return _service
+
+
+def test_microbatches_of_an_earlier_life_are_listed(tmp_path, service):
     """With null for what only that life knew; each is at its own address, too."""
     module = Module("shop")
     sales = module.depot("sales", "user string")
@@ -57,8 +63,8 @@ def test_microbatches_of_an_earlier_life_are_listed(tmp_path, _service):
         app = cluster.deploy(module)
         app.wait(app.depot("sales").append({"user": "ann"}))
     with LocalCluster(tmp_path, engine="inline") as cluster:
-        _service.application = create_app(cluster.deploy(module))
-        place = f"{_service.url}/v1/modules/shop/topologies/mb/microbatches"
+        service.application = create_app(cluster.deploy(module))
+        place = f"{service.url}/v1/modules/shop/topologies/mb/microbatches"
         with urllib.request.urlopen(place) as answer:
             (told,) = json.load(answer)["microbatches"]
         assert (told["id"], told["records"], told["failed_attempts"]) == (1, 1, 0)
