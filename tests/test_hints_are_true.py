@@ -173,10 +173,14 @@ def test_options_are_there():
 
 def _commands() -> dict[str, set[str]]:
     group = typer.main.get_command(cli)
-    return {
-        name: {flag for parameter in command.params for flag in parameter.opts}
-        for name, command in group.commands.items()
-    }
+    return {name: _flags(command) for name, command in group.commands.items()}
+
+
+def _flags(command) -> set[str]:
+    """The options of a command; of a group, those of all that it holds."""
+    below = getattr(command, "commands", {}).values()
+    own = {flag for parameter in command.params for flag in parameter.opts}
+    return own.union(*(_flags(each) for each in below))
 
 
 _COMMAND = re.compile(r"\batoll ([a-z]+)((?: [A-Z.:a-z{}/]*[A-Z.{}/-][^;,]*)?)")

@@ -23,6 +23,7 @@ __all__ = [
     "DeployError",
     "DepotError",
     "FencedError",
+    "ForbiddenError",
     "GivenError",
     "NotFoundError",
     "OvertakenError",
@@ -37,8 +38,10 @@ __all__ = [
     "StateError",
     "StoppedError",
     "StorageError",
+    "ThrottledError",
     "TooLargeError",
     "TopologyFailedError",
+    "UnauthenticatedError",
     "UsageError",
     "UserCodeError",
     "WaitTimeoutError",
@@ -266,6 +269,15 @@ class StorageError(AtollError):
     code = "E-STORAGE"
 
 
+class ThrottledError(AtollError):
+    """Too many failed tries to say who calls: for a while no more are looked at.
+
+    ``context["retry_after_seconds"]`` says for how long.
+    """
+
+    code = "E-THROTTLED"
+
+
 class TooLargeError(AtollError):
     """What an attempt holds at once is more than memory, an array, a file or a message takes.
 
@@ -292,6 +304,12 @@ class UserCodeError(AtollError):
     code = "E-USER-CODE"
 
 
+class ForbiddenError(AtollError):
+    """Who calls is known, and may not do that."""
+
+    code = "E-FORBIDDEN"
+
+
 class GivenError(UserCodeError):
     """A function of the user's gave its step what it never takes: a row returned, not yielded.
 
@@ -300,6 +318,12 @@ class GivenError(UserCodeError):
 
     code = "E-GIVEN"
     permanent = True
+
+
+class UnauthenticatedError(AtollError):
+    """Who calls is not known: no credential came, or one that is worth nothing."""
+
+    code = "E-UNAUTHENTICATED"
 
 
 class UsageError(AtollError):

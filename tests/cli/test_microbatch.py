@@ -12,7 +12,7 @@ from atoll.server import create_app
 
 
 @pytest.fixture
-def served(tmp_path, _service, monkeypatch):
+def served(tmp_path, service, monkeypatch):
     """A topology that has committed one microbatch and rests, and where it is served."""
     module = Module("shop")
     sales = module.depot("sales", "user string", partition_by="user", partitions=2)
@@ -23,9 +23,9 @@ def served(tmp_path, _service, monkeypatch):
         app.depot("sales").append([{"user": "ann"}, {"user": "bob"}])
         app.topology("mb").wait_processed(2)
         app.topology("mb").pause()
-        _service.application = create_app(app)
-        monkeypatch.setenv("ATOLL_URL", _service.url)
-        yield app.topology("mb"), _service.url
+        service.application = create_app(app)
+        monkeypatch.setenv("ATOLL_URL", service.url)
+        yield app.topology("mb"), service.url
 
 
 def test_the_microbatch_state_is_the_same_from_python_http_and_the_command_line(served, atoll):
@@ -45,12 +45,6 @@ def test_the_microbatch_state_is_the_same_from_python_http_and_the_command_line(
     assert len(rows) == 2
     assert "sales" in rows[0]
     assert atoll("microbatch", "shop", "nothing").code != 0
-
-
-@pytest.fixture
-def service(_service):
-    """Serves whatever application it is given."""
-    return _service
 
 
 def test_microbatches_of_an_earlier_life_are_listed(tmp_path, service):

@@ -8,6 +8,7 @@ literal is its value. All pages share the process's Spark session.
 from __future__ import annotations
 
 import ast
+import importlib.util
 import io
 import re
 import shlex
@@ -245,6 +246,15 @@ def test_every_aggregate_is_documented():
     """Each public name of ``atoll.agg``."""
     page = (REFERENCE / "aggregates.md").read_text(encoding="utf-8")
     assert not [name for name in agg.__all__ if f"agg.{name}(" not in page]
+
+
+def test_the_table_of_roles_is_documented_as_it_is():
+    """The page is what the script makes of the table."""
+    path = ROOT / "scripts" / "roles_reference.py"
+    found = importlib.util.spec_from_file_location("roles_reference", path)
+    script = importlib.util.module_from_spec(found)
+    found.loader.exec_module(script)
+    assert (REFERENCE / "roles.md").read_text(encoding="utf-8") == script.page()
 
 
 def test_every_path_step_is_documented():

@@ -15,7 +15,8 @@ from atoll.server.problems import problem_for, problem_of, problem_response
 
 _SECONDS_MAX = 310.0
 _BODY_BYTES_MAX = 16 << 20
-_PASSED_ON = ("content-type", "accept")
+_PASSED_ON = ("content-type", "accept", "authorization", "cookie", "x-atoll-csrf")
+"""The process that runs the runtimes serves the same root, and so knows the same callers."""
 _TOLD = ("location", "allow", "retry-after")
 _CHANGING = frozenset({"POST", "PATCH", "DELETE"})
 _READING = "/api/validate"

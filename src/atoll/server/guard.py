@@ -1,11 +1,13 @@
 """The door: what every request must satisfy before any route sees it.
 
-The service has no passwords and listens on the loopback address, which keeps other machines out
-but not the browser of the person at this one: any web page may send requests to 127.0.0.1. Three
-checks keep those pages out:
+Listening on the loopback address keeps other machines out, but not the browser of the person at
+this one: any web page may send requests to 127.0.0.1. Four checks keep those pages out, whether or
+not callers must say who they are:
 
 - the ``Host`` header must name this service (a page that rebinds its own name to 127.0.0.1 fails);
 - an ``Origin`` header, which browsers send and other clients do not, must be the service's own;
+- so must what a browser says of the page that asks (``Sec-Fetch-Site``): a page that reads through
+  an image or a script sends no origin;
 - a write must carry a content type that a page cannot send without asking first (and the asking,
   a CORS preflight, is never answered with a yes).
 
@@ -42,6 +44,10 @@ _LENGTH_DIGITS_MAX = 18
 """More digits than any real length has; what is longer is cut, and is too large all the same."""
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_OWN_SITES = frozenset({"none", "same-origin"})
+"""What a browser says of the service's own page, and of an address that somebody typed. Another
+port of this machine is of the same *site*, and yet another's page."""
 
 _HEADERS = {
     "x-content-type-options": "nosniff",
@@ -131,6 +137,11 @@ class Guard:
             return problem_of(
                 403, "E-ORIGIN", "the request comes from another site", "call from the same origin"
             )
+        site = headers.get("sec-fetch-site", "none")
+        if site not in _OWN_SITES and not _opens_page(method, path, headers):
+            return problem_of(
+                403, "E-ORIGIN", "the request comes from another site", "call from the same origin"
+            )
         # no page can send a DELETE without asking first, and it needs no body
         if method in _READING or (method == "DELETE" and not _has_body(headers)):
             return None
@@ -152,6 +163,16 @@ class Guard:
         if kind not in STREAMED and _announced_bytes(headers) > self._settings.body_bytes_max:
             return _too_large(self._settings.body_bytes_max, path)
         return None
+
+
+def _opens_page(method: str, path: str, headers: Headers) -> bool:
+    """Whether somebody follows a link to the service's own page, which shows nothing by itself."""
+    return (
+        method == "GET"
+        and path == "/"
+        and headers.get("sec-fetch-mode") == "navigate"
+        and headers.get("sec-fetch-dest") == "document"
+    )
 
 
 def _has_body(headers: Headers) -> bool:

@@ -19,6 +19,8 @@ class ServerSettings:
 
     Attributes:
         hosts: Further names that a request's ``Host`` header may carry, besides the loopback ones.
+        proxies: The networks of proxies: where there are any, nobody else on other machines may
+            connect, and what they say of a client's address is believed.
         body_bytes_max: The largest body of a request that is not streamed.
         line_bytes_max: The longest line of a streamed NDJSON or CSV body.
         message_bytes_max: The largest single message of a streamed Arrow body.
@@ -31,6 +33,7 @@ class ServerSettings:
     """
 
     hosts: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
     body_bytes_max: int = 1 << 20
     line_bytes_max: int = 16 << 20
     message_bytes_max: int = 256 << 20
