@@ -6,8 +6,8 @@ import pytest
 from fakes import FakeApp
 
 from atoll.access.authority import Authority
+from atoll.cli.credentials import token_headers
 from atoll.cli.protecting import protect
-from atoll.client.wire import Address
 from atoll.errors import UsageError
 from atoll.server import create_app
 
@@ -67,18 +67,18 @@ def test_commands_send_a_token(atoll, url, serve_instead, tmp_path, monkeypatch)
 
 def test_a_token_goes_nowhere_unprotected():
     """Not over http to another machine; to this one, and over https, it does."""
+    environment = {"ATOLL_TOKEN": "atoll_x"}
     for url in (
         "http://127.0.0.1:1",
         "http://localhost",
         "http://[::1]:1",
         "https://atoll.example",
     ):
-        sent = Address(url, "atoll_x").options["headers"]
-        assert sent == {"authorization": "Bearer atoll_x"}
+        assert token_headers(url, environment) == {"authorization": "Bearer atoll_x"}
     for url in ("http://atoll.example", "http://10.0.0.1:7410", "http://127.0.0.1.example"):
         with pytest.raises(UsageError, match="not sent over http"):
-            Address(url, "atoll_x")
-    assert Address("http://atoll.example").options["headers"] == {}
+            token_headers(url, environment)
+    assert token_headers("http://atoll.example", {}) == {}
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "atoll.example"])

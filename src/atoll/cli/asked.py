@@ -9,8 +9,8 @@ given                                   asked
 nothing                                 the context in use, else the usual address
 ======================================  =========================================
 
-A token of a context goes to that context's address alone. That of the environment is shown to every
-other.
+A token of a context goes to that context's address alone. ``ATOLL_TOKEN``, or what
+``ATOLL_TOKEN_FILE`` holds, is shown to every other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from atoll.cli.credentials import environment_token
+from atoll.cli.credentials import token_of
 from atoll.cli.options import DEFAULT_URL
 from atoll.errors import UsageError
 
@@ -54,7 +54,7 @@ def token_for(url: str) -> str | None:
     chosen = _chosen.get()
     if chosen is not None and chosen.context and chosen.url == url:
         return chosen.token
-    return environment_token()
+    return token_of()
 
 
 def where(url: str) -> str:

@@ -17,11 +17,11 @@ TOKEN_VARIABLE = "ATOLL_TOKEN"  # noqa: S105 - the name of a variable
 FILE_VARIABLE = "ATOLL_TOKEN_FILE"
 
 
-def environment_token(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The token; None where the environment has none.
+def token_of(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The token of the environment; None where it has none.
 
     Raises:
-        UsageError: When its file cannot be used.
+        UsageError: When its file cannot be used, or holds none.
     """
     token = environment.get(TOKEN_VARIABLE, "").strip()
     file = environment.get(FILE_VARIABLE, "")
@@ -32,4 +32,19 @@ def environment_token(environment: Mapping[str, str] = os.environ) -> str | None
                 f"there is no file of a token {file}", hint=f"set {FILE_VARIABLE} to one"
             )
         token = found.decode("ascii", "replace").strip()
+    if not (token.isascii() and token.isprintable()):
+        raise UsageError(
+            f"what {TOKEN_VARIABLE if TOKEN_VARIABLE in environment else file} holds is no token",
+            hint="set it to what atoll token create printed",
+        )
     return token or None
+
+
+def token_headers(url: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The header that says who calls; none where the environment has no token.
+
+    Raises:
+        UsageError: When the token would cross a network readable by everybody on the way, or its
+            file cannot be used.
+    """
+    return token_header(url, token_of(environment))

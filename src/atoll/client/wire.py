@@ -8,12 +8,11 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
-from urllib.parse import urlsplit
 
-from atoll.access.loopback import is_loopback
+from atoll.access.outgoing import trusted
 from atoll.client.asking.calls import WAIT_SECONDS_MAX, Call, LostAnswerError, pause_before_next
 from atoll.client.errors import ServiceError, ServiceUnreachableError, error_of
-from atoll.client.tokens import token_header
+from atoll.client.tokens import socket_of, token_header
 from atoll.codec.values.exchange import VALUES, unpacked
 from atoll.errors import AtollError, UsageError, WaitTimeoutError
 
@@ -32,12 +31,12 @@ class Address:
     """Where a service is, and how a client shows who it is.
 
     Args:
-        url: Where it listens: ``http://127.0.0.1:7410``.
+        url: Where it listens: ``http://127.0.0.1:7410``, or ``unix:///path`` for its socket.
         token: What to show; nothing when None.
         retry_seconds: For how long a request that may be sent again is.
 
     Raises:
-        UsageError: When that is no address or no token, or all on the way could read the token.
+        UsageError: When that is no address, or the token must not be sent there.
     """
 
     def __init__(self, url: str, token: str | None = None, retry_seconds: float = 10.0) -> None:
@@ -45,12 +44,13 @@ class Address:
 
         self.url = url.rstrip("/")
         self.retry_seconds = retry_seconds
-        if token is not None:
-            _check_token(self.url, token)
         timeout = httpx.Timeout(_ANSWER_SECONDS_MAX, connect=_CONNECT_SECONDS_MAX, write=None)
         # Proxies of the environment are for the world outside, not for a service on this host.
+        self.socket = socket_of(url)
+        """The path of the service's Unix socket; None where it has an address."""
         self.options: dict[str, Any] = {
-            "base_url": _parsed(url),
+            "base_url": _parsed(url if self.socket is None else "http://localhost"),
+            "verify": trusted(url),
             "timeout": timeout,
             "trust_env": False,
             "headers": token_header(url, token),
@@ -122,7 +122,8 @@ class Wire:
         import httpx
 
         self.address = address
-        self._http = httpx.Client(**address.options)
+        transport = httpx.HTTPTransport(uds=address.socket) if address.socket else None
+        self._http = httpx.Client(**address.options, transport=transport)
 
     def run(self, call: Call[T]) -> T:
         """What the call comes to.
@@ -185,7 +186,8 @@ class AsyncWire:
         import httpx
 
         self.address = address
-        self._http = httpx.AsyncClient(**address.options)
+        transport = httpx.AsyncHTTPTransport(uds=address.socket) if address.socket else None
+        self._http = httpx.AsyncClient(**address.options, transport=transport)
 
     async def run(self, call: Call[T]) -> T:
         """What the call comes to; raises as :meth:`Wire.run`."""
@@ -304,22 +306,3 @@ def refuse(response: httpx.Response, url: str, data: Mapping[str, Any] | None = 
         hint="check the address with --url or ATOLL_URL",
         url=url,
     )
-
-
-def _check_token(url: str, token: str) -> None:
-    """Refuse what is no token, and one that would cross a network in the clear.
-
-    Raises:
-        UsageError: Why it is not sent.
-    """
-    if not (token.isascii() and token.isprintable() and token.strip()):
-        raise UsageError(
-            "the token is empty, or no token", hint="give what atoll token create printed"
-        )
-    parts = urlsplit(url)
-    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-        raise UsageError(
-            "a token is not sent over http to another machine, where all on the way can read it",
-            hint="use an https address",
-            url=url,
-        )
