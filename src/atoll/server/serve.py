@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import ipaddress
 import logging
 import socket
 import threading
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 import uvicorn
 from fastapi import FastAPI
 
+from atoll.client.tokens import is_loopback
 from atoll.errors import UsageError
 
 __all__ = ["ServingAddress", "bind", "serve"]
@@ -45,12 +45,7 @@ class ServingAddress:
     @property
     def loopback(self) -> bool:
         """Whether only this machine can reach it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 from atoll.steps.aggregate.build import aggregate
 from atoll.steps.append_to.declare import append_to
 from atoll.steps.columns.distinct import Distinct
+from atoll.steps.columns.drop import Drop
 from atoll.steps.columns.explode import explode
 from atoll.steps.columns.select import Select
 from atoll.steps.columns.transform import Transform
@@ -89,6 +90,10 @@ class Stream(
         """Add or replace columns: ``with_columns(minute="ts_millis div 60000", kind=lit("x"))``."""
         place = declared_at(1)
         return self._then(WithColumns((self.operator,), place, named_texts(expressions, place)))
+
+    def drop(self, *columns: str) -> Stream:
+        """Leave columns out: ``drop("body", "headers")``. Each must be there."""
+        return self._then(Drop((self.operator,), declared_at(1), columns))
 
     def where(self, condition: str | Callable[[R], Any]) -> Stream[R]:
         """Keep the rows for which the condition, SQL or a Python function of a row, holds."""
