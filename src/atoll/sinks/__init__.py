@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from atoll.sinks.postgres import Postgres
     from atoll.sinks.reading import FolderReader, read_folder
     from atoll.sinks.registry import sink_kinds
+    from atoll.sinks.webhook import Webhook
 
 __all__ = [
     "Folder",
@@ -34,6 +35,7 @@ __all__ = [
     "SinkParcel",
     "SinkRows",
     "SinkWriter",
+    "Webhook",
     "read_folder",
     "sink_kinds",
 ]
@@ -48,6 +50,7 @@ _LAZY = {
     "SinkParcel": "atoll.sinks.interface",
     "SinkRows": "atoll.sinks.interface",
     "SinkWriter": "atoll.sinks.interface",
+    "Webhook": "atoll.sinks.webhook",
     "read_folder": "atoll.sinks.reading",
     "sink_kinds": "atoll.sinks.registry",
 }

@@ -20,7 +20,11 @@ from atoll.sinks.interface import Sink
 
 GROUP = "atoll.sinks"
 
-_OWN = {"folder": "atoll.sinks.folder:Folder", "postgres": "atoll.sinks.postgres:Postgres"}
+_OWN = {
+    "folder": "atoll.sinks.folder:Folder",
+    "postgres": "atoll.sinks.postgres:Postgres",
+    "webhook": "atoll.sinks.webhook:Webhook",
+}
 
 
 def sink_kinds() -> dict[str, type[Sink]]:
