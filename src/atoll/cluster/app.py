@@ -27,15 +27,15 @@ from atoll.cluster.scaling.sizes import vnode_bytes
 from atoll.cluster.sinks.delivering import bound_sinks
 from atoll.cluster.sinks.handing_over import HandingOver
 from atoll.cluster.sinks.running import RunningSinks
-from atoll.cluster.topologies import RunningTopology, status_table
+from atoll.cluster.topologies import RunningTopology, module_tables
 from atoll.cluster.upkeep.trimming import DepotTrimmer
 from atoll.cluster.upkeep.warnings import ModuleWarnings
 from atoll.cluster.waiting import Waiting
 from atoll.cluster.waits import ModuleWaits
 from atoll.depot.depot import Depot
+from atoll.depot.logs.followed import logs_seen, refuse_log
 from atoll.engine.stores import state_folder
 from atoll.errors import AtollError, FencedError, StoppedError
-from atoll.markup import table
 from atoll.microbatch.commits.history import CommitHistory
 from atoll.microbatch.control.tuning import SettingsLog
 from atoll.microbatch.epochs import Epoch
@@ -43,6 +43,7 @@ from atoll.microbatch.parcels.taking import ParcelTaker
 from atoll.microbatch.stepping import Observer, Stepper
 from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
+from atoll.sources.of_module import ModuleSources
 from atoll.stream.drawing import described
 from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
 from atoll.views.filling import has_joined, when_joined
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
     from atoll.module import Microbatch
     from atoll.pstate.spec import PStateSpec
     from atoll.queries.run import BoundQuery
+    from atoll.sources.base import Source
+    from atoll.sources.runner import RunningSource
     from atoll.storage.local import LocalStore
     from atoll.topology.graph import Graph
     from atoll.views.mirrored import MirroredPStates
@@ -88,6 +91,7 @@ class App(ModuleWaits, HandingOver):
         drive: Drive,
         bound_queries: Mapping[str, BoundQuery],
         mirrored: MirroredPStates,
+        sources: Mapping[str, Source],
     ) -> None:
         """Topologies are added by the cluster, then started together."""
         self.name = name
@@ -121,6 +125,8 @@ class App(ModuleWaits, HandingOver):
         """The queries, to list and to ask by name."""
         self._waiting = Waiting(name, self._loops, self._depots, mirrors)
         self._parcels = ParcelTaker(store, name, self._depots)
+        self.sources = ModuleSources(store, name, sources, self._depots, drive.now_ms)
+        """What feeds depots from outside."""
         self._trim = DepotTrimmer(store, name, self._depots, self._all_loops, drive.now_ms)
         self.sinks = RunningSinks(store, name, epoch, drive.now_ms)
         self._made = Loops(
@@ -153,7 +159,12 @@ class App(ModuleWaits, HandingOver):
 
     def depot(self, name: str | DepotDeclaration[Any]) -> Depot:
         """A depot, to append to and to read, by its name or as it was declared."""
-        return _found(self._depots, part_name(name, self.name), "depot", self.name)
+        called = refuse_log(self._mirrors, part_name(name, self.name))
+        return _found(self._depots, called, "depot", self.name)
+
+    def source(self, depot: str | DepotDeclaration[Any]) -> RunningSource:
+        """What feeds a depot from outside, to pause and to look at, by the depot."""
+        return self.sources.get(part_name(depot, self.name))
 
     @overload
     def pstate(self, name: PStateDeclaration[V]) -> TypedPState[V]: ...
@@ -237,12 +248,8 @@ class App(ModuleWaits, HandingOver):
         """
         self.pstate(name)
         return self.engine.dataframe(
-            {
-                "root": str(self.store.root),
-                "module": self.name,
-                "pstate": name,
-                "field": field or "",
-            }
+            {"root": str(self.store.root), "module": self.name}
+            | {"pstate": name, "field": field or ""}
         )
 
     def topology(self, name: str | Microbatch) -> RunningTopology:
@@ -281,22 +288,16 @@ class App(ModuleWaits, HandingOver):
                     "start_offsets": list(depot.start_offsets()),
                     "end_offsets": list(depot.end_offsets()),
                     "parcels": self._parcels.status(name),
+                    "source": self.sources.status().get(name),
                 }
                 for name, depot in sorted(self._depots.items())
-            },
+            }
+            | logs_seen(self._mirrors),
         }
 
     def _repr_html_(self) -> str:
         """Topologies and depots as they are now, for a notebook."""
-        status = self.status()
-        depots = [
-            [name, sum(each["end_offsets"]) - sum(each["start_offsets"]), len(each["end_offsets"])]
-            for name, each in status["depots"].items()
-        ]
-        heads, rows = status_table(list(status["topologies"].values()))
-        return table(heads, rows, f"module {self.name}") + table(
-            ["depot", "records", "partitions"], depots
-        )
+        return module_tables(self.status())
 
     def on_fenced(self, listener: Callable[[FencedError], None]) -> None:
         """Be told once when another process took the module over; at once when it did before.
@@ -325,11 +326,13 @@ class App(ModuleWaits, HandingOver):
 
         All of them, whatever one of them raises; it is raised in the end.
         """
+        self.sources.close()
         self._end(lambda loop: loop.close())
         note_rest(self.store, self.name, self.epoch)
 
     def kill(self) -> None:
         """End as if the process had died: what runs is cut off, and nothing is finished."""
+        self.sources.kill()
         self._end(lambda loop: loop.kill())
 
     @property
@@ -410,6 +413,7 @@ class App(ModuleWaits, HandingOver):
             self._load_watch.start()
             self._warnings.start()
             self._parcels.start()
+            self.sources.start()
             self.sinks.start()
         for each in all_of_them:
             each.start()

@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from atoll.kafka.sink import KafkaTopic
     from atoll.sinks.folder import Folder
     from atoll.sinks.interface import (
         Guarantee,
@@ -29,6 +30,7 @@ __all__ = [
     "Folder",
     "FolderReader",
     "Guarantee",
+    "KafkaTopic",
     "Opening",
     "Postgres",
     "Sink",
@@ -43,6 +45,7 @@ __all__ = [
 _LAZY = {
     "Folder": "atoll.sinks.folder",
     "FolderReader": "atoll.sinks.reading",
+    "KafkaTopic": "atoll.kafka.sink",
     "Guarantee": "atoll.sinks.interface",
     "Opening": "atoll.sinks.interface",
     "Postgres": "atoll.sinks.postgres",

@@ -22,6 +22,7 @@ GROUP = "atoll.sinks"
 
 _OWN = {
     "folder": "atoll.sinks.folder:Folder",
+    "kafka": "atoll.kafka.sink:KafkaTopic",
     "postgres": "atoll.sinks.postgres:Postgres",
     "webhook": "atoll.sinks.webhook:Webhook",
 }

@@ -58,6 +58,10 @@ def status(
         for topology, details in one["topologies"].items():
             for line in _details(f"{name}/{topology}", details, one.get("at_ms", 0)):
                 note(line)
+        for depot, about in one.get("depots", {}).items():
+            source = about.get("source") or {"error": None}
+            if source["error"]:
+                note(_failure(f"{name}: the source of depot {depot}", source["error"]))
 
 
 def _rows(module: str, status: dict[str, Any]) -> list[list[Any]]:

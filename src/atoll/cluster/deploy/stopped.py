@@ -90,6 +90,10 @@ class StoppedModule:
         """Refused."""
         self._refuse()
 
+    def source(self, name: str) -> NoReturn:  # noqa: ARG002 - as of an app
+        """Refused."""
+        self._refuse()
+
     def pstate(self, name: str) -> NoReturn:  # noqa: ARG002 - as of an app
         """Refused."""
         self._refuse()
