@@ -31,8 +31,8 @@ NAMES = {
     "query": "echo",
     "reference": "of-shop",
     "actor": "a",
-    "number": "7",
-    "version": "0",
+    "number": 3,
+    "version": "1",
     "name": "page.mjs",
 }
 ROLES = [str(role) for role in Role]
@@ -219,7 +219,7 @@ def test_tokens_for_other_modules(ask, tokens):
 def test_what_has_no_row_is_closed(ask, tokens):
     """Also for an admin, whatever lies behind the gate; nobody unknown learns what is there."""
     for path in (
-        "/x",
+        "/nothing",
         "/docs",
         "/v1/modules/",
         "/v1//modules",

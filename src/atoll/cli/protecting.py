@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atoll.cli.credentials import is_loopback
 from atoll.cli.output import note
+from atoll.client.tokens import is_loopback
 from atoll.errors import UsageError
 
 if TYPE_CHECKING:

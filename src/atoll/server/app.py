@@ -30,18 +30,15 @@ from atoll.server.page import routes as page_routes
 from atoll.server.page.live import Looking
 from atoll.server.problems import install_problems
 from atoll.server.routes import (
-    cluster as cluster_routes,
-)
-from atoll.server.routes import (
     deploy,
     depots,
     exports,
     modules,
     operations,
     options,
+    progress,
     pstates,
     queries,
-    root_cluster,
     runtime_actors,
     subscriptions,
     tails,
@@ -50,6 +47,8 @@ from atoll.server.routes import (
 from atoll.server.routes import (
     runtimes as runtime_routes,
 )
+from atoll.server.routes.scaling import module as cluster_routes
+from atoll.server.routes.scaling import root as root_cluster
 from atoll.server.runtime_metrics import RuntimeCollector
 from atoll.server.settings import ServerSettings
 
@@ -117,10 +116,10 @@ def create_app(
         runtimes=runtimes,
         cluster=cluster,
     )
+    application.state.looking = Looking(by_name)
     application.state.context = context
     application.state.authority = authority
     application.state.audit_root = audit_root
-    application.state.looking = Looking(by_name)
     install_problems(application)
     application.state.routes = []
     for part in (
@@ -133,6 +132,7 @@ def create_app(
         tails,
         queries,
         topologies,
+        progress,
         options,
         cluster_routes,
         root_cluster,

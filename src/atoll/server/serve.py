@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import ipaddress
 import logging
 import resource
 import socket
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 import uvicorn
 from fastapi import FastAPI
 
+from atoll.client.tokens import is_loopback
 from atoll.errors import UsageError
 from atoll.server.listening.connection import Limits, connection_of
 from atoll.server.listening.tls import Tls
@@ -51,12 +51,7 @@ class ServingAddress:
     @property
     def loopback(self) -> bool:
         """Whether only this machine can reach it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
 
 def bind(host: str, port: int) -> socket.socket:
