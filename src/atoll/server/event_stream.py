@@ -164,9 +164,9 @@ class EventStream(Response):
         text = self._wording.head()
         if self._first is not None:
             text = self._wording.piece(self._first)
-        still_let_in = scope.get(STILL_LET_IN, lambda: True)
+        still_let_in = scope.get(STILL_LET_IN)
         while True:
-            if not still_let_in():
+            if still_let_in is not None and not await still_let_in():
                 _log.info("subscriber-let-in-no-more", path=scope["path"])
                 return
             if text:
