@@ -19,6 +19,8 @@ from atoll.server.access import session
 from atoll.server.access.gate import Gate
 from atoll.server.access.proxies import Proxies
 from atoll.server.context import Context, Served
+from atoll.server.doors.modules import DoorModules
+from atoll.server.doors.passing_on import PassingOn
 from atoll.server.forwarding import Forwarding
 from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
@@ -66,6 +68,7 @@ def create_app(
     runtimes: Runtimes | FollowedRuntimes | None = None,
     cluster: RootCluster | None = None,
     authority: Authority | None = None,
+    door: DoorModules | None = None,
 ) -> FastAPI:
     """The service over the given deployed modules.
 
@@ -78,16 +81,19 @@ def create_app(
         runtimes: The runtimes to serve; changes of those that are followed are passed on.
         cluster: That of the root, over all its modules: ``whole`` of what deployed them.
         authority: Who says who calls; nobody is asked without.
+        door: All modules of a root, for a service that runs none of them: it reads them, and passes
+            on what it cannot answer.
 
     Raises:
         UsageError: When two modules have one name.
     """
     named = {app.name: app for app in apps}
-    by_name = Served(named, deployers or {}, runtimes)
+    by_name = door if door is not None else Served(named, deployers or {}, runtimes)
     if len(named) < len(apps):
         raise UsageError("two modules have one name", hint="serve them from two processes")
     chosen = settings or ServerSettings()
-    metrics = Metrics(by_name)
+    # what runs elsewhere is measured there
+    metrics = Metrics(by_name if door is None else {})
     if runtimes is not None:
         metrics.add(RuntimeCollector(runtimes))
     application = FastAPI(
@@ -134,13 +140,14 @@ def create_app(
         session,
         runtime_routes,
         runtime_actors,
-        page_routes,
-        assets,
+        *(() if door is not None else (page_routes, assets)),  # the page looks at what runs here
     ):
         application.include_router(part.router)
         application.state.routes += part.router.routes
     if isinstance(runtimes, FollowedRuntimes):
         application.add_middleware(Forwarding, owner=runtimes.owner)
+    if door is not None:
+        application.add_middleware(PassingOn, modules=door)
     application.add_middleware(RequestMetrics, metrics=metrics)
     application.add_middleware(Gate, authority=authority, context=context)
     application.add_middleware(Guard, settings=chosen)

@@ -75,6 +75,12 @@ def bind(host: str, port: int) -> socket.socket:
         ) from None
 
 
+def address_of(listener: socket.socket) -> ServingAddress:
+    """Where a socket listens; known before anything is served there."""
+    host, port = listener.getsockname()[:2]
+    return ServingAddress(host, port)
+
+
 @contextmanager
 def serve(
     application: FastAPI, listener: socket.socket, tell: Callable[[str], None] = lambda _: None
@@ -91,7 +97,6 @@ def serve(
     Raises:
         UsageError: When the service does not come up.
     """
-    host, port = listener.getsockname()[:2]
     config = uvicorn.Config(
         application,
         log_config=None,
@@ -110,7 +115,7 @@ def serve(
     try:
         if not server.up.wait(_START_SECONDS_MAX):
             raise UsageError("the HTTP service does not start", hint="look into the log")
-        yield ServingAddress(host, port)
+        yield address_of(listener)
     finally:
         server.should_exit = True
         _end_subscriptions(application)
