@@ -10,7 +10,16 @@ import typer
 
 from atoll.cli.options import DEFAULT_PORT
 from atoll.cli.output import note
-from atoll.cli.protecting import BehindProxyOption, TokensOption, protect
+from atoll.cli.protecting import (
+    BehindProxyOption,
+    SocketOption,
+    TlsCertOption,
+    TlsClientCaOption,
+    TlsKeyOption,
+    TokensOption,
+    listening,
+    protect,
+)
 from atoll.errors import NotFoundError
 
 
@@ -32,6 +41,10 @@ def serve(
     ] = DEFAULT_PORT,
     tokens: TokensOption = None,
     behind_proxy: BehindProxyOption = None,
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
+    tls_client_ca: TlsClientCaOption = None,
+    socket: SocketOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every event.")] = False,
 ) -> None:
     """Be one more door to all modules of a root, which other processes run.
@@ -54,16 +67,17 @@ def serve(
             f"there is no root {root}", hint="name the folder that atoll run was started with"
         )
     root = root.resolve()
-    protection = protect(host, root, tokens, behind_proxy)
-    with bind(host, port) as listener, stopping() as stop:
+    protection = protect(host, root, tokens, behind_proxy, tls_cert, tls_key, tls_client_ca)
+    with bind(host, port) as listener, listening(socket) as unix, stopping() as stop:
         names = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
         service = create_app(
             settings=ServerSettings(hosts=names, proxies=protection.proxies),
             runtimes=FollowedRuntimes(root),
             authority=protection.authority,
+            audit_root=root,
             door=DoorModules(root),
         )
-        with serving(service, listener, note) as address:
+        with serving(service, listener, note, tls=protection.tls, unix=unix) as address:
             stop.listen()
             if not stop.event.is_set():
                 note(f"a door to {root} at {address.url}; Ctrl-C ends it, and nothing else")

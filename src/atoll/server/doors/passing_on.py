@@ -22,6 +22,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import atoll
+from atoll.access.outgoing import trusted
 from atoll.client.errors import ServiceUnreachableError
 from atoll.client.tokens import is_loopback
 from atoll.errors import AtollError, StoppedError
@@ -78,7 +79,7 @@ class PassingOn:
         self._app = app
         self._modules = modules
         self._failover_seconds = failover_seconds
-        self._http: httpx.AsyncClient | None = None
+        self._http: dict[str, httpx.AsyncClient] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the routes answer, or pass it on."""
@@ -143,7 +144,7 @@ class PassingOn:
         target = url + request.scope["raw_path"].decode("ascii", "replace")
         query = request.scope["query_string"].decode("ascii", "replace")
         method = request.method
-        client = self._client()
+        client = self._client(url)
         passed = client.build_request(
             method,
             target + (f"?{query}" if query else ""),
@@ -174,7 +175,9 @@ class PassingOn:
         try:
             url = await anyio.to_thread.run_sync(partial(self._url, module))
             _check_carried(url, headers)
-            found = await self._client().get(f"{url}/v1/modules/{module}/status", headers=headers)
+            found = await self._client(url).get(
+                f"{url}/v1/modules/{module}/status", headers=headers
+            )
             if found.is_success:
                 status: dict[str, Any] = found.json()
                 return status
@@ -199,13 +202,15 @@ class PassingOn:
             "depots": {},
         }
 
-    def _client(self) -> httpx.AsyncClient:
-        if self._http is None:
+    def _client(self, url: str) -> httpx.AsyncClient:
+        if url not in self._http:
             timeout = httpx.Timeout(_ANSWER_SECONDS_MAX, connect=2.0, write=None)
             # No connection is kept: one to an owner that has gone would look like a lost answer.
             limits = httpx.Limits(max_keepalive_connections=0)
-            self._http = httpx.AsyncClient(trust_env=False, timeout=timeout, limits=limits)
-        return self._http
+            self._http[url] = httpx.AsyncClient(
+                trust_env=False, timeout=timeout, limits=limits, verify=trusted(url)
+            )
+        return self._http[url]
 
 
 class _UnsentError(Exception):
