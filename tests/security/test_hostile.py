@@ -4,6 +4,7 @@ import stat
 import time
 
 import pytest
+from fakes import FakePState
 
 from atoll import path
 from atoll.errors import BudgetError
@@ -23,21 +24,18 @@ BOMBS = {
 }
 
 
-class Walked:
+class Walked(FakePState):
     """A PState that follows paths through a value in memory."""
-
-    def __init__(self, value):
-        self.value = value
 
     def select(self, wanted):
         """What it leads to."""
-        return list(Walker().results(self.value, wanted))
+        return list(Walker().results(self.values, wanted))
 
 
 @pytest.mark.parametrize("kind", BOMBS)
 def test_a_path_that_explodes_is_refused(client, app, tokens, bearer, kind):
     """In a moment, with what to do; and others are answered meanwhile."""
-    app._pstates["global_sum"] = Walked(1)
+    app._pstates["global_sum"] = Walked(int, 1)
     began = time.monotonic()
     answer = client.post(SELECT, json={"path": BOMBS[kind]}, headers=bearer(tokens["viewer"]))
     assert (answer.status_code, answer.json()["code"]) == (422, "E-BUDGET")
