@@ -21,10 +21,10 @@ from atoll import LocalCluster, agg, start
 from atoll.depot import Producer
 from atoll.sinks import Folder, Postgres, postgres
 
-__all__ = ["KEYS", "live", "module"]
+__all__ = ["CHUNK", "KEYS", "live", "module"]
 
 KEYS = 7
-_CHUNK = 500
+CHUNK = 250
 _STEPS = ("write", "_stepped", "_copy", "_follow", "last_written")
 _SECONDS = 150.0
 
@@ -33,7 +33,7 @@ def module(root: str, dsn: str) -> atoll.Module:
     """Numbers to a table and a folder, and a count of them to another table."""
     made = atoll.Module("count")
     numbers = made.depot("numbers", "v long, k long", partition_by="v", partitions=2)
-    options = {"depot.microbatch.max.records": _CHUNK, "pstate.history.seconds": 0}
+    options = {"depot.microbatch.max.records": CHUNK, "pstate.history.seconds": 0}
     mb = made.microbatch("mb", vnode_count=4, options=options)
     counts = mb.pstate("counts", dict[int, int])
     rows = mb.source(numbers, start_from=start.beginning())
@@ -56,9 +56,9 @@ def live(root: str, dsn: str, total: int, disk: int = 0, sink: int = 0) -> None:
             app = cluster.deploy(module(root, dsn))
             depot = app.depot("numbers")
             done = depot.last_sequence("p") or 0
-            for sequence in range(done + 1, total // _CHUNK + 1):
-                first = (sequence - 1) * _CHUNK
-                rows = [{"v": v, "k": v % KEYS} for v in range(first, first + _CHUNK)]
+            for sequence in range(done + 1, total // CHUNK + 1):
+                first = (sequence - 1) * CHUNK
+                rows = [{"v": v, "k": v % KEYS} for v in range(first, first + CHUNK)]
                 depot.append(rows, producer=Producer("p", sequence))
             app.topology("mb").wait_processed(total, timeout_seconds=_SECONDS)
             _until(lambda: not any(each["waiting_records"] for each in _sinks(app).values()))
