@@ -14,7 +14,9 @@ from interpose import Call, Interposer
 
 from atoll.sources import kept
 from atoll.sources.base import Source
+from atoll.sources.delta import Delta
 from atoll.sources.files import Files
+from atoll.sources.iceberg import Iceberg
 from atoll.sources.postgres import Postgres
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "sources"))
@@ -30,6 +32,10 @@ def source_of(kind: str, where: str) -> Source:
     """A source that makes an append of a few records each."""
     if kind == "files":
         return Files(f"{where}/*", settled="0 seconds", files_max=1)
+    if kind == "delta":
+        return Delta(where, after=0, versions_max=1)
+    if kind == "iceberg":
+        return Iceberg("n.t", catalog="c", snapshots_max=1, **json.loads(where))
     return Postgres(where, "t", along="id", rows_max=4, id="t")
 
 
