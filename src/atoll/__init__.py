@@ -14,6 +14,7 @@ from atoll.schema import List, Map, Set, Struct
 
 if TYPE_CHECKING:
     from atoll import agg, path
+    from atoll.client.connecting import connect, connect_async
     from atoll.cluster.app import App
     from atoll.cluster.local import LocalCluster
     from atoll.cluster.spark import SparkCluster
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from atoll.steps.process.timers import Timers
     from atoll.stream.stream import Stream
     from atoll.topology.rows import Row
-    from atoll.views.connect import connect
 
 __all__ = [
     "App",
@@ -45,6 +45,7 @@ __all__ = [
     "Timers",
     "agg",
     "connect",
+    "connect_async",
     "lit",
     "path",
     "rows",
@@ -64,7 +65,8 @@ _LAZY = {
     "Row": ("atoll.topology.rows", "Row"),
     "Stream": ("atoll.stream.stream", "Stream"),
     "Timers": ("atoll.steps.process.timers", "Timers"),
-    "connect": ("atoll.views.connect", "connect"),
+    "connect": ("atoll.client.connecting", "connect"),
+    "connect_async": ("atoll.client.connecting", "connect_async"),
     "lit": ("atoll.literals", "lit"),
     "path": ("atoll.path", None),
     "rows": ("atoll.python_values", "python_rows"),

@@ -27,18 +27,15 @@ from atoll.server.page import routes as page_routes
 from atoll.server.page.live import Looking
 from atoll.server.problems import install_problems
 from atoll.server.routes import (
-    cluster as cluster_routes,
-)
-from atoll.server.routes import (
     deploy,
     depots,
     exports,
     modules,
     operations,
     options,
+    progress,
     pstates,
     queries,
-    root_cluster,
     runtime_actors,
     subscriptions,
     tails,
@@ -47,6 +44,8 @@ from atoll.server.routes import (
 from atoll.server.routes import (
     runtimes as runtime_routes,
 )
+from atoll.server.routes.scaling import module as cluster_routes
+from atoll.server.routes.scaling import root as root_cluster
 from atoll.server.runtime_metrics import RuntimeCollector
 from atoll.server.settings import ServerSettings
 
@@ -127,6 +126,7 @@ def create_app(
         tails,
         queries,
         topologies,
+        progress,
         options,
         cluster_routes,
         root_cluster,

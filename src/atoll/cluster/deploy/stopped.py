@@ -106,6 +106,10 @@ class StoppedModule:
         """Refused."""
         self._refuse()
 
+    def wait_idle(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused."""
+        self._refuse()
+
     def wait_committed(self, depot: str, *_: Any, **__: Any) -> NoReturn:  # noqa: ARG002 - as of an app
         """Refused."""
         self._refuse()

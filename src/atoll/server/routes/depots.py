@@ -166,6 +166,7 @@ async def _append_streamed(
     body = BodyFile(
         chunks,
         chunk_timeout_seconds=context.settings.chunk_timeout_seconds,
+        crowded=lambda: context.stream_limiter.statistics().tasks_waiting > 0,
         read_bytes_max=context.settings.message_bytes_max,
     )
     read = BATCHES_OF[media_type(request.headers)]
