@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         SinkRows,
         SinkWriter,
     )
+    from atoll.sinks.postgres import Postgres
     from atoll.sinks.reading import FolderReader, read_folder
     from atoll.sinks.registry import sink_kinds
 
@@ -28,6 +29,7 @@ __all__ = [
     "FolderReader",
     "Guarantee",
     "Opening",
+    "Postgres",
     "Sink",
     "SinkParcel",
     "SinkRows",
@@ -41,6 +43,7 @@ _LAZY = {
     "FolderReader": "atoll.sinks.reading",
     "Guarantee": "atoll.sinks.interface",
     "Opening": "atoll.sinks.interface",
+    "Postgres": "atoll.sinks.postgres",
     "Sink": "atoll.sinks.interface",
     "SinkParcel": "atoll.sinks.interface",
     "SinkRows": "atoll.sinks.interface",
