@@ -11,7 +11,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from atoll.sinks.delta import Delta, delta_version
     from atoll.sinks.folder import Folder
+    from atoll.sinks.iceberg import Iceberg, iceberg_snapshot
     from atoll.sinks.interface import (
         Guarantee,
         Opening,
@@ -25,29 +27,37 @@ if TYPE_CHECKING:
     from atoll.sinks.registry import sink_kinds
 
 __all__ = [
+    "Delta",
     "Folder",
     "FolderReader",
     "Guarantee",
+    "Iceberg",
     "Opening",
     "Postgres",
     "Sink",
     "SinkParcel",
     "SinkRows",
     "SinkWriter",
+    "delta_version",
+    "iceberg_snapshot",
     "read_folder",
     "sink_kinds",
 ]
 
 _LAZY = {
+    "Delta": "atoll.sinks.delta",
     "Folder": "atoll.sinks.folder",
     "FolderReader": "atoll.sinks.reading",
     "Guarantee": "atoll.sinks.interface",
+    "Iceberg": "atoll.sinks.iceberg",
     "Opening": "atoll.sinks.interface",
     "Postgres": "atoll.sinks.postgres",
     "Sink": "atoll.sinks.interface",
     "SinkParcel": "atoll.sinks.interface",
     "SinkRows": "atoll.sinks.interface",
     "SinkWriter": "atoll.sinks.interface",
+    "delta_version": "atoll.sinks.delta",
+    "iceberg_snapshot": "atoll.sinks.iceberg",
     "read_folder": "atoll.sinks.reading",
     "sink_kinds": "atoll.sinks.registry",
 }

@@ -20,7 +20,11 @@ from atoll.sinks.interface import Sink
 
 GROUP = "atoll.sinks"
 
-_OWN = {"folder": "atoll.sinks.folder:Folder", "postgres": "atoll.sinks.postgres:Postgres"}
+_OWN = {
+    "delta": "atoll.sinks.delta:Delta",
+    "folder": "atoll.sinks.folder:Folder",
+    "postgres": "atoll.sinks.postgres:Postgres",
+}
 
 
 def sink_kinds() -> dict[str, type[Sink]]:
