@@ -5,6 +5,7 @@ Everything here runs in children. Small limits let a life make many appends, and
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -18,6 +19,11 @@ from atoll.sources.delta import Delta
 from atoll.sources.files import Files
 from atoll.sources.iceberg import Iceberg
 from atoll.sources.postgres import Postgres
+
+with contextlib.suppress(ImportError):  # what takes long is imported once, before the forks
+    import psycopg  # noqa: F401
+    import pyiceberg.catalog.sql
+    import pyiceberg.io.pyarrow  # noqa: F401
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "sources"))
 

@@ -152,3 +152,14 @@ def test_secrets_are_not_shown_and_mistakes_are_told(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SinkError, match="refuses"):
         Delta(str(tmp_path / "file")).open(OPENING)
+
+
+def test_a_number_is_looked_up_in_the_version_that_is_written_on(tmp_path):
+    """Of two writers that both looked first the log refuses one."""
+    sink = Delta(str(tmp_path / "t"))
+    first, second = sink.open(OPENING), sink.open(Opening("m/t/s/0", 2, IDS))
+    first.write(parcel_of(1, ids(1)))
+    second._table.update_incremental = lambda: None  # it looked before the first one wrote
+    with pytest.raises(SinkError, match="another writer was faster"):
+        second.write(parcel_of(1, ids(1)))
+    assert deltalake.DeltaTable(sink.uri).to_pyarrow_table()["id"].to_pylist() == [1]
