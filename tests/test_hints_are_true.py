@@ -15,7 +15,7 @@ import pytest
 import typer
 
 import atoll
-from atoll import agg, path, start
+from atoll import agg, path, secret, start
 from atoll.cli.app import app as cli
 from atoll.cluster.app import App
 from atoll.cluster.options import ModuleOptions
@@ -43,7 +43,7 @@ FACES = [
     *(Tail, TailBatch, Files, Postgres),
 ]
 """The classes whose methods users call."""
-PLACES = [agg, path, start, atoll]
+PLACES = [agg, path, secret, start, atoll]
 
 SPARK_SQL = {"count", "sum", "collect_set", "struct", "split", "upper", "cast", "CAST"}
 PYTHON = {"len", "datetime", "str", "dict", "print", "option", "function", "f", "on_timer"}

@@ -13,7 +13,7 @@ from atoll.errors import AtollError
 from atoll.schema import List, Map, Set, Struct
 
 if TYPE_CHECKING:
-    from atoll import agg, path
+    from atoll import agg, path, secret
     from atoll.client.connecting import connect, connect_async
     from atoll.cluster.app import App
     from atoll.cluster.local import LocalCluster
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from atoll.depot import start
     from atoll.depot.producers.table import Producer
     from atoll.depot.receipt import Receipt
+    from atoll.kafka.declare import Kafka
     from atoll.literals import lit
     from atoll.module import Module
     from atoll.python_values import python_rows as rows
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "AtollError",
+    "Kafka",
     "List",
     "LocalCluster",
     "Map",
@@ -49,6 +51,7 @@ __all__ = [
     "lit",
     "path",
     "rows",
+    "secret",
     "start",
 ]
 
@@ -65,11 +68,13 @@ _LAZY = {
     "Row": ("atoll.topology.rows", "Row"),
     "Stream": ("atoll.stream.stream", "Stream"),
     "Timers": ("atoll.steps.process.timers", "Timers"),
+    "Kafka": ("atoll.kafka.declare", "Kafka"),
     "connect": ("atoll.client.connecting", "connect"),
     "connect_async": ("atoll.client.connecting", "connect_async"),
     "lit": ("atoll.literals", "lit"),
     "path": ("atoll.path", None),
     "rows": ("atoll.python_values", "python_rows"),
+    "secret": ("atoll.secret", None),
     "start": ("atoll.depot.start", None),
 }
 

@@ -16,7 +16,7 @@ from atoll.placement.policies.policy import POLICY_DEFAULT
 from atoll.queries.declare import QueryGraph, arguments_of
 from atoll.queries.parameters import Arguments
 from atoll.schema import Map, Set
-from atoll.stream.mirrors import mirror_depot, mirror_pstate
+from atoll.stream.mirrors import log_depot, mirror_depot, mirror_pstate
 from atoll.stream.pstate import PState
 from atoll.stream.stream import Stream
 from atoll.stream.ticks import ticking
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Mapping
 
+    from atoll.depot.logs.declared import OutsideLog
     from atoll.depot.start import StartFrom
     from atoll.sources.base import Source as Feed
 
@@ -72,6 +73,8 @@ class Module:
         self.queries: dict[str, QueryGraph] = {}
         self.mirrored_depots: dict[str, DepotDeclaration] = {}
         self.mirrored_pstates: dict[str, PStateDeclaration] = {}
+        self.logs: dict[str, DepotDeclaration] = {}
+        """The depots whose records lie in logs that others keep."""
 
     def __repr__(self) -> str:
         """Its name and topologies: ``<module 'm': topologies mb>``."""
@@ -88,6 +91,7 @@ class Module:
         retain_records: int | None = None,
         retain_seconds: float | None = None,
         source: Feed | None = None,
+        kafka: OutsideLog | None = None,
     ) -> DepotDeclaration[R]:
         """Declare a depot.
 
@@ -103,6 +107,8 @@ class Module:
             retain_seconds: Keep at least the records of the last so many seconds.
             source: What feeds it from outside while the module runs, each record exactly once:
                 one of :mod:`atoll.sources`. Records can be appended all the same.
+            kafka: ``atoll.Kafka(...)``: the records are those of a topic, and its partitions are
+                the depot's. Nothing is appended to it here; partitions and retention are Kafka's.
 
         Raises:
             DeclarationError: When the schema is wrong or names no such field.
@@ -116,10 +122,13 @@ class Module:
             check_columns(parsed.names)
             check_partitioner(name, parsed.names, partition_by)
             check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
+        retain = (retain_records, retain_seconds)
+        if kafka is not None:
+            others = (partition_by, partitions, is_global, *retain, source)
+            return log_depot(self, name, kafka, (schema, parsed), others, place)
         if source is not None:
             self._check_source(name, source, place)
         count = 1 if is_global else partitions
-        retain = (retain_records, retain_seconds)
         made = DepotDeclaration(
             self.name, name, parsed, partition_by, count, *retain, source=source
         )
@@ -170,7 +179,7 @@ class Module:
         return {n: each.source for n, each in self.depots.items() if each.source is not None}
 
     def _sources(self) -> dict[str, object]:
-        return {**self.depots, **self.ticks}
+        return {**self.depots, **self.ticks, **self.logs}
 
     def mirror_depot(
         self, module: str, name: str, schema: type[R] | Columns
@@ -451,6 +460,7 @@ class Microbatch:
                 declared=place,
             )
         known = self.module.mirrored_depots if depot.mirrored else self.module.depots
+        known = known if depot.log is None else self.module.logs
         if known.get(depot.name) is not depot:
             raise DeclarationError(
                 f"depot {depot.name!r} belongs to module {depot.module!r}",
@@ -465,7 +475,13 @@ class Microbatch:
             )
         step = Source((), place, depot, start_from)
         self.graph.add(step)
-        return Stream(self.graph, step)
+        if depot.log is None:
+            return Stream(self.graph, step)
+        with placed(place):
+            aside = self.graph.dead_letter is not None
+            decoded = depot.log.decoding(step, depot.name, depot.schema, sets_aside=aside)
+        self.graph.add(decoded)
+        return Stream(self.graph, decoded)
 
     def _repr_html_(self) -> str:
         """The topology drawn, for a notebook."""

@@ -54,12 +54,12 @@ def table(database):
 
 def test_files_are_read_once_whatever_call_is_the_last(source_children, files, tmp_path):
     """JSON lines, one file an append."""
-    _kill_at_every_call("files", files, source_children, tmp_path, small=8)
+    _kill_at_every_call("files", files, source_children, tmp_path, small=5)
 
 
 def test_rows_are_read_once_whatever_call_is_the_last(source_children, table, tmp_path):
     """PostgreSQL, four rows an append."""
-    _kill_at_every_call("postgres", table, source_children, tmp_path, small=4)
+    _kill_at_every_call("postgres", table, source_children, tmp_path, small=3)
 
 
 def test_delta_versions_are_read_once_whatever_call_is_the_last(source_children, tmp_path):

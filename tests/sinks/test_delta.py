@@ -8,7 +8,7 @@ import pytest
 import atoll
 from atoll import agg, start
 from atoll.errors import NotFoundError, SinkError
-from atoll.sinks import Delta, Opening, SinkRows, delta_version
+from atoll.sinks import Delta, Opening, SinkRows, delta_version, sink_kinds
 from atoll.testing import TopologyTestDriver
 from atoll.testing.sinks import SinkContract, parcel_of
 
@@ -143,6 +143,11 @@ def test_several_sinks_append_to_one_table(tmp_path):
         delta_version(sink.uri, 3)
     assert delta_version(sink.uri, 3, identity=others.identity) == 2
     assert delta_version(sink.uri, 7, identity=OPENING.identity) == 3
+
+
+def test_it_is_found_by_its_kind():
+    """In the registry of sinks."""
+    assert sink_kinds()["delta"] is Delta
 
 
 def test_secrets_are_not_shown_and_mistakes_are_told(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import atoll
 from atoll import agg, start
 from atoll.errors import NotFoundError, SinkError
-from atoll.sinks import Iceberg, Opening, SinkRows, iceberg_snapshot
+from atoll.sinks import Iceberg, Opening, SinkRows, iceberg_snapshot, sink_kinds
 from atoll.testing import TopologyTestDriver
 from atoll.testing.sinks import ALL_TYPES, SinkContract, parcel_of
 
@@ -153,6 +153,11 @@ def test_commits_are_never_repeated_by_the_library(properties, rows_of):
     for each in (first, second):
         each.close()
     catalog.close()
+
+
+def test_it_is_found_by_its_kind():
+    """In the registry of sinks."""
+    assert sink_kinds()["iceberg"] is Iceberg
 
 
 def test_secrets_are_not_shown(properties):

@@ -23,17 +23,17 @@ from atoll.cluster.scaling.load_watch import LoadWatch
 from atoll.cluster.scaling.rests import note_rest
 from atoll.cluster.scaling.revisions import Revisions
 from atoll.cluster.scaling.scaling import Scaling
-from atoll.cluster.scaling.sizes import vnode_bytes
 from atoll.cluster.sinks.delivering import bound_sinks
 from atoll.cluster.sinks.handing_over import HandingOver
 from atoll.cluster.sinks.running import RunningSinks
 from atoll.cluster.topologies import RunningTopology, module_tables
+from atoll.cluster.upkeep.shown import ModuleShown
 from atoll.cluster.upkeep.trimming import DepotTrimmer
 from atoll.cluster.upkeep.warnings import ModuleWarnings
 from atoll.cluster.waiting import Waiting
 from atoll.cluster.waits import ModuleWaits
 from atoll.depot.depot import Depot
-from atoll.engine.stores import state_folder
+from atoll.depot.logs.followed import logs_seen, refuse_log
 from atoll.errors import AtollError, FencedError, StoppedError
 from atoll.microbatch.commits.history import CommitHistory
 from atoll.microbatch.control.tuning import SettingsLog
@@ -41,9 +41,7 @@ from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.parcels.taking import ParcelTaker
 from atoll.microbatch.stepping import Observer, Stepper
 from atoll.path import Path as StatePath
-from atoll.placement.info import ClusterInfo
 from atoll.sources.of_module import ModuleSources
-from atoll.stream.drawing import described
 from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
 from atoll.views.filling import has_joined, when_joined
 from atoll.views.names import is_hidden, not_found, part_name
@@ -73,7 +71,7 @@ __all__ = ["App"]
 _T = TypeVar("_T")
 
 
-class App(ModuleWaits, HandingOver):
+class App(ModuleWaits, HandingOver, ModuleShown):
     """Everything of one module in this process. Made by ``LocalCluster.deploy``."""
 
     def __init__(  # noqa: PLR0913  # the parts are injected once, by the cluster
@@ -158,7 +156,8 @@ class App(ModuleWaits, HandingOver):
 
     def depot(self, name: str | DepotDeclaration[Any]) -> Depot:
         """A depot, to append to and to read, by its name or as it was declared."""
-        return _found(self._depots, part_name(name, self.name), "depot", self.name)
+        called = refuse_log(self._mirrors, part_name(name, self.name))
+        return _found(self._depots, called, "depot", self.name)
 
     def source(self, depot: str | DepotDeclaration[Any]) -> RunningSource:
         """What feeds a depot from outside, to pause and to look at, by the depot."""
@@ -268,10 +267,6 @@ class App(ModuleWaits, HandingOver):
         """The names of the topologies."""
         return sorted(self._loops)
 
-    def graph(self) -> dict[str, Any]:
-        """Its depots, steps and PStates as nodes, and edges between them, as plain data."""
-        return described(self._graphs.values(), self.depots())
-
     def status(self) -> dict[str, Any]:
         """The status of every topology, and the size of every depot."""
         return {
@@ -289,7 +284,8 @@ class App(ModuleWaits, HandingOver):
                     "source": self.sources.status().get(name),
                 }
                 for name, depot in sorted(self._depots.items())
-            },
+            }
+            | logs_seen(self._mirrors),
         }
 
     def _repr_html_(self) -> str:
@@ -437,12 +433,6 @@ class App(ModuleWaits, HandingOver):
         """Those that fill among them."""
         filling = [each.filler for each in self._fillings.values() if not each.over]
         return {**self._loops, **{each.topology: each for each in filling}}
-
-    def _vnode_bytes(self, info: ClusterInfo) -> dict[int, list[int]]:
-        told: dict[tuple[str, int], int] = {}
-        for loop in self._loops.values():
-            told.update(loop.status.vnode_bytes())
-        return vnode_bytes(info, state_folder(self.local, self.name), told)
 
     def _note_fenced(self, reason: FencedError) -> None:
         with self._fence_lock:

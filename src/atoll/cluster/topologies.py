@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from atoll.cluster.upkeep.warnings import ModuleWarnings
 from atoll.cluster.waiting import Waiting
+from atoll.depot.logs.followed import ends_seen
 from atoll.errors import UsageError
 from atoll.markup import Rows, table
 from atoll.microbatch.commits.objects import Commit
@@ -222,7 +223,7 @@ class RunningTopology:
 
     def status(self) -> dict[str, Any]:
         """Id, version, step, lag by depot partition, durations by step, error and warnings."""
-        ends = {name: list(depot.end_offsets()) for name, depot in self._loop.depots.items()}
+        ends = {name: list(ends_seen(depot)) for name, depot in self._loop.depots.items()}
         warnings = self._warnings.of(self.name)
         now_ms = self._loop.actions.now_ms()
         beside, room = self._loop.beside, self._loop.actions.room

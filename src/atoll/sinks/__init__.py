@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from atoll.kafka.sink import KafkaTopic
     from atoll.sinks.delta import Delta, delta_version
     from atoll.sinks.folder import Folder
     from atoll.sinks.iceberg import Iceberg, iceberg_snapshot
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from atoll.sinks.postgres import Postgres
     from atoll.sinks.reading import FolderReader, read_folder
     from atoll.sinks.registry import sink_kinds
+    from atoll.sinks.webhook import Webhook
 
 __all__ = [
     "Delta",
@@ -32,12 +34,14 @@ __all__ = [
     "FolderReader",
     "Guarantee",
     "Iceberg",
+    "KafkaTopic",
     "Opening",
     "Postgres",
     "Sink",
     "SinkParcel",
     "SinkRows",
     "SinkWriter",
+    "Webhook",
     "delta_version",
     "iceberg_snapshot",
     "read_folder",
@@ -48,6 +52,7 @@ _LAZY = {
     "Delta": "atoll.sinks.delta",
     "Folder": "atoll.sinks.folder",
     "FolderReader": "atoll.sinks.reading",
+    "KafkaTopic": "atoll.kafka.sink",
     "Guarantee": "atoll.sinks.interface",
     "Iceberg": "atoll.sinks.iceberg",
     "Opening": "atoll.sinks.interface",
@@ -56,6 +61,7 @@ _LAZY = {
     "SinkParcel": "atoll.sinks.interface",
     "SinkRows": "atoll.sinks.interface",
     "SinkWriter": "atoll.sinks.interface",
+    "Webhook": "atoll.sinks.webhook",
     "delta_version": "atoll.sinks.delta",
     "iceberg_snapshot": "atoll.sinks.iceberg",
     "read_folder": "atoll.sinks.reading",

@@ -215,7 +215,7 @@ def delta_version(
     if len(sinks) > 1:
         raise SinkError(
             f"{len(sinks)} sinks write to {uri}",
-            hint="say which with identity=",
+            hint="give the identity of one of them as well",
             sinks=sorted(sinks),
         )
     mine = [each for each in told if each[IDENTITY] in sinks]

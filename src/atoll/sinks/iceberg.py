@@ -229,7 +229,9 @@ def iceberg_snapshot(
     sinks = sorted({each for each, _, _ in told})
     if len(sinks) > 1:
         raise SinkError(
-            f"{len(sinks)} sinks write to {table}", hint="say which with identity=", sinks=sinks
+            f"{len(sinks)} sinks write to {table}",
+            hint="give the identity of one of them as well",
+            sinks=sinks,
         )
     for _, number, snapshot in told:
         if number <= microbatch:

@@ -23,7 +23,10 @@ GROUP = "atoll.sinks"
 _OWN = {
     "delta": "atoll.sinks.delta:Delta",
     "folder": "atoll.sinks.folder:Folder",
+    "iceberg": "atoll.sinks.iceberg:Iceberg",
+    "kafka": "atoll.kafka.sink:KafkaTopic",
     "postgres": "atoll.sinks.postgres:Postgres",
+    "webhook": "atoll.sinks.webhook:Webhook",
 }
 
 

@@ -167,6 +167,7 @@ def run(
                 runtimes=runtimes,
                 cluster=cluster.whole,
                 authority=protection.authority,
+                audit_root=root,
             )
             with serve(service, listener, note, tls=protection.tls, unix=unix) as address:
                 stop.listen()

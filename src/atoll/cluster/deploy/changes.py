@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from atoll.views.deployment import Deployment, DepotDeployment, TopologyDeployment
 
 
-Kind = Literal["depot", "tick", "topology", "pstate", "sink", "hidden", "mirror"]
+Kind = Literal["depot", "log", "tick", "topology", "pstate", "sink", "hidden", "mirror"]
 Effect = Literal["added", "removed", "migrated", "kept", "changed", "refused"]
 
 _EFFECTS: tuple[Effect, ...] = ("added", "removed", "migrated", "kept", "changed", "refused")
-_GONE = {"mirror": "", "tick": "", "sink": "what waits for it is not written any more"}
+_GONE = {"mirror": "", "tick": "", "log": "", "sink": "what waits for it is not written any more"}
 _KEEP = "declare it as it is deployed, or declare another one under a new name"
 _MIGRATE = "declare it as it is deployed, or say with migrated(...) how what is stored changes"
 
@@ -194,6 +194,8 @@ def _declared(module: Module) -> Iterator[tuple[Kind, str]]:
     for name, pstate in module.pstates().items():
         if pstate.hidden is None:
             yield "pstate", name
+    for name in module.logs:
+        yield "log", name
     for topology in module.topologies.values():
         for name in sinks_of(topology.graph):
             yield "sink", name
@@ -213,8 +215,8 @@ def _deployed(before: Deployment) -> Iterator[tuple[Kind, str]]:
                 yield "pstate", pstate
         for sink in topology.sinks:
             yield "sink", sink
-    for name in before.mirrors:
-        yield "mirror", name
+    for name, mirror in before.mirrors.items():
+        yield "mirror" if mirror.module else "log", name
 
 
 def _hidden(before: Deployment, bound: Sequence[BoundTopology]) -> dict[str, Sequence[Match]]:
@@ -262,7 +264,7 @@ def _parts(before: Deployment, module: Module, remove: Collection[str]) -> Itera
     for kind, name in declared:
         if (kind, name) not in there:
             # a mirror holds nothing; roots of earlier releases list those that were taken out
-            taken = kind != "mirror" and f"{kind}:{name}" in before.removed
+            taken = kind != "mirror" and _was_taken(before, kind, name)
             why = "a removed one had this name, and a name is not given twice"
             yield (
                 DeployChange("refused", kind, name, why, "use another name")
@@ -279,6 +281,13 @@ def _parts(before: Deployment, module: Module, remove: Collection[str]) -> Itera
         else:
             hint = f"declare it again; to delete it with its data, remove {kind}:{name}"
             yield DeployChange("refused", kind, name, "no longer declared", hint)
+
+
+def _was_taken(before: Deployment, kind: Kind, name: str) -> bool:
+    """Whether a removed part had the name; offsets go by it, of depots and of logs."""
+    kinds: tuple[Kind, ...] = ("depot", "log") if kind in ("depot", "log") else (kind,)
+    stands = name in before.depots or name in before.mirrors
+    return any(f"{each}:{name}" in before.removed for each in kinds) or (len(kinds) > 1 and stands)
 
 
 def _depots(before: Deployment, module: Module) -> Iterator[DeployChange]:

@@ -107,8 +107,8 @@ class Loops:
         sent = sorted({*graph.appends_to()} - {*targets})
         sinks = self.sinks.of(graph.topology)
         boxes = {name: each.box for name, each in sinks.items()}
-        own = {n: self.depots[n] for n, each in graph.depots().items() if not each.mirrored}
-        mirrors = {n: self.mirrors[n] for n, each in graph.depots().items() if each.mirrored}
+        own = {n: self.depots[n] for n in graph.depots() if n in self.depots}
+        mirrors = {n: self.mirrors[n] for n in graph.depots() if n not in self.depots}
         depots: dict[str, Depot | MirrorDepot] = {**own, **mirrors}
         ticks = {name: each.every_ms for name, each in graph.ticks().items()}
         complete_rollback(self.store, self.name, graph.topology)
