@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from browsing import QUIET, WIDE, Seen, served
+from browsing import QUIET, opened, served
 from page_shop import build, fill
 
 from atoll import LocalCluster
@@ -63,14 +63,5 @@ def url(shop):
 @pytest.fixture
 def seen(browser, url):
     """A fresh page; what went wrong on it fails the test."""
-    yield from _looked(browser, url)
-
-
-def _looked(browser, url, **how):
-    context = browser.new_context(viewport=WIDE, **how)
-    try:
-        found = Seen(context.new_page(), url)
+    with opened(browser, url) as found:
         yield found
-        found.check()
-    finally:
-        context.close()

@@ -23,6 +23,7 @@ from atoll.server.forwarding import Forwarding
 from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
 from atoll.server.page import assets
+from atoll.server.page import parts_routes as page_parts
 from atoll.server.page import routes as page_routes
 from atoll.server.page.live import Looking
 from atoll.server.problems import install_problems
@@ -135,6 +136,7 @@ def create_app(
         runtime_routes,
         runtime_actors,
         page_routes,
+        page_parts,
         assets,
     ):
         application.include_router(part.router)

@@ -176,7 +176,8 @@ function rowsOf({ from, to }, byId, of_) {
 function Node({ module, node, found, live, skew }) {
   if (node.kind === "depot") {
     return html`<section class="card"><h2>Depot ${node.label}</h2>
-      <${Facts} of=${[["lag", live && number(live.lag[node.label])]]} /></section>`;
+      <${Facts} of=${[["lag", live && number(live.lag[node.label])]]} />
+      <a href=${link(["m", module, "depots", node.label])}>Look into it</a></section>`;
   }
   if (node.kind === "pstate") {
     return html`<section class="card"><h2>PState ${node.label}</h2>
