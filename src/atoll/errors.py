@@ -25,6 +25,7 @@ __all__ = [
     "FencedError",
     "ForbiddenError",
     "GivenError",
+    "LogError",
     "NotFoundError",
     "OvertakenError",
     "PathError",
@@ -34,6 +35,7 @@ __all__ = [
     "ReceiptError",
     "RecordsRefusedError",
     "RescheduleError",
+    "SinkError",
     "SparkLostError",
     "StateError",
     "StoppedError",
@@ -174,7 +176,7 @@ class ProducerError(DepotError):
 
 
 class OvertakenError(DepotError):
-    """Retention deleted records before a reader came to them.
+    """Retention deleted records before a reader, or a topology, came to them.
 
     ``context["offset"]`` is the next record that was to be read in ``context["partition"]``,
     ``context["oldest"]`` the first that is still there.
@@ -199,6 +201,15 @@ class FillingError(AtollError):
     """A PState is being filled from the past, and cannot be read before it has caught up."""
 
     code = "E-FILLING"
+
+
+class LogError(AtollError):
+    """A log that others keep, such as a topic of Kafka, cannot be read, or is another one.
+
+    ``context["topic"]`` is the topic. While a topology runs it waits, and looks again.
+    """
+
+    code = "E-LOG"
 
 
 class NotFoundError(AtollError):
@@ -232,6 +243,15 @@ class RescheduleError(AtollError):
     """
 
     code = "E-RESCHEDULE"
+
+
+class SinkError(AtollError):
+    """A sink refuses rows, cannot be reached, or holds something else than it must.
+
+    ``context["sink"]`` is the sink, where it has been given a name.
+    """
+
+    code = "E-SINK"
 
 
 class SparkLostError(AtollError):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from atoll.access.files import access_folder
-from atoll.access.roles import Caller, local_caller
+from atoll.access.roles import Caller, Role, local_caller
 from atoll.access.sessions import Session, Sessions
 from atoll.access.throttle import Throttle
 from atoll.access.token_file import LiveTokens, TokenFile
@@ -30,12 +31,14 @@ class Presented:
         address: Where it comes from.
         bearer: The token of its ``Authorization`` header.
         session: The session of its cookie.
+        user: The user at the other end of a Unix socket.
         problem: Why what it presents can be no credential at all.
     """
 
     address: str
     bearer: str | None = None
     session: str | None = None
+    user: int | None = None
     problem: str | None = None
 
 
@@ -94,6 +97,9 @@ class Authority:
         if tokens is None:
             return local_caller()
         if presented.problem is None and presented.bearer is None:
+            if presented.user is not None and presented.user in {os.geteuid(), 0}:
+                # Who runs the service, or the machine, can read and change all of it anyway.
+                return Caller(f"user {presented.user} of this machine", Role.ADMIN, "socket")
             if presented.session is None:
                 return None
             # It is signed: no number of tries finds one, so one that has ended holds up nobody.

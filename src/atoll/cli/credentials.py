@@ -5,25 +5,23 @@ What stands on a command line is seen by everybody on the machine, and kept in a
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from atoll.access.files import read_private
+from atoll.client.tokens import token_header
 from atoll.errors import UsageError
 
 TOKEN_VARIABLE = "ATOLL_TOKEN"  # noqa: S105 - the name of a variable
 FILE_VARIABLE = "ATOLL_TOKEN_FILE"
 
 
-def token_headers(url: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The header that says who calls; none where the environment has no token.
+def token_of(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The token of the environment; None where it has none.
 
     Raises:
-        UsageError: When the token would cross a network readable by everybody on the way, or its
-            file cannot be used.
+        UsageError: When its file cannot be used, or holds none.
     """
     token = environment.get(TOKEN_VARIABLE, "").strip()
     file = environment.get(FILE_VARIABLE, "")
@@ -34,28 +32,19 @@ def token_headers(url: str, environment: Mapping[str, str] = os.environ) -> dict
                 f"there is no file of a token {file}", hint=f"set {FILE_VARIABLE} to one"
             )
         token = found.decode("ascii", "replace").strip()
-    if not token:
-        return {}
     if not (token.isascii() and token.isprintable()):
         raise UsageError(
             f"what {TOKEN_VARIABLE if TOKEN_VARIABLE in environment else file} holds is no token",
             hint="set it to what atoll token create printed",
         )
-    parts = urlsplit(url)
-    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-        raise UsageError(
-            "a token is not sent over http to another machine, where all on the way can read it",
-            hint="use an https address",
-            url=url,
-        )
-    return {"authorization": f"Bearer {token}"}
+    return token or None
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a name is this machine's own."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+def token_headers(url: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The header that says who calls; none where the environment has no token.
+
+    Raises:
+        UsageError: When the token would cross a network readable by everybody on the way, or its
+            file cannot be used.
+    """
+    return token_header(url, token_of(environment))

@@ -11,7 +11,7 @@ from atoll.depot.segments.verify import verify_depot
 from atoll.errors import AtollError, NotFoundError
 from atoll.fsck.depot_ends import check_depot_ends
 from atoll.fsck.findings import Report
-from atoll.fsck.parcels import check_parcels
+from atoll.fsck.parcels import check_parcels, check_sinks
 from atoll.fsck.stores import check_stores
 from atoll.fsck.topology import check_topology
 from atoll.storage.folders import RootFolders, check_identity
@@ -92,6 +92,7 @@ def _check_module(store: LocalStore, module: str, report: Report, *, stores: boo
             shown = name.relative_to(store.root) if name.is_absolute() else name
             report.damage(f"{shown.as_posix()} at byte {damage.position}", damage.what, damage.cost)
         check_parcels(store, module, folder.name, report)
+        _check_sources(store, folder, report)
         for segment in folder.glob("segments/*.seg"):
             with contextlib.suppress(FileNotFoundError):  # dropped meanwhile
                 report.bytes += segment.stat().st_size
@@ -100,10 +101,34 @@ def _check_module(store: LocalStore, module: str, report: Report, *, stores: boo
     for topology in [] if deployment is None else _topologies(store, deployment):
         check_topology(store, module, topology, report)
         check_depot_ends(store, module, topology, report)
+        _check_sinks(store, module, topology, report)
         cost = "whether the topology was paused is not known, so the module does not start"
         _check_sequence(store, f"{module}/{topology}/pauses", cost, report)
         if stores:
             check_stores(store, RootFolders.of(store).local, module, topology, report)
+
+
+def _check_sources(store: LocalStore, depot: Path, report: Report) -> None:
+    """How far the sources of a depot were read."""
+    costs = {
+        "plans": "how far the source was read is not known, so it reads no more",
+        "positions": "how far the source was read is not known, so it reads no more",
+        "pauses": "whether the source was paused is not known, so the module does not start",
+    }
+    for folder in sorted(depot.glob("sources/*")):
+        for kind, cost in costs.items():
+            name = f"{folder.relative_to(store.root).as_posix()}/{kind}"
+            _check_sequence(store, name, cost, report, gaps=True)
+
+
+def _check_sinks(store: LocalStore, module: str, topology: str, report: Report) -> None:
+    folder = f"{module}/{topology}/sinks"
+    for sink in sorted(path.name for path in store.path(folder).glob("*")):
+        cost = f"sink {sink} is not known to its target any more"
+        _check_sequence(store, f"{folder}/{sink}/identity", cost, report)
+        cost = f"how far sink {sink} was written is not known, so it does not go on"
+        _check_sequence(store, f"{folder}/{sink}/taken", cost, report)
+    check_sinks(store, module, topology, report)
 
 
 def _topologies(store: LocalStore, deployment: Deployment) -> list[str]:

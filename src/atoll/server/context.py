@@ -16,6 +16,7 @@ from atoll.access.roles import Caller, local_caller
 from atoll.cluster.deploy.redeployer import Redeployer
 from atoll.cluster.deploy.stopped import AppOrStopped
 from atoll.cluster.scaling.over_modules import RootCluster
+from atoll.codec.values.exchange import VALUES, packed
 from atoll.depot.receipt import TOKEN_CHARACTERS_MAX
 from atoll.errors import AtollError, NotFoundError, UsageError
 from atoll.runtime.service.following import FollowedRuntimes
@@ -218,6 +219,18 @@ def _context(request: Request) -> Context:
 
 ContextOf = Annotated[Context, Depends(_context)]
 """Declares that a route wants the context."""
+
+
+def wants_values(request: Request) -> bool:
+    """Whether the client asks for values as they are, and not as JSON."""
+    return VALUES in request.headers.get("accept", "")
+
+
+def answer_values(request: Request, data: Any) -> Response:
+    """Data as the client asks for it: as JSON, or its values exactly as they are."""
+    if wants_values(request):
+        return Response(packed(data), media_type=VALUES)
+    return answer(data)
 
 
 def answer(data: Any, status: int = 200) -> Response:

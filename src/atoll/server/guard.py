@@ -22,6 +22,7 @@ import traceback
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -93,12 +94,13 @@ class Guard:
             await send(message)
 
         headers = Headers(scope=scope)
-        problem = self._refusal(scope["method"], scope["path"], headers)
+        problem = self._long_head(scope) or self._refusal(scope["method"], scope["path"], headers)
         if problem is not None:
             await problem_response(problem)(scope, receive, decorated_send)
             return
         if scope["method"] not in _READING and media_type(headers) not in STREAMED:
-            receive = _limited(receive, self._settings.body_bytes_max)
+            limits = self._settings
+            receive = _limited(receive, limits.body_bytes_max, limits.body_timeout_seconds)
         try:
             await self._app(scope, receive, decorated_send)
         except ClientDisconnect:
@@ -120,6 +122,17 @@ class Guard:
                 {"request_id": request_id},
             )
             await problem_response(failed)(scope, receive, decorated_send)
+
+    def _long_head(self, scope: Scope) -> dict[str, Any] | None:
+        """The problem with a request whose head is too long, or None."""
+        size = len(scope["query_string"]) + len(scope["path"])
+        size += sum(len(name) + len(value) for name, value in scope["headers"])
+        if size <= self._settings.header_bytes_max:
+            return None
+        limit = self._settings.header_bytes_max
+        return problem_of(
+            431, "E-TOO-LARGE", f"the head is longer than {limit} bytes", "send less in headers"
+        )
 
     def _refusal(self, method: str, path: str, headers: Headers) -> dict[str, Any] | None:
         """The problem with this request, or None."""
@@ -194,14 +207,26 @@ def _too_large(limit: int, path: str) -> dict[str, Any]:
     )
 
 
-def _limited(receive: Receive, limit: int) -> Receive:
-    """Count what arrives, for bodies that announce no length or a false one."""
+def _limited(receive: Receive, limit: int, seconds: float) -> Receive:
+    """Count what arrives, for bodies that announce no length or a false one, and how long it takes.
+
+    Once it is there, what comes is only that the client goes away, and that may take any time.
+    """
     received = 0
+    deadline = anyio.current_time() + seconds
+    complete = False
 
     async def counted() -> Message:
-        nonlocal received
-        message = await receive()
+        nonlocal received, complete
+        if complete:
+            return await receive()
+        try:
+            with anyio.fail_after(max(0.0, deadline - anyio.current_time())):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, f"the body did not come within {seconds:g} seconds") from None
         received += len(message.get("body", b""))
+        complete = not message.get("more_body", False)
         if received > limit:
             raise HTTPException(413, f"the body is larger than {limit} bytes")
         return message

@@ -11,7 +11,16 @@ import typer
 
 from atoll.cli.options import DEFAULT_PORT, DEFAULT_URL, EngineChoice
 from atoll.cli.output import OutputClosedError, OutputError, note
-from atoll.cli.protecting import BehindProxyOption, TokensOption, protect
+from atoll.cli.protecting import (
+    BehindProxyOption,
+    SocketOption,
+    TlsCertOption,
+    TlsClientCaOption,
+    TlsKeyOption,
+    TokensOption,
+    listening,
+    protect,
+)
 from atoll.cli.requests import say_paused
 from atoll.errors import NotFoundError, UsageError
 
@@ -113,6 +122,10 @@ def run(
     ] = False,
     tokens: TokensOption = None,
     behind_proxy: BehindProxyOption = None,
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
+    tls_client_ca: TlsClientCaOption = None,
+    socket: SocketOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every event.")] = False,
 ) -> None:
     """Deploy a module, run its topologies and serve its depots and PStates over HTTP.
@@ -127,9 +140,9 @@ def run(
     from atoll.server.serve import bind
 
     configure_logs(verbose=verbose)
-    protection = protect(host, root, tokens, behind_proxy)
+    protection = protect(host, root, tokens, behind_proxy, tls_cert, tls_key, tls_client_ca)
     module = None if target is None else load_module(target)
-    with bind(host, port) as listener, stopping() as stop:
+    with bind(host, port) as listener, listening(socket) as unix, stopping() as stop:
         settings = _settings(conf or [], master)
         if follow and module is None:  # nothing runs here
             _refuse_master(master)
@@ -154,8 +167,9 @@ def run(
                 runtimes=runtimes,
                 cluster=cluster.whole,
                 authority=protection.authority,
+                audit_root=root,
             )
-            with serve(service, listener, note) as address:
+            with serve(service, listener, note, tls=protection.tls, unix=unix) as address:
                 stop.listen()
                 if isinstance(runtimes, Runtimes):
                     announce(cluster.root, address.url)

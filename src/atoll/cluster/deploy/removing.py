@@ -1,4 +1,4 @@
-"""Deletes what a deployment removed: depots, PStates and topologies that were named for it.
+"""Deletes what a deployment removed: depots, PStates, sinks and topologies that were named for it.
 
 It happens after the deployment is made, and again with every later one: a process that is killed
 in between leaves the rest to the next. Names stay taken, so nothing that comes later can be
@@ -62,4 +62,6 @@ def _folders(folders: RootFolders, module: str, kind: str, name: str) -> list[Pa
             return [each for each in folder.glob("*") if each.is_dir()]
         case "pstate":
             return [state_folder(folders.local, module) / name]
+        case "sink":
+            return list((folders.root / module).glob(f"*/sinks/{name}"))
     return []

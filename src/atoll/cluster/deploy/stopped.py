@@ -90,6 +90,10 @@ class StoppedModule:
         """Refused."""
         self._refuse()
 
+    def source(self, name: str) -> NoReturn:  # noqa: ARG002 - as of an app
+        """Refused."""
+        self._refuse()
+
     def pstate(self, name: str) -> NoReturn:  # noqa: ARG002 - as of an app
         """Refused."""
         self._refuse()
@@ -107,6 +111,10 @@ class StoppedModule:
         self._refuse()
 
     def wait(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused."""
+        self._refuse()
+
+    def wait_idle(self, *_: Any, **__: Any) -> NoReturn:
         """Refused."""
         self._refuse()
 

@@ -15,6 +15,7 @@ from atoll.microbatch.commits.objects import Commit, Plan
 from atoll.microbatch.control.telemetry import Telemetry
 from atoll.microbatch.events import State
 from atoll.microbatch.outcome import ActorFailure, Outcome
+from atoll.microbatch.plans import planning
 from atoll.microbatch.plans.migrating import left
 
 _RATE_WINDOW_SECONDS = 10.0
@@ -60,6 +61,8 @@ class Status:
     """The last attempts that failed of the microbatch that runs, with their reasons."""
     since_ms: int = 0
     """When the present phase began, by the wall clock."""
+    hangs: ActorFailure | None = None
+    """What is said of a step of the driver's own that hangs for longer than the phase timeout."""
     telemetry: Telemetry = field(default_factory=Telemetry)
     _worker_of: dict[int, str] = field(default_factory=dict)
     _vnode_bytes: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -219,7 +222,7 @@ class Status:
             "lag": {
                 depot: [
                     end - at
-                    for end, at in zip(depot_ends, done.get(depot, depot_ends), strict=True)
+                    for end, at in zip(depot_ends, _at(done, depot, depot_ends), strict=True)
                 ]
                 for depot, depot_ends in ends.items()
             },
@@ -254,6 +257,11 @@ class Status:
 
 def _phase(state: State) -> tuple[int, int, int]:
     return state.last.id, state.step, state.version
+
+
+def _at(done: dict[str, list[int]], depot: str, ends: list[int]) -> list[int]:
+    """How far each depot partition was read; where nothing is known, all of it."""
+    return planning.padded(done[depot], len(ends)) if depot in done else ends
 
 
 def told_of(commit: Commit) -> dict[str, Any]:

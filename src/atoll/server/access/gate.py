@@ -7,6 +7,7 @@ further, so a route that somebody forgot there is closed, not open.
 from __future__ import annotations
 
 import hmac
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -25,6 +26,8 @@ from atoll.errors import (
 )
 from atoll.server.access.table import ROWS, Found, Reach, Row, find_row
 from atoll.server.context import CALLER, Context
+from atoll.server.event_stream import STILL_LET_IN
+from atoll.server.listening.connection import PEER
 from atoll.server.problems import problem_answer, problem_for, problem_of
 
 __all__ = ["CSRF_HEADER", "Gate", "cookie_name", "presented_of"]
@@ -62,7 +65,7 @@ def presented_of(scope: Scope) -> Presented:
     session = cookies.get(_SECURE_COOKIE)
     if session is None and scope.get("scheme") != "https":
         session = cookies.get(_COOKIE)
-    return Presented(address, session=session)
+    return Presented(address, session=session, user=scope.get(PEER))
 
 
 class Gate:
@@ -99,7 +102,18 @@ class Gate:
         if found.row is None:
             await _nowhere(scope, found)(scope, receive, send)
             return
+        scope[STILL_LET_IN] = partial(self._still_let_in, scope, found.row)
         await self._app(scope, receive, send)
+
+    def _still_let_in(self, scope: Scope, row: Row) -> bool:
+        """Whether an answer that never ends goes on: not when the token was revoked meanwhile."""
+        if self._authority is None or row.role is None:
+            return True
+        try:
+            caller = self._authority.caller(presented_of(scope))
+        except AtollError:
+            return False
+        return caller is not None
 
     async def _caller(self, scope: Scope, row: Row | None) -> Caller | None:
         """Who calls; None for somebody unknown, who may call what anybody may.

@@ -21,7 +21,7 @@ router = APIRouter(prefix="/v1", tags=["page"])
 
 @router.get("/live", response_class=Response, responses={200: {"content": {EVENT_STREAM: {}}}})
 async def follow_modules(context: ContextOf, request: Request) -> Response:
-    """How all modules are in short, as server-sent events: now, and whenever it changes."""
+    """How the modules that one may see are in short, as events: now, and whenever it changes."""
     admit(context)
     looking = request.app.state.looking
 

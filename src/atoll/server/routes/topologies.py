@@ -53,15 +53,18 @@ async def list_microbatches(
     module: Name,
     topology: Name,
     after: Annotated[int, Query(ge=0)] = 0,
+    whole: Annotated[bool, Query()] = False,  # noqa: FBT002 - a parameter of the request
 ) -> Response:
     """The last microbatches, oldest first, behind one if wished.
 
     Of each its id, records, version and milliseconds by numbered step (null of those committed
-    before this life of the topology); the rest of one is at its own address.
+    before this life of the topology); the rest of one is at its own address, or here with
+    ``whole``.
     """
     found = context.app(module).topology(topology)
     recent = await context.in_thread(found.recent_microbatches)
-    return answer({"microbatches": [_short(each) for each in recent if each["id"] > after]})
+    told = [each if whole else _short(each) for each in recent if each["id"] > after]
+    return answer({"microbatches": told})
 
 
 @router.get("/{topology}/microbatches/{number}")
