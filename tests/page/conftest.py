@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from browsing import QUIET, opened, served
+from browsing import QUIET, WIDE, Seen, served
 from page_shop import build, fill
 
 from atoll import LocalCluster
@@ -60,8 +60,19 @@ def url(shop):
         yield found
 
 
+@pytest.fixture(scope="module")
+def context(browser):
+    """What the pages of a module share: the files that a browser keeps."""
+    made = browser.new_context(viewport=WIDE)
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def seen(browser, url):
+def seen(context, url):
     """A fresh page; what went wrong on it fails the test."""
-    with opened(browser, url) as found:
-        yield found
+    found = Seen(context.new_page(), url)
+    yield found
+    found.page.evaluate("localStorage.clear()")
+    found.page.close()
+    found.check()

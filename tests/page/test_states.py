@@ -116,3 +116,16 @@ def test_pages_of_much_state_come_at_once(browser, much):
         page.get_by_role("button", name="Go").click()
         page.get_by_role("link", name=str(KEYS - 1), exact=True).wait_for()
         assert page.get_by_role("button", name="After").is_disabled()
+
+
+def test_what_is_being_typed_stays_when_something_is_committed(seen, shop):
+    """The page is drawn anew with each commit; the form is not."""
+    app = shop[1]
+    page = seen.open("m/shop/state/total")
+    page.get_by_label("As of microbatch").fill("2")
+    page.get_by_label("From key").fill("half a k")
+    before = app.pstate("total").get()
+    app.wait(app.depot("orders").append([{"customer": "c000", "item": "tea", "cents": 1}]))
+    page.locator("pre.value", has_text=f"{before + 1}").wait_for()
+    assert page.get_by_label("As of microbatch").input_value() == "2"
+    assert page.get_by_label("From key").input_value() == "half a k"

@@ -82,8 +82,8 @@ function Policy({ module, topology, policy, again }) {
   };
   return html`<form class="row" onSubmit=${show}>
       <b>${topology}</b> <span>now <code>${policy || "adaptive"}</code></span>
+      <label>then <input name="policy" required placeholder="4, adaptive, bounded(4), ratio(0.5), load(1,8)" size="34" /></label>
       <${Change} type="submit">Show the plan<//>
-      <label>for <input name="policy" required placeholder="4, adaptive, bounded(4), ratio(0.5), load(1,8)" size="30" /></label>
     </form>
     ${plan && html`<div class="plan"><${Plan} plan=${plan} />
       <div class="row"><${Change} class="main" onClick=${apply}>Apply …<//><button onClick=${() => setPlan(null)}>Forget it</button></div></div>`}`;

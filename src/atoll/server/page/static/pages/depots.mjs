@@ -78,8 +78,8 @@ function Peek({ place, found, query, module, depot, count }) {
   ];
   return html`<section class="card"><h2>Records</h2>
     <form class="row" onSubmit=${look}>
-      <label>from <input name="from" value=${from} size="22" title="beginning, an offset, or a time such as 2026-01-31T12:00:00Z" /></label>
-      <label>partition <select name="partition" value=${part}><option value="">all</option>${found.end_offsets.map((_, at) => html`<option key=${at}>${at}</option>`)}</select></label>
+      <label>from <input name="from" key=${from} defaultValue=${from} size="22" title="beginning, an offset, or a time such as 2026-01-31T12:00:00Z" /></label>
+      <label>partition <select name="partition" key=${part}><option value="">all</option>${found.end_offsets.map((_, at) => html`<option key=${at} selected=${part === String(at)}>${at}</option>`)}</select></label>
       <button>Look</button>
     </form>
     <${Failed} error=${peeked.error} />

@@ -39,7 +39,7 @@ function One({ module, topology, known, found, again }) {
     const [least, most] = known[name].bounds;
     const body = taken
       ? html`<p>It has the value again that it would have had.</p>`
-      : html`<label>${name}<input type="number" step="1" min=${least} max=${most} value=${value} onInput=${(e) => { wanted = Number(e.currentTarget.value); }} /></label>
+      : html`<label>${name}<input type="number" step="1" min=${least} max=${most} defaultValue=${value} onInput=${(e) => { wanted = Number(e.currentTarget.value); }} /></label>
           <p class="dim">From ${number(least)} to ${number(most)}; by default ${number(known[name].default)}.</p>`;
     if (!(await ask({ title: taken ? `Take ${name} back?` : `Set ${name} for ${topology}`, verb: taken ? "Take back" : "Set", body }))) return;
     await attempt(taken ? `${name} is taken back` : `${name} is ${wanted}`, () => post(`${of(module)}/options`, { option: name, value: taken ? null : wanted, topology }));

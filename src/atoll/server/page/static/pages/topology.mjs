@@ -91,7 +91,7 @@ function Moving({ module, topology, live }) {
 async function goBack(at, topology, live) {
   let wanted = Math.max(live.readable_from, live.committed - 1);
   const body = html`<label>Last microbatch that stays
-    <input type="number" min=${live.readable_from} max=${live.committed} value=${wanted} onInput=${(e) => { wanted = Number(e.currentTarget.value); }} />
+    <input type="number" min=${live.readable_from} max=${live.committed} defaultValue=${wanted} onInput=${(e) => { wanted = Number(e.currentTarget.value); }} />
   </label><p class="dim">Possible are ${live.readable_from} to ${live.committed}. Nothing happens before the plan is shown.</p>`;
   if (!(await ask({ title: `Roll ${topology} back`, verb: "Show the plan", body }))) return;
   let plan;
