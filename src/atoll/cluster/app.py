@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from atoll.depot.mirror import MirrorDepot
     from atoll.module import Microbatch
     from atoll.queries.run import BoundQuery
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
     from atoll.views.mirrored import MirroredPStates
 
 __all__ = ["App"]
@@ -72,7 +72,7 @@ class App(ModuleWaits):
         self,
         name: str,
         *,
-        store: LocalStore,
+        store: RootStore,
         local: Path,
         engine: Engine,
         epoch: Epoch,

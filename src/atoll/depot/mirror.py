@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -18,8 +17,9 @@ from atoll.depot.migration import DepotMigration
 from atoll.depot.reader import resolve_start
 from atoll.depot.segments.blocks import BlockRef
 from atoll.depot.segments.chain import SegmentChain
-from atoll.depot.segments.segment_file import sync_file
+from atoll.depot.segments.segment_file import sync_segment
 from atoll.depot.start import StartFrom
+from atoll.storage.places import Place
 
 
 class MirrorDepot:
@@ -34,7 +34,7 @@ class MirrorDepot:
 
     def __init__(
         self,
-        folder: Path,
+        folder: Place,
         schema: pa.Schema,
         partitions: int,
         migrations: tuple[DepotMigration, ...] = (),
@@ -86,6 +86,6 @@ class MirrorDepot:
             self._chain.refresh()
             ends, tail = self._chain.end_offsets(), self._chain.tail
             if ends != self._ends and tail is not None:
-                sync_file(self._chain.path(tail.header.number))
+                sync_segment(self._chain.folder, tail.header.number)
             self._ends = ends
             return ends

@@ -40,7 +40,7 @@ from atoll.microbatch.outcome import Manifest, StagedFile
 from atoll.pstate.store.changefile import Part, write_change_file
 from atoll.pstate.store.stores import module_stores
 from atoll.pstate.view import PStateView
-from atoll.storage.local import LocalStore
+from atoll.storage.roots import open_store
 
 if TYPE_CHECKING:
     from atoll.engine.program import JobProgram, JobSpec, Program
@@ -76,7 +76,7 @@ class _Actor:
         self.job: JobProgram = program.jobs[spec.job]
         self.token = uuid.uuid4().hex
         self.prefix = f"{spec.id:020d}-{spec.epoch}-{spec.version}-{spec.job}-{self.token}"
-        self.store = LocalStore(program.root)
+        self.store = open_store(program.root)
         self.mirrors = MirrorViews(program, spec, self.store)
         self.rejecting = RejectWriter(program, spec, self.token, self.store)
         self.vnodes: dict[int, set[int]] = {}
@@ -295,7 +295,7 @@ class _Actor:
         folder = staging_folder(self.program.module, self.program.topology, self.spec.id)
         part = "" if sequence is None else f"-{sequence}"
         name = f"{folder}/{self.prefix}-{tag}{part}.arrow"
-        return StagedFile(tag, stage(self.program.root, name, rows), sequence)
+        return StagedFile(tag, stage(self.store, name, rows), sequence)
 
     def _file(self, folder: str, pstate: str) -> str:
         return (

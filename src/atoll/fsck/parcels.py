@@ -12,10 +12,10 @@ from atoll.microbatch.parcels.box import ParcelBox, boxes_for
 
 if TYPE_CHECKING:
     from atoll.fsck.findings import Report
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 
-def check_parcels(store: LocalStore, module: str, depot: str, report: Report) -> None:
+def check_parcels(store: RootStore, module: str, depot: str, report: Report) -> None:
     """Add to the report the parcels for a depot that are damaged, or have lost rows."""
     for box in boxes_for(store, module, depot):
         needed: set[str] = set()

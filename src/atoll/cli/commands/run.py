@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from atoll.cli.options import DEFAULT_PORT, DEFAULT_URL, EngineChoice
 from atoll.cli.output import OutputClosedError, OutputError, note
 from atoll.cli.requests import say_paused
 from atoll.errors import NotFoundError, UsageError
+from atoll.storage.places import LOCAL_VARIABLE, Place
 
 if TYPE_CHECKING:
     import threading
@@ -43,8 +45,20 @@ def run(
         ),
     ] = None,
     root: Annotated[
-        Path, typer.Option(help="Folder of depots, commits and state; kept between runs.")
-    ] = Path(".atoll"),
+        str,
+        typer.Option(
+            help="Folder of depots, commits and state, kept between runs; or s3://BUCKET/PREFIX, "
+            "gs://BUCKET/PREFIX, az://CONTAINER/PREFIX."
+        ),
+    ] = ".atoll",
+    local: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of this host's caches of a root that is in an object store or shared by "
+            "hosts; as the variable ATOLL_LOCAL.",
+            show_default=False,
+        ),
+    ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; others than this machine's need care.")
     ] = "127.0.0.1",
@@ -124,6 +138,8 @@ def run(
     from atoll.server.serve import bind
 
     configure_logs(verbose=verbose)
+    if local is not None:
+        os.environ[LOCAL_VARIABLE] = str(local.expanduser().resolve())
     module = None if target is None else load_module(target)
     with bind(host, port) as listener, stopping() as stop:
         settings = _settings(conf or [], master)
@@ -155,7 +171,7 @@ def run(
                 if isinstance(runtimes, Runtimes):
                     announce(cluster.root, address.url)
                 if not stop.event.is_set():
-                    _greet(module, runtimes, root, address)
+                    _greet(module, runtimes, cluster.root, address)
                     for app in apps:
                         say_paused(app.name, app.status(), address.url)
                 stop.event.wait()
@@ -239,7 +255,7 @@ def _refuse_master(master: str | None) -> None:
 
 
 def _cluster(
-    root: Path,
+    root: str,
     parallelism: int,
     units: int | None,
     master: str | None,
@@ -281,7 +297,7 @@ def _settings(given: list[str], master: str | None) -> dict[str, str]:
 def _greet(
     module: Module | None,
     runtimes: Runtimes | FollowedRuntimes,
-    root: Path,
+    root: Place,
     address: ServingAddress,
 ) -> None:
     """Say where it is and what can be done; the address alone goes to stdout, for scripts."""

@@ -11,7 +11,7 @@ from atoll.microbatch.parcels.box import ParcelBox
 from atoll.names import mirrored_name
 
 if TYPE_CHECKING:
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 
 class ParcelRoom:
@@ -23,7 +23,7 @@ class ParcelRoom:
         targets: The depots that it appends to; those of other modules are ``module.depot``.
     """
 
-    def __init__(self, store: LocalStore, sender: tuple[str, str], targets: Iterable[str]) -> None:
+    def __init__(self, store: RootStore, sender: tuple[str, str], targets: Iterable[str]) -> None:
         found = {name: mirrored_name(name) for name in targets}
         self._boxes = {
             name: ParcelBox(store, *owner, sender) for name, owner in found.items() if owner

@@ -15,10 +15,11 @@ from atoll.errors import AtollError, DamageError, FencedError
 from atoll.logs import get_logger
 from atoll.microbatch.parcels.box import ParcelBox, boxes_for
 from atoll.microbatch.parcels.rows import Present, rows_of
+from atoll.storage.glances import look_seconds
 
 if TYPE_CHECKING:
     from atoll.depot.depot import Depot
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 _LOOK_SECONDS = 0.05
 """Between two looks for what another module has sent."""
@@ -35,7 +36,7 @@ class ParcelTaker:
         depots: Its depots, by name, open.
     """
 
-    def __init__(self, store: LocalStore, module: str, depots: Mapping[str, Depot]) -> None:
+    def __init__(self, store: RootStore, module: str, depots: Mapping[str, Depot]) -> None:
         """Nothing is taken before :meth:`start`, or :meth:`take`."""
         self._store = store
         self._module = module
@@ -126,7 +127,7 @@ class ParcelTaker:
             _log.error("a parcel cannot be taken", error=str(error), **_place(key))
 
     def _run(self) -> None:
-        while not self._stopping.wait(_LOOK_SECONDS):
+        while not self._stopping.wait(look_seconds(self._store, _LOOK_SECONDS)):
             try:
                 self.take()
             except FencedError:

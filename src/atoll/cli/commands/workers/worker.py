@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -99,7 +98,7 @@ def run(
         list[str],
         typer.Argument(metavar="-- COMMAND...", help="What runs the worker in the foreground."),
     ],
-    root: Annotated[Path, typer.Option(help="Folder of depots, commits and state.")],
+    root: Annotated[str, typer.Option(help="Folder or URL of depots, commits and state.")],
     name: Annotated[
         str | None,
         typer.Option(help="The worker's name; this host's without.", show_default=False),
