@@ -22,6 +22,7 @@ from atoll.aggregates.totals.bools import bool_and, bool_or
 from atoll.aggregates.totals.count import count, count_if
 from atoll.aggregates.totals.count_distinct import count_distinct
 from atoll.aggregates.totals.extremes import max, min  # noqa: A004 - used as agg.max
+from atoll.aggregates.totals.spread import stddev, stddev_pop, var_pop, variance
 from atoll.aggregates.totals.sums import avg, sum  # noqa: A004 - used as agg.sum
 from atoll.aggregates.voided import voided
 
@@ -51,8 +52,12 @@ __all__ = [
     "min",
     "min_by",
     "remove_from_set",
+    "stddev",
+    "stddev_pop",
     "struct",
     "sum",
     "top_n",
+    "var_pop",
+    "variance",
     "voided",
 ]

@@ -68,6 +68,20 @@ def ranked(rows, part):
     return values[max(math.ceil(part * len(values)), 1) - 1] if values else None
 
 
+def spread(rows, lessened, name="w"):
+    """The variance of a column, by its definition."""
+    values = held(rows, name)
+    if len(values) <= lessened:
+        return None
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - lessened)
+
+
+def root(value):
+    """The square root; None of None."""
+    return value if value is None else math.sqrt(value)
+
+
 @dataclass(frozen=True)
 class Case:
     """An aggregate, what a PState that it goes into holds, and what plain Python makes of rows."""
@@ -95,6 +109,10 @@ CASES = [
         float,
         lambda rows: sum(held(rows)) / len(held(rows)) if held(rows) else None,
     ),
+    case("variance", lambda: agg.variance("w"), float, lambda rows: spread(rows, 1)),
+    case("stddev", lambda: agg.stddev("w"), float, lambda rows: root(spread(rows, 1))),
+    case("var_pop", lambda: agg.var_pop("v"), float, lambda rows: spread(rows, 0, "v")),
+    case("stddev_pop", lambda: agg.stddev_pop("v"), float, lambda r: root(spread(r, 0, "v"))),
     case("min", lambda: agg.min("v"), int, lambda rows: min(held(rows), default=None)),
     case("max", lambda: agg.max("v"), int, lambda rows: max(held(rows), default=None)),
     case("first", lambda: agg.first("w"), int, lambda rows: rows[0]["w"]),

@@ -46,6 +46,34 @@ def test_versions_ranges_and_failed_attempts_are_kept():
         assert [each["id"] for each in driver.topology("mb").recent_microbatches()] == [1, 2]
 
 
+def test_those_of_earlier_lives_are_told_by_the_root(tmp_path):
+    """What commits say; what only that life knew is None. Abandoned ones are left out."""
+    with TopologyTestDriver(module(), engine="inline", root=tmp_path) as driver:
+        for n in range(4):
+            driver.depot("numbers").append({"v": n})
+            driver.microbatch()
+        before = driver.topology("mb").recent_microbatches()
+        assert [each["id"] for each in before] == [1, 2, 3, 4]
+        driver.restart()
+        found = driver.topology("mb").recent_microbatches()
+        plain = ("id", "version", "committed_at_ms", "records", "ranges")
+        assert [[each[name] for name in plain] for each in found] == [
+            [each[name] for name in plain] for each in before
+        ]
+        assert {each["failed_attempts"] for each in found} == {None}
+        assert {each["total"] for each in found} == {None}
+        driver.topology("mb").rollback(2)
+        driver.restart()
+        driver.topology("mb").resume()
+        driver.microbatch()
+        found = driver.topology("mb").recent_microbatches()
+        assert [(each["id"], each["total"] is None) for each in found] == [
+            (1, True),
+            (2, True),
+            (3, False),
+        ]
+
+
 def test_it_is_there_when_a_wait_returns():
     """However quick whoever waited is."""
     with LocalCluster(engine="inline") as cluster:

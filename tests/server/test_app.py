@@ -341,7 +341,6 @@ class TestProblems:
             "/v1/modules/key-pairs/pstates/other",
             "/v1/modules/key-pairs/topologies/other",
             "/v1/other",
-            "/",
         ],
     )
     def test_not_found(self, client, url):

@@ -8,7 +8,8 @@ and merging the results gives the same state as reducing them all at once. The o
 the sum of floats, whose last digits depend on the order of additions.
 
 A state is one or more *physical columns*, those of the PState's leaf. Some aggregates keep more
-than a reader sees (an average keeps a sum and a count); their *finish* says how it is shown.
+than a reader sees (an average keeps a sum and a count); their *finish* says how it is shown
+(:mod:`atoll.aggregates.finish`).
 
 Declaring an aggregate imports nothing heavy: the kernels are loaded when rows arrive.
 """
@@ -72,6 +73,16 @@ class LeafForm(Protocol):
     def decode_columns(self, values: Sequence[bytes | None]) -> list[pa.Array]:
         """The columns; null in all of them where a row is None."""
 
+    @property
+    def value_arrow_type(self) -> pa.DataType:
+        """The type of what a reader sees."""
+
+    def finish_columns(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """What a reader sees of the columns."""
+
+    def decode(self, data: bytes) -> Any:
+        """What a reader sees of the bytes of one row."""
+
 
 @dataclass(frozen=True, slots=True)
 class Packing:
@@ -96,9 +107,8 @@ class Packing:
 class StateField:
     """The state of one field of a struct, or of the whole leaf (``name`` None).
 
-    ``finish`` is the word that the leaf's codec knows: ``plain``, ``avg:int``,
-    ``ordered:datetime``, ``top:float``, ``distinct:9``, ``percentile:0.01;0.5``; what follows the
-    colon tells hidden parts of two kinds apart.
+    ``finish`` is ``plain`` where nothing is hidden, else how its
+    :class:`~atoll.aggregates.finish.Finish` is written down.
     """
 
     name: str | None
@@ -137,11 +147,6 @@ class Aggregator(ABC):
     def __str__(self) -> str:
         """As the user wrote it, for messages: ``sum(price)``."""
         return f"{self.word}({', '.join(self.inputs)})"
-
-    @property
-    def finish(self) -> str:
-        """How the state is shown: ``plain``, ``avg``, ``ordered``, ``top`` and so on."""
-        return "plain"
 
     def where(self, condition: str) -> Self:
         """The same over the rows for which a condition holds, as SQL's ``FILTER (WHERE ...)``.
@@ -209,8 +214,8 @@ class Aggregator(ABC):
         return {each.name or "": each.finish for each in fields if each.finish != "plain"}
 
     def finisher(self, input_types: Sequence[pa.DataType]) -> str:  # noqa: ARG002 - by subclasses
-        """The finish with the kind of its hidden part, if it has one."""
-        return self.finish
+        """How the state is shown: as its finish is written down, or ``plain``."""
+        return "plain"
 
     def state_types(
         self,

@@ -32,11 +32,6 @@ class Kept(Aggregator):
     field: StateField | None = None
     word: ClassVar[str] = "kept"
 
-    @property
-    def finish(self) -> str:
-        """As its own aggregate says."""
-        return "plain" if self.field is None else self.field.finish.partition(":")[0]
-
     def finisher(self, input_types: Sequence[pa.DataType]) -> str:  # noqa: ARG002 - no inputs
         """As its own aggregate says."""
         return "plain" if self.field is None else self.field.finish

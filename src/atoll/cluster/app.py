@@ -31,7 +31,7 @@ from atoll.cluster.waiting import Waiting
 from atoll.cluster.waits import ModuleWaits
 from atoll.depot.depot import Depot
 from atoll.engine.stores import state_folder
-from atoll.errors import AtollError, FencedError
+from atoll.errors import AtollError, FencedError, StoppedError
 from atoll.markup import table
 from atoll.microbatch.commits.history import CommitHistory
 from atoll.microbatch.control.tuning import SettingsLog
@@ -40,6 +40,7 @@ from atoll.microbatch.parcels.taking import ParcelTaker
 from atoll.microbatch.stepping import Observer, Stepper
 from atoll.path import Path as StatePath
 from atoll.placement.info import ClusterInfo
+from atoll.stream.drawing import described
 from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
 from atoll.views.filling import has_joined, when_joined
 from atoll.views.names import is_hidden, not_found, part_name
@@ -56,8 +57,10 @@ if TYPE_CHECKING:
     from atoll.cluster.engines import Engine
     from atoll.depot.mirror import MirrorDepot
     from atoll.module import Microbatch
+    from atoll.pstate.spec import PStateSpec
     from atoll.queries.run import BoundQuery
     from atoll.storage.roots import RootStore
+    from atoll.topology.graph import Graph
     from atoll.views.mirrored import MirroredPStates
 
 __all__ = ["App"]
@@ -99,6 +102,7 @@ class App(ModuleWaits):
         self._load_watch = LoadWatch(self.cluster, self._loops)
         self._warnings = ModuleWarnings(name, store, self._loops, self._depots, drive.now_ms)
         self._declared: dict[str, dict[str, int]] = {}
+        self._graphs: dict[str, Graph] = {}
         self._pstates: dict[str, ReadablePState] = {}
         self.options = ModuleOptions(
             SettingsLog(store, name),
@@ -133,6 +137,7 @@ class App(ModuleWaits):
         self.fenced: FencedError | None = None
         self._fence_lock = threading.Lock()
         self._ended = False
+        self._successor: App | None = None
         self._when_fenced: list[Callable[[FencedError], None]] = []
 
     def __repr__(self) -> str:
@@ -252,6 +257,10 @@ class App(ModuleWaits):
         """The names of the topologies."""
         return sorted(self._loops)
 
+    def graph(self) -> dict[str, Any]:
+        """Its depots, steps and PStates as nodes, and edges between them, as plain data."""
+        return described(self._graphs.values(), self.depots())
+
     def status(self) -> dict[str, Any]:
         """The status of every topology, and the size of every depot."""
         return {
@@ -355,6 +364,7 @@ class App(ModuleWaits):
         """
         graph = bound.declared.graph
         self._declared[graph.topology] = dict(bound.declared.options)
+        self._graphs[graph.topology] = graph
         self._waiting.chains.appends_to[graph.topology] = own_targets(graph)
         if parts is not None and has_joined(self.store, self.name, graph.topology, parts.filling):
             parts = None
@@ -362,7 +372,7 @@ class App(ModuleWaits):
         loop = self._loops[graph.topology] = self._made.loop(rest, starts, observer)
         loop.status.columns = [asdict(each) for each in rest.columns]
         for name, spec in bound.program.pstates.items():
-            history: Callable[[], CommitHistory] = partial(self._history, loop)
+            history: Callable[[], CommitHistory] = partial(self._followed, spec, loop)
             if parts is not None and name in parts.filling.stored:
                 history = when_joined(name, history)
             wait = partial(self._waiting.wait, topology=graph.topology)
@@ -391,6 +401,10 @@ class App(ModuleWaits):
             partial(drop_filled, self.store, self.local, self.name, parts.filling.name),
             by_hand=not self._drive.watched,
         )
+
+    def replaced_by(self, app: App) -> None:
+        """Let what was taken of this app before show what another version commits in its place."""
+        self._successor = app
 
     def start(self) -> None:
         """Start all topologies: none of them does anything before all can."""
@@ -447,6 +461,25 @@ class App(ModuleWaits):
             each.close(reason)
         for depot in self._depots.values():
             depot.end_tails(reason)
+
+    def _followed(self, spec: PStateSpec, loop: Stepper) -> CommitHistory:
+        """The log to read a PState from: where another version runs in place of this, of that.
+
+        Raises:
+            StoppedError: When that has no such PState, or keeps other values in it.
+        """
+        if self._successor is None:
+            return self._history(loop)
+        found = self._successor._pstates.get(spec.name)  # noqa: SLF001 - of the same class
+        if found is None or found.spec.to_json() != spec.to_json():
+            raise StoppedError(
+                f"another version of module {self.name!r} runs in place of the one that PState "
+                f"{spec.name!r} was taken of, and {'has' if found is None else 'keeps'} "
+                f"{'no such PState' if found is None else 'other values in it'}",
+                hint="read from the app that the deployment returned",
+                pstate=spec.name,
+            )
+        return found.history()
 
     def _history(self, loop: Stepper) -> CommitHistory:
         """The log as of the published commit; the same object while there is no new one."""

@@ -10,6 +10,9 @@ from atoll.cluster.waiting import Waiting
 from atoll.errors import UsageError
 from atoll.markup import Rows, table
 from atoll.microbatch.commits.objects import Commit
+from atoll.microbatch.commits.rollback import rollback_plan
+from atoll.microbatch.control.earlier import earlier_microbatches
+from atoll.microbatch.control.status import MICROBATCHES_TOLD
 from atoll.microbatch.stepping import Stepper
 from atoll.views.microbatches import MicrobatchState
 
@@ -143,6 +146,18 @@ class RunningTopology:
             to_microbatch, keep_appended=keep_appended, timeout_seconds=timeout_seconds
         )
 
+    def rollback_plan(self, to_microbatch: int) -> dict[str, Any]:
+        """What :meth:`rollback` to a microbatch would do now; changes nothing.
+
+        So many ``microbatches`` would be abandoned and so many ``records`` read again; the rows
+        that they ``appended``, by depot, would stay. ``possible`` are the first and the last
+        microbatch to go back to, and ``refused`` is why this one is not, else None.
+        """
+        mine = self._loop.actions
+        return rollback_plan(
+            mine.store, mine.module, mine.topology, self._loop.status.state, to_microbatch
+        )
+
     def checkpoint(self, timeout_seconds: float = 60.0) -> int:
         """Write all state that changed since its last checkpoint to one, now.
 
@@ -207,15 +222,24 @@ class RunningTopology:
         return MicrobatchState(self._loop.microbatch_state)
 
     def recent_microbatches(self) -> list[dict[str, Any]]:
-        """The last microbatches that this process committed, oldest first.
+        """The last microbatches, oldest first: 256 at most.
 
-        Of each its id, the version of the attempt that counts, how many records it read and which
-        (``ranges``: by depot and depot partition the first offset and the one behind the last),
-        the ``failed_attempts`` before that with their reasons, the ``operators`` with their rows
-        and milliseconds, the ``skew`` of the units, and milliseconds by step; those of
-        the last step, and the total with them, a moment after readers see it.
+        Of each its id, the version of the attempt that counts, when it was committed, how many
+        records it read and which (``ranges``: by depot and depot partition the first offset and
+        the one behind the last), the ``failed_attempts`` before that with their reasons, the
+        ``operators`` with their rows and milliseconds, the ``skew`` of the units, and milliseconds
+        by step; those of the last step, and the total with them, a moment after readers see it.
+
+        Of those that were committed before this life of the topology the root tells, as long as it
+        keeps their commits; what only that life knew (from ``failed_attempts`` on) is None.
         """
-        return Rows(self._loop.status.recent())
+        published = self._loop.published
+        told = self._loop.status.recent()
+        first = min((each["id"] for each in told), default=published.id + 1)
+        ids = range(max(first - (MICROBATCHES_TOLD - len(told)), 1), first)
+        actions = self._loop.actions
+        place = (actions.store, actions.module, actions.topology, published.timeline)
+        return Rows([*earlier_microbatches(*place, ids), *told])
 
     def _repr_html_(self) -> str:
         """The status, for a notebook."""

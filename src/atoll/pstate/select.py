@@ -8,8 +8,9 @@ from typing import Any
 from atoll.errors import PathError
 from atoll.path import Path
 from atoll.pstate.navigate.fit_path import fit_path
-from atoll.pstate.navigate.places import Places, Reader
+from atoll.pstate.navigate.places import Places
 from atoll.pstate.navigate.stored import StoredWalker
+from atoll.pstate.reader import Reader
 from atoll.pstate.spec import PStateSpec
 
 

@@ -32,11 +32,6 @@ class SelectFrom(StateOperator):
     added: pa.Schema
 
     @property
-    def title(self) -> str:
-        """As users write it."""
-        return "select_from"
-
-    @property
     def writes(self) -> tuple[PStateDeclaration, ...]:
         """Nothing."""
         return ()

@@ -18,6 +18,9 @@ from atoll.server.context import Context, Served
 from atoll.server.forwarding import Forwarding
 from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
+from atoll.server.page import assets
+from atoll.server.page import routes as page_routes
+from atoll.server.page.live import Looking
 from atoll.server.problems import install_problems
 from atoll.server.routes import (
     cluster as cluster_routes,
@@ -103,6 +106,7 @@ def create_app(
         runtimes=runtimes,
         cluster=cluster,
     )
+    application.state.looking = Looking(by_name)
     install_problems(application)
     application.state.routes = []
     for part in (
@@ -121,6 +125,8 @@ def create_app(
         operations,
         runtime_routes,
         runtime_actors,
+        page_routes,
+        assets,
     ):
         application.include_router(part.router)
         application.state.routes += part.router.routes

@@ -258,6 +258,9 @@ def storage_errors(path: Path | str) -> Iterator[None]:
 _durable_folders: dict[Path, tuple[int, int]] = {}
 """Folders whose names this process knows to be durable, with the inodes that had them."""
 
+_FOLDERS_KEPT = 4_096
+"""When as many are known, it begins anew: most of those then are of what was deleted since."""
+
 
 def make_folder(folder: Path) -> None:
     """Make the folder and its parents, durably (each entry's parent is fsynced).
@@ -279,6 +282,8 @@ def make_folder(folder: Path) -> None:
             fsync_folder(folder.parent)
     found = _inode(folder)
     if found is not None:
+        if len(_durable_folders) >= _FOLDERS_KEPT:
+            _durable_folders.clear()
         _durable_folders[folder] = found
 
 

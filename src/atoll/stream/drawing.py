@@ -113,6 +113,45 @@ def draw(graphs: Iterable[Graph], depots: Iterable[str]) -> str:
     return _svg(drawing)
 
 
+def described(graphs: Iterable[Graph], depots: Iterable[str]) -> dict[str, Any]:
+    """The same as plain data: nodes, and edges between their ids.
+
+    A step's ``step`` is how statuses call it, with counts and times; two of one line and one word
+    are told there as one.
+    """
+    drawing = Drawing()
+    for name in depots:
+        drawing.boxes["depot", name] = ("depot", name, f"depot {name}")
+    of: dict[Any, str] = {}
+    for graph in graphs:
+        drawing.add(graph)
+        of |= {("pstate", name): graph.topology for name in graph.pstates}
+        of |= {step: f"{graph.topology}/{at}" for at, step in enumerate(graph.operators)}
+    return {
+        "nodes": [
+            _node(key, kind, label, of.get(key)) for key, (kind, label, _) in drawing.boxes.items()
+        ],
+        "edges": [
+            {"from": _id(source, of.get(source)), "to": _id(target, of.get(target))}
+            for source, target in drawing.arrows
+        ],
+    }
+
+
+def _id(key: Any, of: str | None) -> str:
+    return ":".join(key) if isinstance(key, tuple) else f"step:{of}"
+
+
+def _node(key: Any, kind: str, label: str, of: str | None) -> dict[str, Any]:
+    node: dict[str, Any] = {"id": _id(key, of), "kind": kind, "label": label}
+    if of is not None:
+        node["topology"] = of.partition("/")[0]
+    if kind == "step":
+        node |= {"step": f"{key.title} ({key.place})", "place": key.place, "detail": key.caption}
+        node["watermark"] = None if key.watermark is None else key.watermark[0]
+    return node
+
+
 def _label(step: Operator) -> str:
     whole = step.caption
     return whole if len(whole) <= _LABEL_MAX else whole[: _LABEL_MAX - 1] + "…"

@@ -25,11 +25,14 @@ class DepotDeployment(msgspec.Struct, frozen=True):
     ddl: str
     partitions: int
     partition_by: str
-    """A field, ``function``, or empty: spread evenly."""
+    """A field, ``function`` where it is one (see :attr:`by_function`), or empty: spread evenly."""
     migrations: tuple[DepotMigration, ...] = ()
     """What records of older schemas go through, in order."""
     migrated: tuple[str, ...] = ()
     """The ids of all migrations that were ever declared for it."""
+    by_function: bool | None = None
+    """Whether it is a function; None in those of old releases, which did not tell a function
+    from a field of that name."""
 
 
 class HiddenDeployment(msgspec.Struct, frozen=True):

@@ -208,7 +208,7 @@ def test_a_version_whose_topology_fails_is_not_taken_back(cluster):
 def test_between_two_versions_reads_are_answered_and_appends_are_refused_with_what_to_do(
     cluster, monkeypatch
 ):
-    """Nothing of them is stored; what was taken of the app before shows what that committed."""
+    """Nothing of them is stored; what was taken of the app before follows the one in its place."""
     old = cluster.deploy(shop())
     append(old, 1)
     before = old.pstate("sums-mb")
@@ -226,8 +226,24 @@ def test_between_two_versions_reads_are_answered_and_appends_are_refused_with_wh
         app = cluster.update(shop())
     assert seen == [("append again", "stopped"), 1]
     append(app, 2)
-    assert before.get("a") == 1
+    assert before.get("a") == app.pstate("sums-mb").get("a") == 2
     assert sum(app.depot("rows").end_offsets()) == 2
+
+
+def test_what_was_taken_of_a_version_that_is_gone_says_so_where_it_cannot_follow(cluster):
+    """It never shows the last commit of before as if it were that of now."""
+    old = cluster.deploy(shop(more=True))
+    append(old, 1)
+    old.wait_idle()
+    gone, stays = old.pstate("sums-more"), old.pstate("sums-mb")
+    with pytest.raises(DeployError):
+        cluster.update(shop())
+    assert gone.get("a") == 1
+    cluster.update(shop(), remove=["topology:more"])
+    with pytest.raises(StoppedError, match="has no such PState"):
+        gone.get("a")
+    append(cluster.update(shop()), 2)  # the second one in its place
+    assert stays.get("a") == 2
 
 
 def test_options_set_while_it_runs_hold_for_the_version_that_comes_back(cluster, monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 
 import atoll
 from atoll import Map, agg, start
+from atoll.cluster.updates.mirrors import _check_target
 from atoll.errors import (
     DeclarationError,
     DeployError,
@@ -17,6 +18,7 @@ from atoll.errors import (
 from atoll.microbatch.parcels.box import ParcelBox, boxes_for
 from atoll.storage.local import LocalStore
 from atoll.testing import TopologyTestDriver
+from atoll.views.deployment import DepotDeployment
 
 DDL = "item string, n long"
 BEGINNING = start.beginning()
@@ -223,6 +225,35 @@ def test_a_depot_by_a_function_is_refused_as_target(tmp_path):
         pass
     with pytest.raises(DeclarationError, match="is partitioned by a function"):
         TopologyTestDriver(till(), root=tmp_path)
+
+
+def test_a_depot_by_a_field_called_function_is_a_target(tmp_path):
+    """It is not taken for one that goes by a function; one of an old release may be either."""
+    columns = "function string, n long"
+    made = atoll.Module("shop")
+    made.depot("sales", columns, partition_by="function", partitions=2)
+    with TopologyTestDriver(made, root=tmp_path):
+        pass
+    sender = atoll.Module("till")
+    sold = sender.depot("sold", columns, partitions=1)
+    mb = sender.microbatch("mb", vnode_count=2)
+    mb.source(sold, start_from=BEGINNING).append_to(sender.mirror_depot("shop", "sales", columns))
+    with TopologyTestDriver(sender, root=tmp_path) as till_driver:
+        till_driver.depot("sold").append({"function": "f", "n": 1})
+        till_driver.microbatch()
+    with TopologyTestDriver(made, root=tmp_path) as shop_driver:
+        shop_driver.app.take_parcels()
+        assert all_of(shop_driver.app) == [1]
+
+
+def test_of_an_old_release_it_is_said_how_to_tell_the_two_apart(tmp_path):
+    """The deployment object then has no word on it."""
+    columns = "function string, n long"
+    there = DepotDeployment(columns, 2, "function")
+    depot = atoll.Module("till").mirror_depot("shop", "sales", columns)
+    with pytest.raises(DeclarationError, match="start that module once with this release"):
+        _check_target(depot, there)
+    _check_target(depot, DepotDeployment(columns, 2, "function", by_function=False))
 
 
 def test_a_depot_that_is_not_mirrored_is_refused_with_what_to_do():

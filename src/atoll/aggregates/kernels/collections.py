@@ -20,6 +20,7 @@ from atoll.arrow_types import OPAQUE, arrow_type
 
 if TYPE_CHECKING:
     from atoll.aggregates.base import Aggregator, EncodedKeys, LeafForm, Packing
+    from atoll.aggregates.finish import Unpacking
     from atoll.schema import Node, Scalar
 
 
@@ -47,6 +48,34 @@ def _counted(lengths: Positions) -> Positions:
     """From 0 up, anew for each length."""
     ends = np.cumsum(lengths)
     return np.arange(int(lengths.sum())) - np.repeat(ends - lengths, lengths)
+
+
+def map_type(key: Scalar, below: LeafForm) -> pa.DataType:
+    """The type of maps to what states below show."""
+    return pa.map_(arrow_type(key), below.value_arrow_type)
+
+
+def shown_maps(states: pa.Array, key: Scalar, below: LeafForm, unpacking: Unpacking) -> pa.MapArray:
+    """The maps that a column of keys and states holds."""
+    flat, offsets = _held(states, unpacking)
+    keys = unpacking.elements([each for each, _ in flat], key)
+    values = below.finish_columns(below.decode_columns([inside for _, inside in flat]))
+    return pa.MapArray.from_arrays(offsets, keys, values)
+
+
+def shown_sets(states: pa.Array, element: Scalar, unpacking: Unpacking) -> pa.ListArray:
+    """The elements that each row of a column of them holds."""
+    flat, offsets = _held(states, unpacking)
+    return pa.ListArray.from_arrays(offsets, unpacking.elements(flat, element))
+
+
+def _held(states: pa.Array, unpacking: Unpacking) -> tuple[list[Any], pa.Array]:
+    """What all rows hold, one after the other, and where each begins; null where there is none."""
+    held = [None if data is None else unpacking.plain(data) for data in states.to_pylist()]
+    ends = np.cumsum([0, *(0 if each is None else len(each) for each in held)])
+    mask = np.array([each is None for each in held] + [False])
+    flat = [entry for each in held for entry in each or ()]
+    return flat, pa.array(ends.astype(np.int32), mask=mask)
 
 
 def sets(

@@ -73,6 +73,14 @@ def add_columns(old: pa.Array, new: pa.Array, label: object) -> pa.Array:
     return total
 
 
+def means(totals: pa.Array, counts: pa.Array) -> pa.Array:
+    """Row by row total / count as floats; null where the count is 0."""
+    quotients = pc.divide(
+        totals.cast(pa.float64(), safe=False), counts.cast(pa.float64(), safe=False)
+    )
+    return pc.if_else(pc.equal(counts, 0), pa.scalar(None, pa.float64()), quotients)
+
+
 def _filled(column: pa.Array, value: float) -> pa.Array:
     return column.fill_null(pa.scalar(value, column.type)) if column.null_count else column
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from atoll.aggregates.base import Aggregator, Packing, expression, in_words, to_declare
+from atoll.aggregates.finish import Finish, simple_kind
 from atoll.aggregates.rows.columns import Columns, shown_columns
 from atoll.aggregates.rows.order import By, kind_of_order, order_column, order_terms, order_text
 from atoll.aggregates.struct_of import StructOf
@@ -30,6 +31,32 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from atoll.schema import Node
+
+
+class Chosen(Finish):
+    """Of a value and the order that it was chosen by, of the hidden kind: the value."""
+
+    word: ClassVar[str] = "ordered"
+    keeps: ClassVar[str] = "the order that a value was chosen by"
+    hidden_default: ClassVar[str | None] = "int"
+
+    def suits(self) -> bool:
+        """Every value, by an order of one simple kind."""
+        return simple_kind(self.hidden)
+
+    @property
+    def state(self) -> tuple[Scalar | None, ...]:
+        """The order, and the value or its bytes."""
+        value = self.node if isinstance(self.node, Scalar) else None
+        return Scalar(self.hidden or "int"), value
+
+    def column(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """The values."""
+        return self.unpacking.column(self.node, columns[1])
+
+    def value(self, cells: Sequence[Any]) -> Any:
+        """The value."""
+        return self.unpacking.value(self.node, cells[1])
 
 
 @dataclass(frozen=True)
@@ -71,16 +98,11 @@ class _Position(Aggregator):
     def _by(self) -> str:
         return order_text(self.inputs[1:], self.falling)
 
-    @property
-    def finish(self) -> str:
-        """A reader sees the value without its companion."""
-        return "ordered" if self.ordered or self._marked else "plain"
-
     def finisher(self, input_types: Sequence[pa.DataType]) -> str:
         """With the kind of the order."""
         if self._marked:
-            return "ordered:bool"
-        return f"ordered:{self._order(input_types).kind}" if self.ordered else "plain"
+            return Chosen.text("bool")
+        return Chosen.text(self._order(input_types).kind) if self.ordered else "plain"
 
     def _order(self, input_types: Sequence[pa.DataType]) -> Scalar:
         return kind_of_order(self, self.falling, input_types[1:])

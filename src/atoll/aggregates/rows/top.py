@@ -15,9 +15,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.aggregates.base import Aggregator, Packing
+from atoll.aggregates.finish import OpaqueFinish, simple_kind
 from atoll.aggregates.rows.columns import Columns, Shown, check_count, shown_columns
 from atoll.aggregates.rows.order import By, kind_of_order, order_column, order_terms, order_text
 from atoll.errors import DeclarationError
+from atoll.schema import List, Scalar, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +30,31 @@ if TYPE_CHECKING:
 
     from atoll.aggregates.kernels.top import Ranking
     from atoll.schema import Node
+
+
+class Top(OpaqueFinish):
+    """Of pairs of an order, of the hidden kind, and a value: the list of the values."""
+
+    word: ClassVar[str] = "top"
+    keeps: ClassVar[str] = "values with the order they were chosen by"
+    hidden_default: ClassVar[str | None] = "int"
+
+    def suits(self) -> bool:
+        """A list, by an order of one simple kind."""
+        return simple_kind(self.hidden) and isinstance(self.node, List)
+
+    def column(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """The lists."""
+        states = columns[0].to_pylist()
+        values = [None if data is None else self.shown(data) for data in states]
+        return self.unpacking.array(self.node, values)
+
+    def shown(self, state: bytes) -> Any:
+        """One list."""
+        assert isinstance(self.node, List), "which is all that it suits"
+        order = Scalar(self.hidden or "int", optional=True)
+        pairs = self.unpacking.unpack(List(Struct(order=order, value=self.node.item)), state)
+        return pairs and [pair["value"] for pair in pairs]
 
 
 @dataclass(frozen=True)
@@ -63,14 +90,9 @@ class TopN(Aggregator):
         """The order as it is written."""
         return order_text(self.inputs[: len(self.falling)], self.falling)
 
-    @property
-    def finish(self) -> str:
-        """A reader sees the rows without their order."""
-        return "top"
-
     def finisher(self, input_types: Sequence[pa.DataType]) -> str:
         """With the kind of the order."""
-        return f"top:{self._order_kind(input_types)}"
+        return Top.text(self._order_kind(input_types))
 
     def _order_kind(self, input_types: Sequence[pa.DataType]) -> str:
         return kind_of_order(self, self.falling, input_types[: len(self.falling)]).kind

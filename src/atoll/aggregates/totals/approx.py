@@ -13,9 +13,10 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from atoll.aggregates.base import Aggregator, Packing, expression, in_words
+from atoll.aggregates.finish import OpaqueFinish, item_of, kind_of_node
 from atoll.errors import DeclarationError
 from atoll.schema import List, Scalar
 
@@ -89,6 +90,43 @@ class _Sketch(Aggregator):
         return [self._kernel.count(taken(columns[0], order), starts)]
 
 
+class Estimate(OpaqueFinish):
+    """Of a sketch, whose size is hidden: about how many distinct values it saw."""
+
+    word: ClassVar[str] = "distinct"
+    keeps: ClassVar[str] = "a sketch of distinct values"
+
+    def suits(self) -> bool:
+        """Ints, of a sketch of a known size."""
+        return self.hidden is not None and kind_of_node(self.node) == "int"
+
+    def shown(self, state: bytes) -> int:
+        """The estimate."""
+        from atoll.aggregates.kernels.distinct import estimate
+
+        return estimate(bytes(state))
+
+
+class Percentiles(OpaqueFinish):
+    """Of a histogram the value near a rank, or the list of several; hidden: error and ranks."""
+
+    word: ClassVar[str] = "percentile"
+    keeps: ClassVar[str] = "a histogram"
+
+    def suits(self) -> bool:
+        """A float, or a list of floats."""
+        shown = item_of(self.node) or self.node
+        return self.hidden is not None and kind_of_node(shown) == "float"
+
+    def shown(self, state: bytes) -> Any:
+        """One value, or the list of them; None of no values."""
+        from atoll.aggregates.kernels.histograms import percentiles
+
+        error, *wanted = map(float, str(self.hidden).split(";"))
+        values = percentiles(bytes(state), error, wanted)
+        return values[0] if values and isinstance(self.node, Scalar) else values
+
+
 @dataclass(frozen=True)
 class ApproxCountDistinct(_Sketch):
     """About how many distinct values; never null, zero where all are."""
@@ -102,14 +140,9 @@ class ApproxCountDistinct(_Sketch):
     word: ClassVar[str] = "approx_count_distinct"
     null_skips: ClassVar[int | None] = 0
 
-    @property
-    def finish(self) -> str:
-        """A reader sees the estimate."""
-        return "distinct"
-
     def finisher(self, input_types: Sequence[pa.DataType]) -> str:  # noqa: ARG002 - all alike
         """With the size of the sketch: sketches of two sizes are two kinds of state."""
-        return f"distinct:{self.registers_log}"
+        return Estimate.text(self.registers_log)
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """An int."""
@@ -157,14 +190,9 @@ class ApproxPercentile(_Sketch):
         shown = self.percentages[0] if self.alone else list(self.percentages)
         return f"{self.word}({self.inputs[0]}, {shown})"
 
-    @property
-    def finish(self) -> str:
-        """A reader sees the percentiles."""
-        return "percentile"
-
     def finisher(self, input_types: Sequence[pa.DataType]) -> str:  # noqa: ARG002 - all alike
         """With the error and the percentages."""
-        return "percentile:" + ";".join(map(repr, (self.relative_error, *self.percentages)))
+        return Percentiles.text(";".join(map(repr, (self.relative_error, *self.percentages))))
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """A float, or of several percentages a list of them."""

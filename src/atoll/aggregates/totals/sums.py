@@ -8,9 +8,10 @@ arrival order, so the last digits of a total depend on how microbatches were cut
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.aggregates.base import Aggregator, expression, in_words
+from atoll.aggregates.finish import Finish, kind_of_node
 from atoll.schema import Scalar
 
 if TYPE_CHECKING:
@@ -81,6 +82,34 @@ class Sum(Aggregator):
         return [add_columns(old[0], new[0], self)]
 
 
+class Mean(Finish):
+    """Of a sum, of the hidden kind, and a count: their quotient; null where the count is 0."""
+
+    word: ClassVar[str] = "avg"
+    keeps: ClassVar[str] = "a sum and a count"
+    hidden_default: ClassVar[str | None] = "float"
+
+    def suits(self) -> bool:
+        """Floats, of a sum of ints or floats."""
+        return self.hidden in {"float", "int"} and kind_of_node(self.node) == "float"
+
+    @property
+    def state(self) -> tuple[Scalar | None, ...]:
+        """The sum and the count."""
+        return Scalar(self.hidden or "float"), Scalar("int")
+
+    def column(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """The quotients."""
+        from atoll.aggregates.kernels.sums import means
+
+        return means(*columns)
+
+    def value(self, cells: Sequence[Any]) -> Any:
+        """The quotient."""
+        total, count = cells
+        return float(total) / count if total is not None and count else None
+
+
 @dataclass(frozen=True)
 class Avg(Aggregator):
     """The mean of the values that are not null, kept as their sum and count.
@@ -91,14 +120,9 @@ class Avg(Aggregator):
     word: ClassVar[str] = "avg"
     null_skips: ClassVar[int | None] = 0
 
-    @property
-    def finish(self) -> str:
-        """A reader sees sum / count."""
-        return "avg"
-
     def finisher(self, input_types: Sequence[pa.DataType]) -> str:
         """With the kind of the sum."""
-        return f"avg:{'int' if _number_kind(self, input_types) == 'int' else 'float'}"
+        return Mean.text("int" if _number_kind(self, input_types) == "int" else "float")
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """A float; null where all inputs are."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.aggregates.base import Aggregator, Packing
+from atoll.aggregates.finish import OpaqueFinish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +19,34 @@ if TYPE_CHECKING:
 
     from atoll.aggregates.base import LeafForm
     from atoll.schema import Node
+
+
+class Box(OpaqueFinish):
+    """Of the bytes of a state what is shown of it; hidden: the finishes inside, as JSON."""
+
+    word: ClassVar[str] = "boxed"
+    keeps: ClassVar[str] = "what several aggregates keep, in one value"
+
+    def suits(self) -> bool:
+        """Every leaf."""
+        return self.node.leaf
+
+    @cached_property
+    def _inside(self) -> LeafForm:
+        return self.unpacking.leaf(self.node, json.loads(self.hidden or "{}"))
+
+    @property
+    def value_arrow_type(self) -> pa.DataType:
+        """As inside."""
+        return self._inside.value_arrow_type
+
+    def column(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """As inside, over whole columns."""
+        return self._inside.finish_columns(self._inside.decode_columns(columns[0].to_pylist()))
+
+    def shown(self, state: bytes) -> Any:
+        """As inside."""
+        return self._inside.decode(state)
 
 
 @dataclass(frozen=True)
@@ -55,7 +85,7 @@ class Boxed(Aggregator):
 
     def finisher(self, input_types: Sequence[pa.DataType]) -> str:
         """With the finishes inside."""
-        return f"boxed:{finishes(self.inner, self.result_node(input_types), input_types)}"
+        return Box.text(finishes(self.inner, self.result_node(input_types), input_types))
 
     def lift(self, columns: Sequence[pa.Array], node: Node) -> list[pa.Array]:
         """As inside."""

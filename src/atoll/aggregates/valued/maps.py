@@ -5,13 +5,16 @@ The state has for each key, as keys are in a PState, the state of the aggregate 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.aggregates.base import Aggregator, Packing, in_words
+from atoll.aggregates.finish import OpaqueFinish, item_of
 from atoll.aggregates.valued.boxed import finishes
 from atoll.aggregates.valued.sets import element_of
-from atoll.schema import List, Struct
+from atoll.schema import List, Scalar, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +25,49 @@ if TYPE_CHECKING:
 
     from atoll.aggregates.base import LeafForm
     from atoll.aggregates.kernels.collections import Maps
-    from atoll.schema import Node, Scalar
+    from atoll.schema import Node
+
+
+class Entries(OpaqueFinish):
+    """Of keys and states the map from key to what its state shows; hidden: the finishes below."""
+
+    word: ClassVar[str] = "map"
+    keeps: ClassVar[str] = "keys with what an aggregate keeps of each"
+
+    def suits(self) -> bool:
+        """A list of keys and values."""
+        return isinstance(item_of(self.node), Struct)
+
+    @property
+    def _parts(self) -> tuple[Scalar, Node]:
+        """What the keys are, and what their states show."""
+        item = item_of(self.node)
+        assert isinstance(item, Struct), "which is all that it suits"
+        (_, key), (_, value) = item.fields
+        assert isinstance(key, Scalar), "as keys are"
+        return key, value
+
+    @cached_property
+    def _below(self) -> LeafForm:
+        return self.unpacking.leaf(self._parts[1], json.loads(self.hidden or "{}"))
+
+    @property
+    def value_arrow_type(self) -> pa.DataType:
+        """A map."""
+        from atoll.aggregates.kernels.collections import map_type
+
+        return map_type(self._parts[0], self._below)
+
+    def column(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """The maps, all keys and all states at once."""
+        from atoll.aggregates.kernels.collections import shown_maps
+
+        return shown_maps(columns[0], self._parts[0], self._below, self.unpacking)
+
+    def shown(self, state: bytes) -> Any:
+        """One map."""
+        element, decode = self.unpacking.element, self._below.decode
+        return {element(key): decode(inside) for key, inside in self.unpacking.plain(state)}
 
 
 @dataclass(frozen=True)
@@ -74,7 +119,7 @@ class MapValue(Aggregator):
     def finisher(self, input_types: Sequence[pa.DataType]) -> str:
         """With the finishes below."""
         _, rest = self.types(input_types)
-        return f"map:{finishes(self.inner, self.inner.result_node(rest), rest)}"
+        return Entries.text(finishes(self.inner, self.inner.result_node(rest), rest))
 
     def entries(
         self, columns: Sequence[pa.Array]

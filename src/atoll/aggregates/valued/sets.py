@@ -7,9 +7,10 @@ they come, is as in a Set of a PState.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.aggregates.base import Aggregator, Packing, in_words
+from atoll.aggregates.finish import OpaqueFinish, item_of, kind_of_node
 from atoll.schema import List, Scalar
 
 if TYPE_CHECKING:
@@ -36,6 +37,44 @@ def element_of(aggregator: Aggregator, kind: pa.DataType, what: str) -> Scalar:
     return Scalar(found.kind, items=found.items)
 
 
+class Elements(OpaqueFinish):
+    """Of elements as keys have them: the list of them, in their order."""
+
+    word: ClassVar[str] = "set"
+    keeps: ClassVar[str] = "distinct values"
+
+    def suits(self) -> bool:
+        """A list of scalars."""
+        return isinstance(item_of(self.node), Scalar)
+
+    def column(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """The lists, all elements at once."""
+        from atoll.aggregates.kernels.collections import shown_sets
+
+        element = item_of(self.node)
+        assert isinstance(element, Scalar), "which is all that it suits"
+        return shown_sets(columns[0], element, self.unpacking)
+
+    def shown(self, state: bytes) -> Any:
+        """One list."""
+        return [self.unpacking.element(each) for each in self.unpacking.plain(state)]
+
+
+class Size(OpaqueFinish):
+    """Of elements as keys have them: how many there are."""
+
+    word: ClassVar[str] = "size"
+    keeps: ClassVar[str] = "distinct values to count"
+
+    def suits(self) -> bool:
+        """An int."""
+        return kind_of_node(self.node) == "int"
+
+    def shown(self, state: bytes) -> int:
+        """Their number."""
+        return len(self.unpacking.plain(state))
+
+
 @dataclass(frozen=True)
 class SetValue(Aggregator):
     """The distinct values, as an array in their order."""
@@ -53,10 +92,9 @@ class SetValue(Aggregator):
         """As the user wrote it."""
         return self.written
 
-    @property
-    def finish(self) -> str:
+    def finisher(self, input_types: Sequence[pa.DataType]) -> str:  # noqa: ARG002 - all alike
         """The elements."""
-        return "set"
+        return Elements.text()
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """A list of the values."""
@@ -116,10 +154,9 @@ class DistinctValue(SetValue):
 
     word: ClassVar[str] = "count_distinct"
 
-    @property
-    def finish(self) -> str:
+    def finisher(self, input_types: Sequence[pa.DataType]) -> str:  # noqa: ARG002 - all alike
         """Their number."""
-        return "size"
+        return Size.text()
 
     def result_node(self, input_types: Sequence[pa.DataType]) -> Node:
         """An int."""

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from atoll.cluster.deploy.catalog import BoundTopology
     from atoll.cluster.hidden.adoption import Match
     from atoll.module import Microbatch, Module
-    from atoll.views.deployment import Deployment, TopologyDeployment
+    from atoll.topology.declared import DepotDeclaration
+    from atoll.views.deployment import Deployment, DepotDeployment, TopologyDeployment
 
 
 Kind = Literal["depot", "tick", "topology", "pstate", "hidden", "mirror"]
@@ -272,7 +273,7 @@ def _depots(before: Deployment, module: Module) -> Iterator[DeployChange]:
         declared = module.depots.get(name)
         if declared is None:
             continue
-        ddl, partitioner = to_ddl(declared.schema), described_partitioner(declared)
+        ddl = to_ddl(declared.schema)
         added = added_columns(ddl, depot.ddl)
         new, problem = new_migrations(depot, declared), not_migrated(depot, declared)
         if problem is not None:
@@ -292,9 +293,21 @@ def _depots(before: Deployment, module: Module) -> Iterator[DeployChange]:
         if depot.partitions != declared.partitions:
             detail = f"partitions are fixed: {depot.partitions} deployed, {declared.partitions} "
             yield DeployChange("refused", "depot", name, detail + "declared", _KEEP)
-        if depot.partition_by != partitioner:
-            detail = f"new records go by {partitioner or 'nothing'}, not {depot.partition_by!r}"
-            yield DeployChange("changed", "depot", name, detail)
+        yield from _partitioner(name, depot, declared)
+
+
+def _partitioner(
+    name: str, depot: DepotDeployment, declared: DepotDeclaration
+) -> Iterator[DeployChange]:
+    before, now = depot.partition_by, described_partitioner(declared)
+    was_function, is_function = depot.by_function, callable(declared.partition_by)
+    if before != now:
+        detail = f"new records go by {now or 'nothing'}, not {before!r}"
+        yield DeployChange("changed", "depot", name, detail)
+    elif was_function not in (None, is_function):
+        ways = ("the field 'function'", "a function")
+        detail = f"new records go by {ways[is_function]}, not by {ways[not is_function]}"
+        yield DeployChange("changed", "depot", name, detail)
 
 
 def _ticks(before: Deployment, module: Module) -> Iterator[DeployChange]:

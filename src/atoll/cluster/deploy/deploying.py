@@ -53,6 +53,7 @@ class Deploying:
     def __init__(self, lives: Callable[[], Lives]) -> None:
         self.apps: dict[str, App] = {}
         self.stopped: dict[str, StoppedModule] = {}
+        self._gone: dict[str, App] = {}
         self.lock = threading.RLock()
         self.listeners: list[Callable[[App | StoppedModule], None]] = []
         self.reviver = Reviver(self._revive)
@@ -102,6 +103,7 @@ class Deploying:
         with self.lock:
             app = self.apps.pop(name, None)
             self.stopped.pop(name, None)
+            self._gone.pop(name, None)
             self._last_runs.pop(name, None)
             if app is not None:
                 app.close()
@@ -152,7 +154,10 @@ class Deploying:
         """Switch and start."""
         app, stands = self._lives().begin(version, last)
         self._last_runs[app.name] = stands
+        before = self.apps.get(app.name) or self._gone.pop(app.name, None)
         self.apps[app.name] = app
+        if before is not None:
+            before.replaced_by(app)
         self.stopped.pop(app.name, None)
         return app
 
@@ -186,7 +191,8 @@ class Deploying:
         cluster = known.cluster if known else self.at_rest(name, last.info, last.epoch)
         stopped = StoppedModule(name, last, cluster, failure)
         self.stopped[name] = stopped
-        self.apps.pop(name, None)
+        if name in self.apps:
+            self._gone[name] = self.apps.pop(name)
         _log.error("the module does not run", module=name, error=str(failure))
         self._tell(stopped)
         if self._lives().drive.watched and stopped.fenced is None:

@@ -278,6 +278,7 @@ def _deployment(
                 described_partitioner(each),
                 depots[name].migrations,
                 known_ids(deployed.get(name), each),
+                callable(each.partition_by),
             )
             for name, each in module.depots.items()
         },

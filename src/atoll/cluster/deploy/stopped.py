@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from atoll.errors import AtollError, FencedError, StoppedError
+from atoll.stream.drawing import described
 
 if TYPE_CHECKING:
     from atoll.cluster.app import App
@@ -65,6 +66,10 @@ class StoppedModule:
     def topologies(self) -> list[str]:
         """The names of the topologies."""
         return sorted(self.last.deployment.topologies)
+
+    def graph(self) -> dict[str, Any]:
+        """What it is made of, as of an app."""
+        return described([each.declared.graph for each in self.last.version.bound], self.depots())
 
     def status(self) -> dict[str, Any]:
         """That it does not run, and why."""

@@ -22,14 +22,6 @@ OWN_PSTATE = "fold it into a PState of another name, which begins empty, and rem
 """What to do about an aggregate that cannot go on from what another has left."""
 
 _GAP = ", in sessions with a gap of "
-_FINISHES = {
-    "plain": "the value alone",
-    "avg": "a sum and a count",
-    "ordered": "the order that a value was chosen by",
-    "top": "values with the order they were chosen by",
-    "distinct": "a sketch of distinct values",
-    "percentile": "a histogram",
-}
 
 
 @dataclass(frozen=True)
@@ -56,7 +48,8 @@ def meaning_changes(
         means: What is folded into it now.
     """
     for place in sorted({*(was or {}), *means}):
-        position, finish = _found(now, place)
+        position, field = _found(now, place)
+        keeps = None if field is None or field.finish == "plain" else field.shown.keeps
         migrated = any(
             each.generation > before.generation and each.position == position
             for each in now.migrations
@@ -67,14 +60,14 @@ def meaning_changes(
         new = " and ".join(means.get(place, ())) or "no aggregate"
         at = f" at {place}" if place else ""
         if was is None:
-            if finish != "plain":
+            if keeps:
                 yield MeaningChange("kept", f"{new}{at} is believed to be what it was: {_OLD}")
             continue
         old = " and ".join(was.get(place, ())) or "no aggregate"
         if old == new:
             continue
-        if finish != "plain" or old.partition(_GAP)[1:] != new.partition(_GAP)[1:]:
-            yield _refused(old, new, at, finish)
+        if keeps or old.partition(_GAP)[1:] != new.partition(_GAP)[1:]:
+            yield _refused(old, new, at, keeps or "the end of each session")
         else:
             yield MeaningChange(
                 "changed",
@@ -85,8 +78,7 @@ def meaning_changes(
 _OLD = "the release that deployed it kept its schema only"
 
 
-def _refused(old: str, new: str, at: str, finish: str) -> MeaningChange:
-    kept = "the end of each session" if finish == "plain" else _FINISHES[finish]
+def _refused(old: str, new: str, at: str, kept: str) -> MeaningChange:
     return MeaningChange(
         "refused",
         f"changed in meaning{at}: {old} is deployed, {new} declared; {kept} is stored, which the "
@@ -116,17 +108,17 @@ def other_states(
 def _stored(field: FieldLayout, texts: Sequence[str] | None) -> str:
     """What is stored of a field, and by which aggregates as far as that is known."""
     hidden = "" if field.hidden is None else f" ({field.hidden})"
-    word = _FINISHES[field.finish] + hidden
+    word = field.shown.keeps + hidden
     return f"{word} of {' and '.join(texts)}" if texts else word
 
 
-def _found(spec: PStateSpec, place: str) -> tuple[tuple[str, ...], str]:
-    """The position of the leaf at a place, and how its state is shown."""
+def _found(spec: PStateSpec, place: str) -> tuple[tuple[str, ...], FieldLayout | None]:
+    """The position of the leaf at a place, and its field if it is one."""
     for position, codec in spec.codecs.items():
         for field in codec.fields:
             if ".".join((*position, *([field.name] if field.name else []))) == place:
-                return position, field.finish
-    return tuple(place.split(".")) if place else (), "plain"
+                return position, field
+    return tuple(place.split(".")) if place else (), None
 
 
 def _codec(spec: PStateSpec, position: tuple[str, ...]) -> object:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from atoll.cluster.depots import BY_FUNCTION
-from atoll.ddl import to_ddl
+from atoll.ddl import parse_ddl, to_ddl
 from atoll.depot.mirror import MirrorDepot
 from atoll.errors import DeclarationError
 from atoll.microbatch.commits.history import CommitHistory, latest_commit
@@ -103,11 +103,15 @@ def resolve_mirrors(store: RootStore, module: Module) -> Mirrors:
 
 def _check_target(declared: DepotDeclaration, there: DepotDeployment) -> None:
     """Hold that rows of another module can go to a depot: once they are sent they must fit."""
-    if there.partition_by == BY_FUNCTION:
+    if there.partition_by == BY_FUNCTION and there.by_function is not False:
+        hint = "append to another depot of that module, from which a topology of its own goes on"
+        if there.by_function is None and BY_FUNCTION in parse_ddl(there.ddl).names:
+            hint = "if it is partitioned by its field 'function', start that module once with this "
+            hint += "release, which tells the two apart; else append to another depot of it"
         raise DeclarationError(
             f"append_to: depot {declared.mirrored!r} of module {declared.module!r} is partitioned "
             "by a function, which only its own module's code can try",
-            hint="append to another depot of that module, from which a topology of its own goes on",
+            hint=hint,
             declared=declared.place,
         )
 

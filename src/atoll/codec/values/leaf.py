@@ -3,15 +3,14 @@
 A leaf (a scalar, a list, a struct of leaves) is kept as a row of *physical columns*: a scalar
 is one column, a struct the columns of its fields one after the other, anything nested one
 opaque column of msgpack bytes. An aggregate may keep more than its value shows: an average is
-a sum and a count. Such a field is *finished* when it is read, and only its aggregate writes it
-(see :mod:`atoll.codec.values.fields`).
+a sum and a count. Such a field is *finished* when it is read, as its aggregate says
+(:mod:`atoll.aggregates.finish`), and only its aggregate writes it.
 
 Null is a value of every codec. A struct is null when all its columns are.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,15 +19,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import atoll.agg
+import atoll.aggregates.valued.columns  # noqa: F401 - with agg, each aggregate's finish is known
+from atoll.aggregates.finish import Unpacking, known_finish
 from atoll.arrow_types import arrow_type
 from atoll.codec.fit_column import fit_column
-from atoll.codec.values.fields import FieldLayout
-from atoll.codec.values.layout import CELL_TYPES, RowLayout
-from atoll.codec.values.opaque import arrow_ready, check_struct, pack, unpack
+from atoll.codec.keys.decode import decode_columns
+from atoll.codec.keys.elements import decode_element
+from atoll.codec.values.fields import FieldLayout, shown_array, stored_column, stored_value
+from atoll.codec.values.layout import RowLayout
+from atoll.codec.values.opaque import arrow_ready, check_struct, decode_plain, pack, unpack
 from atoll.errors import DeclarationError, StateError
-from atoll.schema import List, Map, Node, Scalar, Set, Struct, from_json, to_json
+from atoll.schema import Map, Node, Scalar, Set, Struct, from_json, to_json
 
-_HIDDEN_DEFAULTS = {"avg": "float", "ordered": "int", "top": "int"}
 _BYTES = Scalar("bytes", optional=True)
 
 
@@ -83,16 +86,11 @@ class LeafCodec:
     @cached_property
     def _scalars(self) -> tuple[Scalar, ...]:
         """The scalar of each physical column; bytes for an opaque one."""
-        scalars: list[Scalar] = []
-        for field in self.fields:
-            for cell, kind in zip(field.cells, field.columns, strict=True):
-                if cell != "opaque":
-                    scalars.append(Scalar(cell, optional=True))
-                elif isinstance(field.node, Scalar) and pa.types.is_struct(kind):
-                    scalars.append(field.node)
-                else:
-                    scalars.append(_BYTES)
-        return tuple(scalars)
+        return tuple(
+            _BYTES if scalar is None else _stored(scalar)
+            for field in self.fields
+            for scalar in field.shown.state
+        )
 
     # --- whole columns --------------------------------------------------------------------
 
@@ -130,7 +128,7 @@ class LeafCodec:
 
     def finish_columns(self, columns: Sequence[pa.Array]) -> pa.Array:
         """What a reader sees of these physical columns, as one array."""
-        finished = [field.finish_columns(columns[part]) for field, part in self._parts]
+        finished = [field.shown.column(columns[part]) for field, part in self._parts]
         if not self.struct:
             return finished[0]
         absent = columns[0].is_null()
@@ -169,7 +167,7 @@ class LeafCodec:
         """
         cells = self._layout.decode_row(data)
         if not self.struct:
-            return self.fields[0].finish_cells(cells)
+            return self._sole_value(cells)
         if cells.count(None) == len(cells):
             return None
         finishers = self._finishers
@@ -179,7 +177,12 @@ class LeafCodec:
                 name: cell if finish is None or cell is None else finish(cell)
                 for (name, finish), cell in pairs
             }
-        return {field.name: field.finish_cells(cells[part]) for field, part in self._parts}
+        return {field.name: field.shown.value(cells[part]) for field, part in self._parts}
+
+    @cached_property
+    def _sole_value(self) -> Callable[[Sequence[Any]], Any]:
+        """What a reader sees of the cells of a leaf that is no struct."""
+        return self.fields[0].shown.value
 
     @cached_property
     def _cell_makers(self) -> tuple[tuple[str | None, Callable[[Any], Any]], ...]:
@@ -229,10 +232,9 @@ def leaf_codec(node: Node, finishers: Mapping[str, str] | None = None) -> LeafCo
 
     Args:
         node: A Scalar, a List, or a Struct of leaves.
-        finishers: The finish of each field that is not plain, by field name; ``""`` names a
-            leaf that is no struct. A finish may name the kind of its hidden part:
-            ``"avg:int"`` (default float), ``"ordered:datetime"``, ``"top:float"`` (default int),
-            ``"distinct:9"``, ``"percentile:0.01;0.5"``, ``"map:{...}"``.
+        finishers: The finish of each field that is not plain, by field name; ``""`` names the
+            whole leaf, which is then one field even when it is a struct. What tells states of
+            several kinds apart follows a colon: ``"avg:int"``, ``"ordered:datetime"``.
 
     Raises:
         DeclarationError: When the node is no leaf, or a finish does not suit its field.
@@ -243,12 +245,12 @@ def leaf_codec(node: Node, finishers: Mapping[str, str] | None = None) -> LeafCo
             f"{type(node).__name__} is stored by element, not as one value",
             hint="make a codec for each of its leaves",
         )
-    by_field = isinstance(node, Struct) and not words.get("", "").startswith("boxed:")
+    by_field = isinstance(node, Struct) and "" not in words
     nodes = node.fields if isinstance(node, Struct) and by_field else ((None, node),)
     fields = []
     for name, member in nodes:
         finish, _, hidden = words.pop(name or "", "plain").partition(":")
-        fields.append(_field(name, member, finish, hidden or _HIDDEN_DEFAULTS.get(finish)))
+        fields.append(_field(name, member, finish, hidden or None))
     if words:
         unknown = next(iter(words))
         raise DeclarationError(f"the leaf has no field {unknown!r}", hint="see its schema")
@@ -256,57 +258,33 @@ def leaf_codec(node: Node, finishers: Mapping[str, str] | None = None) -> LeafCo
 
 
 def _field(name: str | None, node: Node, finish: str, hidden: str | None) -> FieldLayout:
-    found = _collection(name, node, finish, hidden)
-    if found is not None:
-        return found
-    match finish:
-        case "plain":
-            return FieldLayout(name, node)
-        case "avg" if hidden in {"float", "int"} and _kind(node) == "float":
-            return FieldLayout(name, node, "avg", hidden)
-        case "ordered" if hidden in CELL_TYPES and hidden != "opaque":
-            return FieldLayout(name, node, "ordered", hidden)
-        case "top" if hidden in CELL_TYPES and hidden != "opaque" and isinstance(node, List):
-            return FieldLayout(name, node, "top", hidden)
-        case "distinct" if hidden is not None and _kind(node) == "int":
-            return FieldLayout(name, node, "distinct", hidden)
-        case "percentile" if hidden is not None and "float" in {_kind(node), _item_kind(node)}:
-            return FieldLayout(name, node, "percentile", hidden)
-    raise DeclarationError(
-        f"{finish}:{hidden} does not suit {'the field ' + name if name else 'the leaf'}",
-        hint="avg shows a float and sums floats or ints; top shows a list; "
-        "an order is of one simple kind; distinct shows an int, percentile floats",
-    )
+    kind = known_finish(finish)
+    if kind is None:
+        raise DeclarationError(
+            f"what an aggregate keeps is called {finish!r}, which no aggregate here is known by",
+            hint="use the release of Atoll that wrote it, or a later one",
+        )
+    shown = kind(node, hidden or kind.hidden_default, _UNPACKING)
+    if not shown.suits():
+        raise DeclarationError(
+            f"{kind.text(hidden)} does not suit {'the field ' + name if name else 'the leaf'}: "
+            f"there is no {node} of which {kind.keeps} is kept so",
+            hint="use the aggregate that declared it, into what it gives",
+        )
+    return FieldLayout(name, shown)
 
 
-def _collection(
-    name: str | None, node: Node, finish: str, hidden: str | None
-) -> FieldLayout | None:
-    """A field whose one column holds elements, or states that have a codec of their own."""
-    match finish:
-        case "set" if isinstance(node, List):
-            return FieldLayout(name, node, "set")
-        case "size" if _kind(node) == "int":
-            return FieldLayout(name, node, "size")
-        case "map" if isinstance(node, List) and isinstance(node.item, Struct):
-            _, (_, value) = node.item.fields
-            return FieldLayout(name, node, "map", hidden, leaf_codec(value, _finishers(hidden)))
-        case "boxed":
-            return FieldLayout(name, node, "boxed", hidden, leaf_codec(node, _finishers(hidden)))
-    return None
+def _element(data: bytes) -> Any:
+    return decode_element(data, 0)[0]
 
 
-def _finishers(hidden: str | None) -> dict[str, str]:
-    found: dict[str, str] = json.loads(hidden or "{}")
-    return found
+def _elements(data: Sequence[bytes], scalar: Scalar) -> pa.Array:
+    return decode_columns(data, [scalar])[0]
 
 
-def _kind(node: Node) -> str | None:
-    return node.kind if isinstance(node, Scalar) else None
-
-
-def _item_kind(node: Node) -> str | None:
-    return _kind(node.item) if isinstance(node, List) else None
+def _stored(scalar: Scalar) -> Scalar:
+    """As a physical column has it: any may be null."""
+    return scalar if scalar.kind == "tuple" else Scalar(scalar.kind, optional=True)
 
 
 def _pack_tuples(array: pa.Array, scalar: Scalar) -> pa.Array:
@@ -329,3 +307,15 @@ def _unpack_tuples(array: pa.Array, scalar: Scalar) -> pa.Array:
         for data in array.to_pylist()
     ]
     return pa.array(rows, arrow_type(scalar))
+
+
+_UNPACKING = Unpacking(
+    stored_column,
+    stored_value,
+    shown_array,
+    unpack,
+    decode_plain,
+    _element,
+    _elements,
+    leaf_codec,
+)

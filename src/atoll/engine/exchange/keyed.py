@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -86,6 +86,40 @@ class KeyedStep(BoundStep):
             combine_rows_max=packing.combine_rows_max,
             rejects=packing.rejects,
         )
+
+
+class WholeRowStep(KeyedStep):
+    """A keyed step to which rows come as they are, by the vnode of the whole key."""
+
+    elements: tuple[KeyElement, ...]
+    """Of the key."""
+    rows: pa.Schema
+    """The columns of the rows, all of which are needed."""
+
+    tells_records: ClassVar[bool] = True
+    """Whether rows say which record they are of, where that is tracked."""
+
+    @property
+    def keyed_by(self) -> tuple[KeyElement, ...]:
+        """Its elements."""
+        return self.elements
+
+    @property
+    def needs(self) -> Collection[str]:
+        """All columns."""
+        return self.rows.names  # type: ignore[no-any-return]
+
+    def prepared(
+        self,
+        rows: pa.Table,
+        vnode_count: int,
+        *,
+        tracked: bool,
+        singly: bool,  # noqa: ARG002 - nothing is folded
+    ) -> pa.Table:
+        """The rows as they are."""
+        found = vnodes(self, self.elements, rows, vnode_count)
+        return with_vnodes(chosen(rows, self.rows, tracked=tracked and self.tells_records), found)
 
 
 def key_arrays(elements: tuple[KeyElement, ...], rows: pa.Table) -> list[pa.Array]:

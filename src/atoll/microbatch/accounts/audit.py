@@ -6,7 +6,7 @@ is at fault.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -88,8 +88,10 @@ def _job_faults(
     for task in told:
         yield from _task_faults(chart, task)
     yield from _origin_faults(chart, told)
+    packed = _packed_for(told)
     for manifest in job.manifests:
-        yield from _actor_faults(chart, told, manifest, actors[manifest.unit])
+        mine = packed.get(manifest.unit, Counter())
+        yield from _actor_faults(chart, mine, manifest, actors[manifest.unit])
     yield from _end_faults(chart, told, job, actors.values())
 
 
@@ -140,14 +142,25 @@ def _origin_faults(chart: JobChart, told: Sequence[TaskAccounts]) -> Iterator[Fa
             yield Fault("of the rows read there went on", expected, found, chain.name)
 
 
-def _actor_faults(
-    chart: JobChart, told: Sequence[TaskAccounts], manifest: Manifest, actor: ActorAccounts
-) -> Iterator[Fault]:
-    """Whether an actor got the rows that were packed for it, took them, and left what it gave."""
-    packed: Counter[int] = Counter()
+def _packed_for(told: Sequence[TaskAccounts]) -> dict[int, Counter[int]]:
+    """How many rows all tasks packed for each unit, by tag."""
+    by_tag: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for task in told:
         for each in task.packed:
-            packed[each.tag] += each.packed.get(manifest.unit, 0)
+            rows = by_tag[each.tag]
+            for unit, count in each.packed.items():  # with many units, most of an audit's time
+                rows[unit] += count
+    found: dict[int, Counter[int]] = defaultdict(Counter)
+    for tag, rows in by_tag.items():
+        for unit, count in rows.items():
+            found[unit][tag] = count
+    return found
+
+
+def _actor_faults(
+    chart: JobChart, packed: Counter[int], manifest: Manifest, actor: ActorAccounts
+) -> Iterator[Fault]:
+    """Whether an actor got the rows that were packed for it, took them, and left what it gave."""
     staged: Counter[int] = Counter()
     for file in manifest.staged:
         staged[file.operator] += file.file.rows

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 
@@ -110,6 +111,45 @@ def complete_rollback(store: ObjectStore, module: str, topology: str) -> None:
     timeline_objects(store, module, topology).settle(timelines.number + 1)
 
 
+def appended_since(
+    store: ObjectStore, module: str, topology: str, last: Commit, to: int
+) -> dict[str, int]:
+    """How many rows the commits behind one appended, by depot."""
+    timelines = read_timelines(store, module, topology, last.timeline)
+    counts: dict[str, int] = {}
+    for number in range(to + 1, last.id + 1):
+        commit = read_commit(store, module, topology, number, timelines)
+        for rows in commit.appends:
+            counts[rows.depot] = counts.get(rows.depot, 0) + rows.file.rows
+    return counts
+
+
+def rollback_plan(
+    store: ObjectStore, module: str, topology: str, state: ev.State, to: int
+) -> dict[str, Any]:
+    """What going back to a commit would do now, as plain data; changes nothing.
+
+    ``microbatches`` would be abandoned, ``records`` read again; rows that they ``appended`` to
+    depots, by depot, would stay there. ``refused`` is why it cannot be, else None.
+    """
+    last = state.last
+    plan: dict[str, Any] = {"to": to, "last": last.id, "possible": [last.readable_from, last.id]}
+    refused = refusal(state, ev.RollBack(1, to))
+    if refused is not None:
+        told = {"code": refused.code, "message": refused.message, "hint": refused.hint}
+        return {**plan, "refused": told}
+    timelines = read_timelines(store, module, topology, last.timeline)
+    kept = read_commit(store, module, topology, to, timelines) if to else GENESIS
+    return {
+        **plan,
+        "refused": None,
+        "microbatches": last.id - to,
+        "records": last.processed - kept.processed,
+        "appended": appended_since(store, module, topology, last, to),
+        "state_of_ms": kept.committed_at_ms or None,
+    }
+
+
 @dataclass
 class Follower:
     """Keeps one topology's coordinator on the newest timeline.
@@ -148,7 +188,7 @@ class Follower:
             that was faster.
         """
         last = command.last
-        appended = self._appended(command)
+        appended = appended_since(self.store, self.module, self.topology, command.last, command.to)
         if appended and not command.keep_appended:
             rows = ", ".join(f"{count:,} in {depot}" for depot, count in sorted(appended.items()))
             failure = ActorFailure(
@@ -202,13 +242,3 @@ class Follower:
             drop_abandoned(self.store, self.module, self.topology, head)
         except Exception as error:  # noqa: BLE001 - nothing is lost by a file too many
             _log.warning("tidy failed", topology=self.topology, error=str(error))
-
-    def _appended(self, command: ev.GoBack) -> dict[str, int]:
-        """How many rows the commits to abandon appended, by depot."""
-        timelines = read_timelines(self.store, self.module, self.topology, self.timeline)
-        counts: dict[str, int] = {}
-        for number in range(command.to + 1, command.last.id + 1):
-            commit = read_commit(self.store, self.module, self.topology, number, timelines)
-            for rows in commit.appends:
-                counts[rows.depot] = counts.get(rows.depot, 0) + rows.file.rows
-        return counts

@@ -18,6 +18,8 @@ from atoll.microbatch.outcome import ActorFailure, Outcome
 from atoll.microbatch.plans.migrating import left
 
 _RATE_WINDOW_SECONDS = 10.0
+MICROBATCHES_TOLD = 256
+"""So many of the last microbatches are told of."""
 _ATTEMPTS_KEPT = 20
 """So many failed attempts of one microbatch are told of, the last ones."""
 
@@ -52,7 +54,7 @@ class Status:
     cuts_total: int = 0
     """How often a plan was cut smaller in this life."""
     task_timings_ms: dict[str, float] = field(default_factory=dict)
-    history: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=256))
+    history: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MICROBATCHES_TOLD))
     """One entry per microbatch committed lately, from the moment on at which readers see it."""
     attempts: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_ATTEMPTS_KEPT))
     """The last attempts that failed of the microbatch that runs, with their reasons."""
@@ -91,10 +93,7 @@ class Status:
         with self._lock:
             self.history.append(
                 {
-                    "id": commit.id,
-                    "version": commit.version,
-                    "records": commit.records,
-                    "ranges": {name: [list(each) for each in at] for name, at in _read(commit)},
+                    **told_of(commit),
                     "failed_attempts": list(self.attempts),
                     **self.telemetry.last,
                     **durations_ms,
@@ -257,11 +256,41 @@ def _phase(state: State) -> tuple[int, int, int]:
     return state.last.id, state.step, state.version
 
 
+def told_of(commit: Commit) -> dict[str, Any]:
+    """What a commit says of its microbatch: which it is, when it was, what it read and changed."""
+    return {
+        "id": commit.id,
+        "version": commit.version,
+        "committed_at_ms": commit.committed_at_ms,
+        "records": commit.records,
+        "ranges": {name: [list(each) for each in at] for name, at in _read(commit)},
+        "vnodes": _changed(commit),
+        "appended": _appended(commit),
+    }
+
+
 def _read(commit: Commit) -> Iterator[tuple[str, list[tuple[int, int]]]]:
     """What a microbatch read, by depot or tick: the depot partitions' offsets."""
     for name, ranges in commit.ranges.items():
         if any(start < end for start, end in ranges):
             yield name, ranges
+
+
+def _changed(commit: Commit) -> dict[str, int]:
+    """How many vnodes of each PState a microbatch changed."""
+    counts = {
+        name: len({vnode for job in each.logs for log in job for vnode in log.vnodes})
+        for name, each in commit.pstates.items()
+    }
+    return {name: count for name, count in sorted(counts.items()) if count}
+
+
+def _appended(commit: Commit) -> dict[str, int]:
+    """How many rows a microbatch appended to each depot."""
+    counts: Counter[str] = Counter()
+    for each in commit.appends:
+        counts[each.depot] += each.file.rows
+    return dict(counts)
 
 
 def _shown(failure: ActorFailure) -> dict[str, Any]:

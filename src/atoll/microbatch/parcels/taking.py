@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 0.05
 """Between two looks for what another module has sent."""
+_FIRST_LOOK_SECONDS = 0.5
+"""The same while none has ever sent anything."""
 
 _log = get_logger("atoll.cluster")
 
@@ -126,8 +128,11 @@ class ParcelTaker:
         if before is None or before.message != error.message:
             _log.error("a parcel cannot be taken", error=str(error), **_place(key))
 
+    def _look_seconds(self) -> float:
+        return look_seconds(self._store, _LOOK_SECONDS if self._boxes else _FIRST_LOOK_SECONDS)
+
     def _run(self) -> None:
-        while not self._stopping.wait(look_seconds(self._store, _LOOK_SECONDS)):
+        while not self._stopping.wait(self._look_seconds()):
             try:
                 self.take()
             except FencedError:

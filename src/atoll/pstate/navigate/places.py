@@ -8,11 +8,12 @@ from __future__ import annotations
 import heapq
 import operator
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from atoll.codec.keys.elements import EMPTY_KEY, decode_element, encode_element, successor
 from atoll.errors import PathError
 from atoll.pstate.navigate.ordered import SortedSet
+from atoll.pstate.reader import Reader
 from atoll.pstate.spec import Position, PStateSpec, child_of
 from atoll.pstate.store.sizes import SIZES_COMPLETE, counter_key, size_of
 from atoll.schema import Map, Node, Scalar, Set, Struct
@@ -22,24 +23,6 @@ _FIELD_NAME = Scalar("str")
 _SEEK_AFTER = 32
 """Entries of one element to walk over before it is cheaper to seek the next element."""
 _PAGE_ENTRIES = 1024
-
-
-class Reader(Protocol):
-    """Reads entries of a PState at one moment: a view, or something that looks like one."""
-
-    def get(self, vnode: int, key: bytes) -> bytes | None:
-        """The value of a key."""
-
-    def scan(
-        self,
-        vnode: int,
-        low: bytes | None = None,
-        high: bytes | None = None,
-        *,
-        reverse: bool = False,
-        limit: int | None = None,
-    ) -> Iterator[_Pair]:
-        """The entries of a range of one vnode, in key order or backwards."""
 
 
 class Place(NamedTuple):

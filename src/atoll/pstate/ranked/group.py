@@ -14,27 +14,10 @@ from typing import NamedTuple, Protocol
 
 from atoll.codec.keys.elements import successor
 from atoll.pstate.ranked.layout import HEADS, LEVELS, MARK, PAGE, Ranks
+from atoll.pstate.reader import Reader
 
 _BLOCKS_MAX = 256
 """A group of no more blocks has them read once, and each rank from there."""
-
-
-class Reader(Protocol):
-    """Reads entries of a PState at one moment."""
-
-    def get(self, vnode: int, key: bytes) -> bytes | None:
-        """The value of a key."""
-
-    def scan(
-        self,
-        vnode: int,
-        low: bytes | None = None,
-        high: bytes | None = None,
-        *,
-        reverse: bool = False,
-        limit: int | None = None,
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """The entries of a range of one vnode."""
 
 
 class Seat(NamedTuple):

@@ -37,6 +37,12 @@ async def get_module(context: ContextOf, module: Name) -> Response:
     return answer(_parts(context.app(module)))
 
 
+@router.get("/modules/{module}/graph")
+async def get_graph(context: ContextOf, module: Name) -> Response:
+    """Its depots, steps and PStates as ``nodes``, and the ``edges`` between them."""
+    return answer(await context.in_thread(context.app(module).graph))
+
+
 @router.post("/modules/{module}/wait")
 async def wait(context: ContextOf, module: Name, wanted: Awaiting) -> Response:
     """Answer when readers see all that comes of some appends: ``{"committed": {topology: id}}``."""

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from atoll.errors import NotFoundError
 from atoll.server.context import ContextOf, Name, answer
 
 router = APIRouter(prefix="/v1/modules/{module}/topologies", tags=["topologies"])
 
+_LONG = ("ranges", "operators")
+"""What a list of microbatches leaves out."""
+
 
 class Rollback(BaseModel):
-    """Where to go back to, and whether appended rows may stay."""
+    """Where to go back to, whether appended rows may stay, or only what would be done."""
 
     model_config = ConfigDict(extra="forbid")
 
     to_microbatch: int = Field(ge=0)
     keep_appended: bool = False
+    dry_run: bool = False
 
 
 @router.get("")
@@ -39,6 +45,45 @@ async def get_microbatch(context: ContextOf, module: Name, topology: Name) -> Re
     """What it is at: the microbatch's id, version, phase and ranges, and since when."""
     found = context.app(module).topology(topology)
     return answer(await context.in_thread(found.microbatch_state.get))
+
+
+@router.get("/{topology}/microbatches")
+async def list_microbatches(
+    context: ContextOf,
+    module: Name,
+    topology: Name,
+    after: Annotated[int, Query(ge=0)] = 0,
+) -> Response:
+    """The last microbatches that this process committed, oldest first, behind one if wished.
+
+    Of each its id, records, version and milliseconds by numbered step; the rest of one is at its
+    own address.
+    """
+    found = context.app(module).topology(topology)
+    recent = await context.in_thread(found.recent_microbatches)
+    return answer({"microbatches": [_short(each) for each in recent if each["id"] > after]})
+
+
+@router.get("/{topology}/microbatches/{number}")
+async def get_one_microbatch(
+    context: ContextOf, module: Name, topology: Name, number: Annotated[int, Path(ge=1)]
+) -> Response:
+    """One of them: ranges, rows and milliseconds per step, skew, and attempts that failed."""
+    found = context.app(module).topology(topology)
+    recent = await context.in_thread(found.recent_microbatches)
+    for each in recent:
+        if each["id"] == number:
+            return answer(each)
+    kept = f"{recent[0]['id']} to {recent[-1]['id']}" if recent else "none yet"
+    raise NotFoundError(
+        f"nothing is remembered of microbatch {number}",
+        hint=f"this process remembers the last 256 that it committed: {kept}",
+    )
+
+
+def _short(microbatch: dict[str, Any]) -> dict[str, Any]:
+    short = {name: each for name, each in microbatch.items() if name not in _LONG}
+    return {**short, "failed_attempts": len(microbatch["failed_attempts"])}
 
 
 @router.post("/{topology}/pause")
@@ -67,8 +112,13 @@ async def checkpoint(context: ContextOf, module: Name, topology: Name) -> Respon
 
 @router.post("/{topology}/rollback")
 async def rollback(context: ContextOf, module: Name, topology: Name, wanted: Rollback) -> Response:
-    """Go back to the state after an earlier microbatch, and pause; answers with the status."""
+    """Go back to the state after an earlier microbatch, and pause; answers with the status.
+
+    With ``dry_run`` nothing changes, and the answer is what would be done, or why it is refused.
+    """
     found = context.app(module).topology(topology)
+    if wanted.dry_run:
+        return answer(await context.in_thread(found.rollback_plan, wanted.to_microbatch))
     await context.in_waiting_thread(
         partial(found.rollback, wanted.to_microbatch, keep_appended=wanted.keep_appended)
     )

@@ -29,11 +29,6 @@ class AppendTo(StateOperator):
     """The depot's partitioner where it is the user's: the tasks try it before the commit."""
 
     @property
-    def title(self) -> str:
-        """As users write it."""
-        return "append_to"
-
-    @property
     def writes(self) -> tuple[PStateDeclaration, ...]:
         """Nothing."""
         return ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from atoll.engine.binding.keys import column_type
-from atoll.engine.exchange.keyed import KeyedStep, KeyElement, chosen, vnodes, with_vnodes
+from atoll.engine.exchange.keyed import KeyElement, WholeRowStep
 from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.schema import Map, Node, Scalar, Set
 from atoll.steps.folding.fields import key_kind
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class BoundDeduplicate(KeyedStep):
+class BoundDeduplicate(WholeRowStep):
     """Let rows pass of which no other with the same key did within a time.
 
     Entries of ``passed`` are keys, with ``within_ms`` the time behind them; those of ``times`` the
@@ -55,16 +55,6 @@ class BoundDeduplicate(KeyedStep):
         return (self.passed,) if self.times is None else (self.passed, self.times)
 
     @property
-    def keyed_by(self) -> tuple[KeyElement, ...]:
-        """Its elements."""
-        return self.elements
-
-    @property
-    def needs(self) -> Collection[str]:
-        """All columns: they go on."""
-        return self.rows.names  # type: ignore[no-any-return]
-
-    @property
     def emits(self) -> pa.Schema:
         """The rows."""
         return self.emitted
@@ -82,13 +72,6 @@ class BoundDeduplicate(KeyedStep):
         """Those that rows came for, and those in which there is something to forget."""
         due = set() if self.times is None else opening.due(self.times)
         return dict.fromkeys(self.pstates, vnodes | due)
-
-    def prepared(
-        self, rows: pa.Table, vnode_count: int, *, tracked: bool, singly: bool
-    ) -> pa.Table:
-        """The rows as they are, by the vnode of the whole key."""
-        found = vnodes(self, self.elements, rows, vnode_count)
-        return with_vnodes(chosen(rows, self.rows, tracked=tracked), found)
 
     def run(self, work: Work, rows: list[pa.Table]) -> None:
         """Forget what is due, and let rows pass."""

@@ -20,11 +20,6 @@ class ToAll(ColumnOperator):
     instead: ClassVar[str] = "a query runs in one process: leave the step out"
 
     @property
-    def title(self) -> str:
-        """As users write it."""
-        return "to_all"
-
-    @property
     def without_spark(self) -> str:
         """Nothing."""
         return EXCHANGED

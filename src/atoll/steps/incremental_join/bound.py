@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
 from atoll.aggregates.kernels.types import fitted
 from atoll.codec.values.packing import PACKING
-from atoll.engine.exchange.keyed import KeyedStep, KeyElement, chosen, vnodes, with_vnodes
+from atoll.engine.exchange.keyed import KeyElement, WholeRowStep
 from atoll.schema import Scalar
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ PRESENT = "present"
 
 
 @dataclass(frozen=True)
-class BoundSide(KeyedStep):
+class BoundSide(WholeRowStep):
     """Bring the rows of one side to the actor of their key."""
 
     side: Side
@@ -41,15 +41,7 @@ class BoundSide(KeyedStep):
     node: Struct
     codec: LeafCodec
 
-    @property
-    def keyed_by(self) -> tuple[KeyElement, ...]:
-        """Its elements."""
-        return self.elements
-
-    @property
-    def needs(self) -> Collection[str]:
-        """All columns."""
-        return self.rows.names  # type: ignore[no-any-return]
+    tells_records: ClassVar[bool] = False
 
     def mapping(self, packing: Packing) -> Mapping:
         """The PState's."""
@@ -58,13 +50,6 @@ class BoundSide(KeyedStep):
     def opens(self, vnodes: set[int], opening: Opening) -> dict[str, Collection[int]]:
         """Those that rows came for."""
         return {self.pstate: vnodes}
-
-    def prepared(
-        self, rows: pa.Table, vnode_count: int, *, tracked: bool, singly: bool
-    ) -> pa.Table:
-        """The rows as they are, by the vnode of the whole key."""
-        found = vnodes(self, self.elements, rows, vnode_count)
-        return with_vnodes(chosen(rows, self.rows, tracked=False), found)
 
     def run(self, work: Work, rows: list[pa.Table]) -> None:
         """Nothing: the join takes them."""

@@ -11,7 +11,7 @@ from atoll.aggregates.rows.lag import Lag
 from atoll.arrow_types import node_of, value_type
 from atoll.codec.values.leaf import LeafCodec
 from atoll.engine.binding.keys import column_type
-from atoll.engine.exchange.keyed import KeyedStep, KeyElement, chosen, vnodes, with_vnodes
+from atoll.engine.exchange.keyed import KeyElement, WholeRowStep
 from atoll.errors import DeclarationError
 from atoll.pstate.spec import PStateSpec, pstate_spec
 from atoll.schema import Map, Node, Scalar, Struct
@@ -50,7 +50,7 @@ class BoundFolded:
 
 
 @dataclass(frozen=True)
-class BoundLastRows(KeyedStep):
+class BoundLastRows(WholeRowStep):
     """Let rows through with columns over the last rows of their keys.
 
     Entries of ``state`` are keys with a number behind them, which grows from row to row of a key;
@@ -70,16 +70,6 @@ class BoundLastRows(KeyedStep):
     gives: ClassVar[Makes] = "at most one"  # none where no total can take it
 
     @property
-    def keyed_by(self) -> tuple[KeyElement, ...]:
-        """Its elements."""
-        return self.elements
-
-    @property
-    def needs(self) -> Collection[str]:
-        """All columns: they go on."""
-        return self.rows.names  # type: ignore[no-any-return]
-
-    @property
     def emits(self) -> pa.Schema:
         """The rows, and the columns made."""
         return self.emitted
@@ -91,13 +81,6 @@ class BoundLastRows(KeyedStep):
     def opens(self, vnodes: set[int], opening: Opening) -> dict[str, Collection[int]]:
         """Those that rows came for."""
         return {self.state: vnodes}
-
-    def prepared(
-        self, rows: pa.Table, vnode_count: int, *, tracked: bool, singly: bool
-    ) -> pa.Table:
-        """The rows as they are, by the vnode of the whole key."""
-        found = vnodes(self, self.elements, rows, vnode_count)
-        return with_vnodes(chosen(rows, self.rows, tracked=tracked), found)
 
     def run(self, work: Work, rows: list[pa.Table]) -> None:
         """Compute the columns, and keep the last rows."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from atoll.topology.operator import BatchOperator
+from atoll.steps.rows.calling import CallingOperator
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,27 +16,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class FlatMap(BatchOperator):
+class FlatMap(CallingOperator):
     """Calls a Python function with each row; it returns or yields dicts or rows."""
 
     function: Callable[[Row], Iterable[Any]]
-    emitted: pa.Schema
-
-    @property
-    def title(self) -> str:
-        """As users write it."""
-        return "flat_map"
-
-    @property
-    def sees_records(self) -> bool:
-        """Its function may raise."""
-        return True
-
-    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
-        """What ``emits=`` declared."""
-        from atoll.topology.rows import given_columns
-
-        return given_columns(self.emitted, inputs[0])
 
     def run(
         self,

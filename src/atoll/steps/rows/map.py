@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from atoll.topology.operator import BatchOperator
+from atoll.steps.rows.calling import CallingOperator
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,24 +17,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Map(BatchOperator):
+class Map(CallingOperator):
     """Calls a Python function with each row; it returns a dict or a row."""
 
     makes: ClassVar[Makes] = "one"
 
     function: Callable[[Row], Any]
-    emitted: pa.Schema
-
-    @property
-    def sees_records(self) -> bool:
-        """Its function may raise."""
-        return True
-
-    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
-        """What ``emits=`` declared."""
-        from atoll.topology.rows import given_columns
-
-        return given_columns(self.emitted, inputs[0])
 
     def run(
         self,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from atoll.durations import parse_millis
 from atoll.errors import DeclarationError
+from atoll.steps.rows.calling import CallingOperator
 from atoll.topology.flow import Flow, after
-from atoll.topology.operator import BatchOperator
 from atoll.topology.usercode import placed
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class MapAsync(BatchOperator):
+class MapAsync(CallingOperator):
     """Awaits a function of each row, a bounded number at once; what it gives keeps their order."""
 
     makes: ClassVar[Makes] = "one"
@@ -29,25 +29,8 @@ class MapAsync(BatchOperator):
     instead: ClassVar[str] = "call what it calls in Python: map(function)"
 
     function: Callable[[Row], Awaitable[Any]]
-    emitted: pa.Schema
     at_once: int
     timeout_seconds: float
-
-    @property
-    def title(self) -> str:
-        """As users write it."""
-        return "map_async"
-
-    @property
-    def sees_records(self) -> bool:
-        """Its function may raise."""
-        return True
-
-    def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
-        """What ``emits=`` declared."""
-        from atoll.topology.rows import given_columns
-
-        return given_columns(self.emitted, inputs[0])
 
     def run(
         self,

@@ -28,11 +28,6 @@ class MapBatches(BatchOperator):
     emitted: pa.Schema
 
     @property
-    def title(self) -> str:
-        """As users write it."""
-        return "map_batches"
-
-    @property
     def sees_records(self) -> bool:
         """Its function may raise."""
         return True

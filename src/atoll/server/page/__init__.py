@@ -1,0 +1,1 @@
+"""The web page: its files, and the routes that only it needs."""

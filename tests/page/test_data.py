@@ -1,0 +1,152 @@
+"""The routes that the page needs, over a real module."""
+
+import threading
+
+import pytest
+from page_shop import build, fill
+from starlette.testclient import TestClient
+
+from atoll import LocalCluster
+from atoll.server import create_app
+from atoll.server.context import Served
+from atoll.server.page.live import Live, Looking, ModuleEvents
+
+SALES = "/v1/modules/shop/topologies/sales"
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory):
+    """The module after four microbatches."""
+    with LocalCluster(tmp_path_factory.mktemp("data"), engine="inline") as cluster:
+        found = cluster.deploy(build())
+        fill(found)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(app):
+    """A client of its service."""
+    with TestClient(create_app(app), base_url="http://127.0.0.1:7410") as found:
+        yield found
+
+
+class TestGraph:
+    """The module as nodes and edges."""
+
+    def test_nodes_and_edges(self, client):
+        """Each edge joins two nodes; a step has the line that declared it."""
+        graph = client.get("/v1/modules/shop/graph").json()
+        nodes = {each["id"]: each for each in graph["nodes"]}
+        assert len(nodes) == len(graph["nodes"])
+        assert all({each["from"], each["to"]} <= set(nodes) for each in graph["edges"])
+        kinds = {each["kind"] for each in graph["nodes"]}
+        assert kinds == {"depot", "step", "pstate"}
+        mapped = next(each for each in graph["nodes"] if each["label"] == "map check")
+        assert mapped["place"].startswith("page_shop.py:")
+        assert {"from": "depot:orders", "to": mapped["id"]} in graph["edges"]
+        assert nodes["pstate:total"]["topology"] == "sales"
+
+    def test_steps_are_called_as_in_the_status(self, client):
+        """So that counts find their nodes."""
+        graph = client.get("/v1/modules/shop/graph").json()
+        steps = {each["step"] for each in graph["nodes"] if each["kind"] == "step"}
+        counted = {each["step"] for each in client.get(SALES).json()["operators_total"]}
+        assert counted
+        assert counted <= steps
+
+
+class TestMicrobatches:
+    """The last ones, and one of them."""
+
+    def test_listing(self, client):
+        """In short, oldest first; behind one only those after it."""
+        found = client.get(f"{SALES}/microbatches").json()["microbatches"]
+        ids = [each["id"] for each in found]
+        assert ids == sorted(ids)
+        assert sum(each["records"] for each in found) == 120
+        assert {"prime", "process", "commit", "publish", "tidy", "total"} <= set(found[0])
+        assert "ranges" not in found[0]
+        behind = client.get(f"{SALES}/microbatches", params={"after": ids[0]}).json()
+        assert [each["id"] for each in behind["microbatches"]] == ids[1:]
+
+    def test_one(self, client):
+        """What it read and changed, by step and PState."""
+        listed = client.get(f"{SALES}/microbatches").json()["microbatches"]
+        number = next(each["id"] for each in listed if each["records"])
+        one = client.get(f"{SALES}/microbatches/{number}").json()
+        read = sum(end - start for start, end in one["ranges"]["orders"])
+        assert read == one["records"]
+        assert one["vnodes"]["by_customer"] > 1
+        assert one["vnodes"]["total"] == 1
+        assert one["appended"] == {"audit": 19}
+        assert one["committed_at_ms"] > 0
+
+    def test_one_that_is_not_remembered(self, client):
+        """Says which are."""
+        found = client.get(f"{SALES}/microbatches/9999")
+        assert found.status_code == 404
+        assert "1 to" in found.json()["hint"]
+
+
+class TestRollbackPlan:
+    """What going back would do."""
+
+    def test_what_it_would_do(self, client, app):
+        """The counts are those of the abandoned microbatches, and nothing changes."""
+        before = app.topology("sales").status()["committed"]
+        found = client.post(f"{SALES}/rollback", json={"to_microbatch": 1, "dry_run": True}).json()
+        assert found["refused"] is None
+        assert found["microbatches"] == before - 1
+        listed = client.get(f"{SALES}/microbatches", params={"after": 1}).json()["microbatches"]
+        assert found["records"] == sum(each["records"] for each in listed)
+        assert found["appended"] == {"audit": 19 * 3}
+        status = app.topology("sales").status()
+        assert (status["committed"], status["state"]) == (before, "running")
+
+    def test_one_that_is_refused(self, client):
+        """It says why, as the rollback itself would."""
+        wanted = {"to_microbatch": 999, "dry_run": True}
+        plan = client.post(f"{SALES}/rollback", json=wanted).json()
+        refused = client.post(f"{SALES}/rollback", json={"to_microbatch": 999}).json()
+        assert plan["refused"]["message"] == refused["detail"]
+        assert plan["refused"]["hint"] == refused["hint"]
+
+
+class TestLive:
+    """The stream that all pages share."""
+
+    def test_it_is_told_at_once_and_when_something_changed(self):
+        """Nothing is told twice."""
+        looks = iter([{"at": 1}, {"at": 1}, {"at": 2}])
+        live = Live(lambda: next(looks))
+        assert live.next(0) == {"at": 1}
+        assert live.next(0) is None
+        assert live.next(0) == {"at": 2}
+
+    def test_closing_ends_a_wait(self):
+        """At once, from another thread."""
+        live = Live(dict)
+        live.next(0)
+        waiting = threading.Thread(target=live.next)
+        waiting.start()
+        live.close()
+        waiting.join(10)
+        assert not waiting.is_alive()
+        assert live.closed
+        assert live.next(0) is None
+
+    def test_all_share_one_look(self, app):
+        """Within half a second the modules are looked at once."""
+        now = [0.0]
+        looking = Looking(Served({"shop": app}, {}), now=lambda: now[0])
+        first = looking.look()
+        assert looking.look() is first
+        now[0] = 1.0
+        assert looking.look() is not first
+        told = first["modules"]["shop"]
+        assert told["topologies"]["sales"]["lag"] == {"orders": 0}
+        assert told["depots"] == {"audit": 76, "orders": 120}
+
+    def test_as_an_event(self):
+        """One event, one line of data."""
+        assert ModuleEvents().piece({"a": 1}) == b'event: modules\ndata: {"a":1}\n\n'
