@@ -22,7 +22,7 @@ from atoll.storage.objects import ObjectExistsError
 
 PROBES = "meta/probes"
 RACERS = 8
-ROUNDS = 8
+ROUNDS = 5
 
 
 def probe(store: BucketStore, rounds: int = ROUNDS) -> None:
