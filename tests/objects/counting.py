@@ -53,6 +53,8 @@ def append(app: atoll.App, number: int) -> None:
     app.depot("numbers").append(rows(number), producer=producer)
 
 
+made = counting()
+
 if __name__ == "__main__":
     with atoll.LocalCluster(sys.argv[1], engine="inline") as cluster:
         running = cluster.deploy(counting())

@@ -19,6 +19,7 @@ from atoll.depot.segments.blocks import BlockRef
 from atoll.depot.segments.chain import SegmentChain
 from atoll.depot.segments.segment_file import sync_segment
 from atoll.depot.start import StartFrom
+from atoll.storage.glances import look_seconds
 from atoll.storage.places import Place
 
 
@@ -49,6 +50,7 @@ class MirrorDepot:
         self._chain = SegmentChain(folder, partitions, to_ddl(schema), migrations)
         self._lock = threading.Lock()
         self._ends: tuple[int, ...] = ()
+        self._refreshed = float("-inf")
         self._refresh()
 
     def start_offsets(self) -> tuple[int, ...]:
@@ -83,7 +85,11 @@ class MirrorDepot:
 
     def _refresh(self) -> tuple[int, ...]:
         with self._lock, self._chain.lock:
+            now = time.monotonic()
+            if now - self._refreshed < look_seconds(self._chain.store):
+                return self._ends
             self._chain.refresh()
+            self._refreshed = now
             ends, tail = self._chain.end_offsets(), self._chain.tail
             if ends != self._ends and tail is not None:
                 sync_segment(self._chain.folder, tail.header.number)

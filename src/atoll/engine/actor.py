@@ -13,6 +13,7 @@ import time
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -125,7 +126,7 @@ class _Actor:
             self._lap("write")
             shared = self.program.folders.identity is not None
             vnode_bytes = self.stores.vnode_bytes() if shared else {}
-        logs = {name: self._log(name, parts) for name, parts in changed.items() if parts}
+        logs = self._logs({name: parts for name, parts in changed.items() if parts})
         self._run(Phase.HAND_ON)
         self._task.begin("handing rows on")
         staged = [self._stage(*each) for each in self.emitted if each[2].num_rows]
@@ -285,6 +286,15 @@ class _Actor:
                 if result.keys:
                     parts.append((vnode, result.keys, result.values))
         return changed
+
+    def _logs(self, changed: dict[str, list[Part]]) -> dict[str, LogFile]:
+        """Write the logs of the PStates that changed, several at once where each is a request."""
+        at_once = min(len(changed), self.store.at_once)
+        if at_once < 2:  # noqa: PLR2004 - more than one
+            return {name: self._log(name, parts) for name, parts in changed.items()}
+        with ThreadPoolExecutor(at_once) as pool:
+            written = pool.map(self._log, changed.keys(), changed.values())
+            return dict(zip(changed, written, strict=True))
 
     def _log(self, name: str, parts: list[Part]) -> LogFile:
         self._task.begin(("writing the log of", name))

@@ -37,6 +37,11 @@ class LocalStore:
         """Name the folder."""
         return f"LocalStore({str(self.root)!r})"
 
+    @property
+    def at_once(self) -> int:
+        """One: a disk is as busy with one."""
+        return 1
+
     def path(self, name: str) -> Path:
         """The file that holds (or would hold) the object."""
         return self.root / check_name(name)

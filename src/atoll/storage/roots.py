@@ -23,6 +23,11 @@ class RootStore(ObjectStore, Protocol):
         """Where it lies. It is all that a store is made of."""
         ...
 
+    @property
+    def at_once(self) -> int:
+        """How many calls are worth making at once: 1 where they do not wait for answers."""
+        ...
+
     def size(self, name: str) -> int:
         """How many bytes the object has.
 

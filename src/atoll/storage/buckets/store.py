@@ -43,6 +43,11 @@ class BucketStore:
         """Where it lies."""
         return self._place
 
+    @property
+    def at_once(self) -> int:
+        """As many as wait for answers side by side."""
+        return _AT_ONCE
+
     def __repr__(self) -> str:
         """Name the place."""
         return f"BucketStore({str(self.root)!r})"
