@@ -15,7 +15,7 @@ import pytest
 import typer
 
 import atoll
-from atoll import agg, path, start
+from atoll import agg, path, secret, start
 from atoll.cli.app import app as cli
 from atoll.cluster.app import App
 from atoll.cluster.options import ModuleOptions
@@ -26,6 +26,7 @@ from atoll.microbatch.control.tuning import levels_of
 from atoll.module import Microbatch, Module
 from atoll.path import Path as StatePath
 from atoll.pstate import handles
+from atoll.sources import Files, Postgres
 from atoll.steps.process.timers import Timers
 from atoll.stream.interim import Aggregated, Grouped, Sessions, Windowed
 from atoll.stream.stream import Stream
@@ -39,10 +40,10 @@ FACES = [
     *(Module, Microbatch, Stream, Grouped, Aggregated, Windowed, Sessions, Timers),
     *(DepotDeclaration, PStateDeclaration, App, Depot, ReadablePState, RunningTopology),
     *(ModuleOptions, Subscription, TopologyTestDriver, atoll.LocalCluster, StatePath),
-    *(Tail, TailBatch),
+    *(Tail, TailBatch, Files, Postgres),
 ]
 """The classes whose methods users call."""
-PLACES = [agg, path, start, atoll]
+PLACES = [agg, path, secret, start, atoll]
 
 SPARK_SQL = {"count", "sum", "collect_set", "struct", "split", "upper", "cast", "CAST"}
 PYTHON = {"len", "datetime", "str", "dict", "print", "option", "function", "f", "on_timer"}
@@ -173,10 +174,14 @@ def test_options_are_there():
 
 def _commands() -> dict[str, set[str]]:
     group = typer.main.get_command(cli)
-    return {
-        name: {flag for parameter in command.params for flag in parameter.opts}
-        for name, command in group.commands.items()
-    }
+    return {name: _flags(command) for name, command in group.commands.items()}
+
+
+def _flags(command) -> set[str]:
+    """The options of a command; of a group, those of all that it holds."""
+    below = getattr(command, "commands", {}).values()
+    own = {flag for parameter in command.params for flag in parameter.opts}
+    return own.union(*(_flags(each) for each in below))
 
 
 _COMMAND = re.compile(r"\batoll ([a-z]+)((?: [A-Z.:a-z{}/]*[A-Z.{}/-][^;,]*)?)")

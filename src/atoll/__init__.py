@@ -13,24 +13,26 @@ from atoll.errors import AtollError
 from atoll.schema import List, Map, Set, Struct
 
 if TYPE_CHECKING:
-    from atoll import agg, path
+    from atoll import agg, path, secret
+    from atoll.client.connecting import connect, connect_async
     from atoll.cluster.app import App
     from atoll.cluster.local import LocalCluster
     from atoll.cluster.spark import SparkCluster
     from atoll.depot import start
     from atoll.depot.producers.table import Producer
     from atoll.depot.receipt import Receipt
+    from atoll.kafka.declare import Kafka
     from atoll.literals import lit
     from atoll.module import Module
     from atoll.python_values import python_rows as rows
     from atoll.steps.process.timers import Timers
     from atoll.stream.stream import Stream
     from atoll.topology.rows import Row
-    from atoll.views.connect import connect
 
 __all__ = [
     "App",
     "AtollError",
+    "Kafka",
     "List",
     "LocalCluster",
     "Map",
@@ -45,9 +47,11 @@ __all__ = [
     "Timers",
     "agg",
     "connect",
+    "connect_async",
     "lit",
     "path",
     "rows",
+    "secret",
     "start",
 ]
 
@@ -64,10 +68,13 @@ _LAZY = {
     "Row": ("atoll.topology.rows", "Row"),
     "Stream": ("atoll.stream.stream", "Stream"),
     "Timers": ("atoll.steps.process.timers", "Timers"),
-    "connect": ("atoll.views.connect", "connect"),
+    "Kafka": ("atoll.kafka.declare", "Kafka"),
+    "connect": ("atoll.client.connecting", "connect"),
+    "connect_async": ("atoll.client.connecting", "connect_async"),
     "lit": ("atoll.literals", "lit"),
     "path": ("atoll.path", None),
     "rows": ("atoll.python_values", "python_rows"),
+    "secret": ("atoll.secret", None),
     "start": ("atoll.depot.start", None),
 }
 

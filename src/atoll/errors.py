@@ -23,7 +23,9 @@ __all__ = [
     "DeployError",
     "DepotError",
     "FencedError",
+    "ForbiddenError",
     "GivenError",
+    "LogError",
     "NotFoundError",
     "OvertakenError",
     "PathError",
@@ -33,12 +35,15 @@ __all__ = [
     "ReceiptError",
     "RecordsRefusedError",
     "RescheduleError",
+    "SinkError",
     "SparkLostError",
     "StateError",
     "StoppedError",
     "StorageError",
+    "ThrottledError",
     "TooLargeError",
     "TopologyFailedError",
+    "UnauthenticatedError",
     "UsageError",
     "UserCodeError",
     "WaitTimeoutError",
@@ -171,7 +176,7 @@ class ProducerError(DepotError):
 
 
 class OvertakenError(DepotError):
-    """Retention deleted records before a reader came to them.
+    """Retention deleted records before a reader, or a topology, came to them.
 
     ``context["offset"]`` is the next record that was to be read in ``context["partition"]``,
     ``context["oldest"]`` the first that is still there.
@@ -196,6 +201,15 @@ class FillingError(AtollError):
     """A PState is being filled from the past, and cannot be read before it has caught up."""
 
     code = "E-FILLING"
+
+
+class LogError(AtollError):
+    """A log that others keep, such as a topic of Kafka, cannot be read, or is another one.
+
+    ``context["topic"]`` is the topic. While a topology runs it waits, and looks again.
+    """
+
+    code = "E-LOG"
 
 
 class NotFoundError(AtollError):
@@ -229,6 +243,15 @@ class RescheduleError(AtollError):
     """
 
     code = "E-RESCHEDULE"
+
+
+class SinkError(AtollError):
+    """A sink refuses rows, cannot be reached, or holds something else than it must.
+
+    ``context["sink"]`` is the sink, where it has been given a name.
+    """
+
+    code = "E-SINK"
 
 
 class SparkLostError(AtollError):
@@ -266,6 +289,15 @@ class StorageError(AtollError):
     code = "E-STORAGE"
 
 
+class ThrottledError(AtollError):
+    """Too many failed tries to say who calls: for a while no more are looked at.
+
+    ``context["retry_after_seconds"]`` says for how long.
+    """
+
+    code = "E-THROTTLED"
+
+
 class TooLargeError(AtollError):
     """What an attempt holds at once is more than memory, an array, a file or a message takes.
 
@@ -292,6 +324,12 @@ class UserCodeError(AtollError):
     code = "E-USER-CODE"
 
 
+class ForbiddenError(AtollError):
+    """Who calls is known, and may not do that."""
+
+    code = "E-FORBIDDEN"
+
+
 class GivenError(UserCodeError):
     """A function of the user's gave its step what it never takes: a row returned, not yielded.
 
@@ -300,6 +338,12 @@ class GivenError(UserCodeError):
 
     code = "E-GIVEN"
     permanent = True
+
+
+class UnauthenticatedError(AtollError):
+    """Who calls is not known: no credential came, or one that is worth nothing."""
+
+    code = "E-UNAUTHENTICATED"
 
 
 class UsageError(AtollError):

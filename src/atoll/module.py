@@ -16,7 +16,7 @@ from atoll.placement.policies.policy import POLICY_DEFAULT
 from atoll.queries.declare import QueryGraph, arguments_of
 from atoll.queries.parameters import Arguments
 from atoll.schema import Map, Set
-from atoll.stream.mirrors import mirror_depot, mirror_pstate
+from atoll.stream.mirrors import log_depot, mirror_depot, mirror_pstate
 from atoll.stream.pstate import PState
 from atoll.stream.stream import Stream
 from atoll.stream.ticks import ticking
@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Mapping
 
+    from atoll.depot.logs.declared import OutsideLog
     from atoll.depot.start import StartFrom
+    from atoll.sources.base import Source as Feed
 
 __all__ = ["Microbatch", "Module"]
 
@@ -71,6 +73,8 @@ class Module:
         self.queries: dict[str, QueryGraph] = {}
         self.mirrored_depots: dict[str, DepotDeclaration] = {}
         self.mirrored_pstates: dict[str, PStateDeclaration] = {}
+        self.logs: dict[str, DepotDeclaration] = {}
+        """The depots whose records lie in logs that others keep."""
 
     def __repr__(self) -> str:
         """Its name and topologies: ``<module 'm': topologies mb>``."""
@@ -86,6 +90,8 @@ class Module:
         is_global: bool = False,
         retain_records: int | None = None,
         retain_seconds: float | None = None,
+        source: Feed | None = None,
+        kafka: OutsideLog | None = None,
     ) -> DepotDeclaration[R]:
         """Declare a depot.
 
@@ -99,6 +105,10 @@ class Module:
             is_global: One depot partition for all records.
             retain_records: Keep at least the newest so many records of each depot partition.
             retain_seconds: Keep at least the records of the last so many seconds.
+            source: What feeds it from outside while the module runs, each record exactly once:
+                one of :mod:`atoll.sources`. Records can be appended all the same.
+            kafka: ``atoll.Kafka(...)``: the records are those of a topic, and its partitions are
+                the depot's. Nothing is appended to it here; partitions and retention are Kafka's.
 
         Raises:
             DeclarationError: When the schema is wrong or names no such field.
@@ -112,9 +122,16 @@ class Module:
             check_columns(parsed.names)
             check_partitioner(name, parsed.names, partition_by)
             check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
-        count = 1 if is_global else partitions
         retain = (retain_records, retain_seconds)
-        made = DepotDeclaration(self.name, name, parsed, partition_by, count, *retain)
+        if kafka is not None:
+            others = (partition_by, partitions, is_global, *retain, source)
+            return log_depot(self, name, kafka, (schema, parsed), others, place)
+        if source is not None:
+            self._check_source(name, source, place)
+        count = 1 if is_global else partitions
+        made = DepotDeclaration(
+            self.name, name, parsed, partition_by, count, *retain, source=source
+        )
         self.depots[name] = made.of_class(schema)
         return self.depots[name]
 
@@ -157,8 +174,12 @@ class Module:
         self.ticks[name] = TickDeclaration(self.name, name, every_ms)
         return self.ticks[name]
 
+    def sources(self) -> dict[str, Feed]:
+        """What feeds its depots from outside, by depot."""
+        return {n: each.source for n, each in self.depots.items() if each.source is not None}
+
     def _sources(self) -> dict[str, object]:
-        return {**self.depots, **self.ticks}
+        return {**self.depots, **self.ticks, **self.logs}
 
     def mirror_depot(
         self, module: str, name: str, schema: type[R] | Columns
@@ -273,6 +294,18 @@ class Module:
 
         graphs = [each.graph for each in self.topologies.values()]
         return f"<p><b>{text(self.name)}</b></p>" + draw(graphs, self.depots)
+
+    def _check_source(self, name: str, source: object, place: str) -> None:
+        from atoll.sources.base import Source as DeclaredSource
+
+        if not isinstance(source, DeclaredSource):
+            raise DeclarationError(
+                f"depot {name!r} cannot be fed from {source!r}",
+                hint="give one of atoll.sources, such as Files('in/*.jsonl')",
+                declared=place,
+            )
+        if source.dead_letter is not None:
+            self._check_dead_letter(source.dead_letter, place)
 
     def _check_dead_letter(self, depot: object, place: str) -> None:
         from atoll.ddl import parse_ddl
@@ -427,6 +460,7 @@ class Microbatch:
                 declared=place,
             )
         known = self.module.mirrored_depots if depot.mirrored else self.module.depots
+        known = known if depot.log is None else self.module.logs
         if known.get(depot.name) is not depot:
             raise DeclarationError(
                 f"depot {depot.name!r} belongs to module {depot.module!r}",
@@ -441,7 +475,13 @@ class Microbatch:
             )
         step = Source((), place, depot, start_from)
         self.graph.add(step)
-        return Stream(self.graph, step)
+        if depot.log is None:
+            return Stream(self.graph, step)
+        with placed(place):
+            aside = self.graph.dead_letter is not None
+            decoded = depot.log.decoding(step, depot.name, depot.schema, sets_aside=aside)
+        self.graph.add(decoded)
+        return Stream(self.graph, decoded)
 
     def _repr_html_(self) -> str:
         """The topology drawn, for a notebook."""

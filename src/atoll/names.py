@@ -10,7 +10,7 @@ import re
 
 from atoll.errors import DeclarationError
 
-__all__ = ["RESERVED", "check_name", "mirrored_name"]
+__all__ = ["RESERVED", "check_name", "mirrored_name", "sink_key", "sink_named"]
 
 RESERVED = {
     "module": frozenset({"local", "meta"}),
@@ -50,3 +50,16 @@ def mirrored_name(name: str) -> tuple[str, str] | None:
     """The module and the part's own name where a name is that of a mirror, ``module.name``."""
     module, dot, own = name.partition(".")
     return (module, own) if dot else None
+
+
+_SINK = "sink:"
+
+
+def sink_key(name: str) -> str:
+    """Under which name a commit has the rows for a sink; no depot's name can be that."""
+    return _SINK + name
+
+
+def sink_named(target: str) -> str | None:
+    """The sink that the rows of a commit are for; None when they are for a depot."""
+    return target.removeprefix(_SINK) if target.startswith(_SINK) else None

@@ -58,7 +58,7 @@ class _Service:
 
 
 @pytest.fixture(scope="session")
-def _service():
+def service():
     """The service for all tests."""
     service = _Service()
     with serve(service, bind("127.0.0.1", 0)) as service.address:
@@ -66,11 +66,22 @@ def _service():
 
 
 @pytest.fixture
-def url(app, _service, monkeypatch):
+def url(app, service, monkeypatch):
     """Where a service over the module listens; commands find it by ATOLL_URL."""
-    _service.application = create_app(app)
-    monkeypatch.setenv("ATOLL_URL", _service.url)
-    return _service.url
+    service.application = create_app(app)
+    monkeypatch.setenv("ATOLL_URL", service.url)
+    return service.url
+
+
+@pytest.fixture
+def serve_instead(service, monkeypatch):
+    """Lets commands find another application."""
+
+    def serving(application):
+        service.application = application
+        monkeypatch.setenv("ATOLL_URL", service.url)
+
+    return serving
 
 
 @pytest.fixture

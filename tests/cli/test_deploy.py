@@ -32,7 +32,7 @@ COUNTS = 'stream.aggregate(mb.pstate("counts", Map(str, int))["k"], agg.count())
 
 
 @pytest.fixture
-def edited(tmp_path, _service, monkeypatch):
+def edited(tmp_path, service, monkeypatch):
     """A served module, and a function that writes another version of its files."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -52,8 +52,8 @@ def edited(tmp_path, _service, monkeypatch):
         deployer = Redeployer(
             cluster, app.name, str(target), lambda: load_module(str(target), again=True)
         )
-        _service.application = create_app(app, deployers={"summing": deployer})
-        monkeypatch.setenv("ATOLL_URL", _service.url)
+        service.application = create_app(app, deployers={"summing": deployer})
+        monkeypatch.setenv("ATOLL_URL", service.url)
         yield edit, deployer
     assert all(each.name == "summing" for each in seen)
 

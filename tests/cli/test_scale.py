@@ -18,13 +18,13 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def serving(_service, monkeypatch):
+def serving(service, monkeypatch):
     """Serves a module where commands look for it."""
 
     def serve(app, cluster=None):
-        _service.application = create_app(app, cluster=cluster)
-        monkeypatch.setenv("ATOLL_URL", _service.url)
-        return _service.url
+        service.application = create_app(app, cluster=cluster)
+        monkeypatch.setenv("ATOLL_URL", service.url)
+        return service.url
 
     return serve
 
@@ -318,12 +318,12 @@ class TestOfTheRoot:
     """Without a module: all modules of the root."""
 
     @pytest.fixture
-    def both(self, tmp_path, _service, monkeypatch):
+    def both(self, tmp_path, service, monkeypatch):
         """A local cluster with two modules, served."""
         with running(tmp_path / "root", vnode_count=12) as (cluster, app):
             more = cluster.deploy(build(4, name="more"))
-            _service.application = create_app(app, more, cluster=cluster.whole)
-            monkeypatch.setenv("ATOLL_URL", _service.url)
+            service.application = create_app(app, more, cluster=cluster.whole)
+            monkeypatch.setenv("ATOLL_URL", service.url)
             yield cluster
 
     def test_one_matrix_one_plan_one_cordon(self, atoll, both):

@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from collecting_sink import Collecting, Server
 from starlette.testclient import TestClient
 from waiting import until
 
@@ -59,9 +60,17 @@ CHECKED = {
     "log": rf"[\w-]+/\w+/logs/[\w-]+/{NUMBER}.*",
     "checkpoint": rf"[\w-]+/\w+/checkpoints/[\w-]+/{NUMBER}.*",
     "appended rows": rf"[\w-]+/\w+/appends/.*{NUMBER}.*",
+    "parcel for a sink": rf"[\w-]+/\w+/sinks/\w+/parcels/{NUMBER}",
+    "rows for a sink": rf"[\w-]+/\w+/sinks/\w+/rows/{NUMBER}.*",
+    "identity of a sink": rf"[\w-]+/\w+/sinks/\w+/identity/{NUMBER}",
+    "what a sink has taken": rf"[\w-]+/\w+/sinks/\w+/taken/{NUMBER}",
     "staged rows": rf"[\w-]+/\w+/staged/{NUMBER}.*",
 }
 """Each kind of file that holds something, by its place below the root."""
+
+ELSEWHERE = Server(fails=lambda number: ConnectionError("down") if number > TAKEN else None)
+TAKEN = 2
+"""How many parcels the sink takes before its server is gone."""
 
 FITTING = 2
 """So many records of a batch can be processed: of more the plan is cut smaller."""
@@ -113,6 +122,7 @@ def shop(columns="item string, price long"):
     rows = rows.process(note, key="item", states=[seen], emits="item string, price long")
     rows.aggregate(totals["item"], agg.sum("price"))
     rows.append_to(dear)
+    rows.write_to(Collecting(ELSEWHERE), name="out")
     return module
 
 

@@ -25,9 +25,13 @@ def _silent(silent_logs):
     """What threads log is in nobody's way."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """Chromium, started once; without one its tests are skipped."""
+    """Chromium; without one its tests are skipped.
+
+    For a module and no longer: while it runs, playwright has an event loop in this thread, and no
+    other test could run one.
+    """
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         pytest.skip(f"needs a browser: none of {', '.join(BROWSERS)} is on the PATH")

@@ -12,7 +12,10 @@ def build(name="shop"):
         partition_by="customer",
     )
     audit = module.depot("audit", "customer string, cents long")
-    options = {"topology.microbatch.retry.max.attempts": 2}
+    options = {
+        "topology.microbatch.retry.max.attempts": 2,
+        "pstate.history.seconds": 3_600,  # however slow the machine, the first one is there
+    }
     sales = module.microbatch("sales", vnode_count=16, options=options)
     by_customer = sales.pstate("by_customer", Map(str, Map(str, int)))
     items = sales.pstate("items", Map(str, Struct(count=int, customers=Set(str))))

@@ -1,5 +1,6 @@
 """The routes that the page needs, over a real module."""
 
+import json
 import threading
 
 import pytest
@@ -150,3 +151,81 @@ class TestLive:
     def test_as_an_event(self):
         """One event, one line of data."""
         assert ModuleEvents().piece({"a": 1}) == b'event: modules\ndata: {"a":1}\n\n'
+
+
+class TestWalking:
+    """A PState place by place."""
+
+    URL = "/v1/modules/shop/pstates"
+
+    def test_pages_of_a_map(self, client):
+        """Forwards from any key, and backwards; every page is in order."""
+        found, start = [], None
+        while True:
+            asked = {"start": start, "beyond": start is not None, "limit": 7}
+            page = client.post(f"{self.URL}/by_customer/walk", json=asked).json()
+            assert page["kind"] == "map"
+            found += [each["label"] for each in page["entries"]]
+            if not page["more"]:
+                break
+            start = [found[-1]]
+        assert found == [f"c{number:03}" for number in range(30)]
+        asked = {"start": ["c010"], "beyond": True, "limit": 3, "backwards": True}
+        page = client.post(f"{self.URL}/by_customer/walk", json=asked).json()
+        assert [each["label"] for each in page["entries"]] == ["c007", "c008", "c009"]
+        assert page["more"]
+        assert all(each["value"] is None for each in page["entries"]), "nothing below is read"
+
+    def test_down_to_a_value(self, client):
+        """Each entry says the step that leads to it; the place says how Python writes it."""
+        path, kinds = [], []
+        for _ in range(3):
+            page = client.post(f"{self.URL}/by_customer/walk", json={"path": path}).json()
+            kinds.append(page["kind"])
+            if page["entries"]:
+                path.append(json.loads(page["entries"][1]["step"]))
+        assert kinds == ["map", "map", "value"]
+        assert page["python"] == "key('c001').key('salt')"
+        assert page["value"] == "200"
+        assert page["node"] == "int"
+
+    def test_structs_and_sets(self, client):
+        """Fields of one stored apart; elements, which lead nowhere."""
+        path = [["key", "tea"]]
+        page = client.post(f"{self.URL}/items/walk", json={"path": path}).json()
+        assert [each["label"] for each in page["entries"]] == ["count", "customers"]
+        assert page["entries"][0]["value"] == "40"
+        path.append(["field", "customers"])
+        page = client.post(f"{self.URL}/items/walk", json={"path": path, "limit": 2}).json()
+        assert page["kind"] == "set"
+        assert [each["label"] for each in page["entries"]] == ["c000", "c001"]
+        assert page["entries"][0]["step"] is None
+
+    def test_where_there_is_nothing(self, client):
+        """That is an answer, no error."""
+        page = client.post(f"{self.URL}/by_customer/walk", json={"path": [["key", "none"]]}).json()
+        assert (page["kind"], page["entries"]) == ("nothing", [])
+        assert client.post(f"{self.URL}/total/walk", json={}).json()["kind"] == "value"
+
+    def test_as_of(self, client):
+        """An earlier microbatch."""
+        found = [
+            client.post(f"{self.URL}/total/walk", params={"as_of": each}, json={}).json()
+            for each in (1, 2)
+        ]
+        assert [each["as_of"] for each in found] == [1, 2]
+        assert int(found[1]["value"]) == 2 * int(found[0]["value"])
+
+    @pytest.mark.parametrize("path", [[["all"]], [["key", 7]], [["key", "a"], ["set", 1]]])
+    def test_a_path_that_leads_to_no_one_place(self, client, path):
+        """Is refused with what to do."""
+        found = client.post(f"{self.URL}/by_customer/walk", json={"path": path})
+        assert found.status_code == 400
+        assert found.json()["hint"]
+
+    def test_vnodes(self, client):
+        """How much each takes, and who owns it."""
+        found = client.get(f"{self.URL}/by_customer/vnodes").json()
+        assert len(found["bytes"]) == len(found["units"]) == 16
+        assert all(found["bytes"])
+        assert client.get(f"{self.URL}/none/vnodes").status_code == 404

@@ -232,6 +232,7 @@ class FakeApp:
         )
 
         self.queries = FakeQueries()
+        self.sources = SimpleNamespace(status=dict)
 
     def subscribe(self, pstate, path=None, *, after=None, page_entries=1000, timeout_seconds=60):
         """Two canned changes, then the end."""

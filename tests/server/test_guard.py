@@ -57,6 +57,36 @@ def test_other_origins_are_refused(client, method, path, origin):
     assert (answer.status_code, answer.json()["code"]) == (403, "E-ORIGIN")
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "", "same-origin, none"])
+def test_what_a_page_embeds_is_refused(client, site):
+    """An image or a script of another page sends no origin, but the browser says what it is."""
+    path = "/v1/modules/key-pairs/pstates/global_sum/subscribe"
+    for headers in (
+        {"sec-fetch-site": site},
+        {"sec-fetch-site": site, "sec-fetch-mode": "navigate"},
+    ):
+        answer = client.get(path, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (403, "E-ORIGIN")
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_the_own_page_and_a_typed_address_pass(client, site):
+    """As browsers say it."""
+    assert client.get("/v1/modules", headers={"sec-fetch-site": site}).status_code == 200
+
+
+def test_a_link_leads_to_the_page_and_to_nothing_else(client):
+    """Following it from another site is no attack: the page itself shows nothing."""
+    link = {
+        "sec-fetch-site": "cross-site",
+        "sec-fetch-mode": "navigate",
+        "sec-fetch-dest": "document",
+    }
+    assert client.get("/", headers=link).status_code != 403
+    assert client.get("/v1/modules", headers=link).status_code == 403
+    assert client.get("/", headers={**link, "sec-fetch-dest": "iframe"}).status_code == 403
+
+
 def test_the_own_origin_passes(client):
     """A page that the service itself serves may call it."""
     headers = {"origin": "http://127.0.0.1:7410"}

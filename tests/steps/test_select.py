@@ -43,6 +43,7 @@ def out_of(module):
         lambda rows: rows.select("v", "k AS key"),
         lambda rows: rows.select("w", "k AS key", "v").select("key", "v"),
         lambda rows: rows.where(lambda row: True).select("k AS key", "v AS v"),
+        lambda rows: rows.with_columns(key="k").drop("W", "k").select("key", "v"),
         lambda rows: rows.materialize().select("k AS key", "v"),
         lambda rows: rows.select("k AS key", "v AS one").map(
             lambda row: {"key": row.key, "v": row.one}, emits="key string, v long"
@@ -54,6 +55,7 @@ def out_of(module):
         "other order",
         "twice",
         "behind a step",
+        "dropped",
         "staged",
         "before a step",
     ],

@@ -20,10 +20,13 @@ exit  meaning
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
-from atoll.cli.commands import demo, deploy, fsck, run, runtime, status, version
+from atoll.cli.asked import with_contexts
+from atoll.cli.commands import context, demo, deploy, fsck, run, runtime, status, version
+from atoll.cli.commands.access import token
 from atoll.cli.commands.data import append, ask, export, query, tail, watch
 from atoll.cli.commands.topology import checkpoint, microbatch, options, pause, resume, rollback
 from atoll.cli.commands.workers import cluster, scale, worker
@@ -69,6 +72,29 @@ for _command in (
     app.command()(getattr(_command, _command.__name__.rpartition(".")[2]))
 app.add_typer(worker.app, name="worker")
 app.add_typer(runtime.app, name="runtime")
+app.add_typer(token.app, name="token")
+app.add_typer(context.app, name="context")
+with_contexts(app)
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        version.version()
+        raise typer.Exit
+
+
+@app.callback()
+def _first(
+    *,
+    version_wanted: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version, and end.", is_eager=True, callback=_tell_version
+        ),
+    ] = False,
+) -> None:
+    """Stateful event processing for Python on Apache Spark."""
+    del version_wanted
 
 
 def main() -> None:

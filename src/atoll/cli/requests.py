@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from atoll.cli.asked import where
 from atoll.cli.options import DEFAULT_URL, Output
 from atoll.cli.output import note, print_json
 
@@ -37,7 +38,6 @@ def state_of(module: str, topology: str, status: dict[str, Any], output: Output)
 
 def say_paused(module: str, status: dict[str, Any], url: str = DEFAULT_URL) -> None:
     """Say which topologies of a module rest, since when, and how they go on."""
-    where = "" if url == DEFAULT_URL else f" --url {url}"
     for topology, details in status["topologies"].items():
         paused = details.get("paused")
         if details["state"] == "paused" and paused:
@@ -45,5 +45,5 @@ def say_paused(module: str, status: dict[str, Any], url: str = DEFAULT_URL) -> N
             why = "" if paused["why"] == "asked" else f" by a {paused['why']}"
             note(
                 f"{topology} of {module} is paused{why} since {since:%Y-%m-%d %H:%M:%S %Z}, and "
-                f"processes nothing; to go on: atoll resume {module} {topology}{where}"
+                f"processes nothing; to go on: atoll resume {module} {topology}{where(url)}"
             )

@@ -8,6 +8,7 @@ per depot by the same producer under the same number, which the depot stores onc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from atoll.cluster.clockwork import now_ms
@@ -15,9 +16,10 @@ from atoll.depot.producers.table import Producer, topology_producer
 from atoll.errors import ProducerError
 from atoll.microbatch.parcels.box import ParcelBox
 from atoll.microbatch.parcels.rows import Present, rows_of
-from atoll.names import mirrored_name
+from atoll.names import mirrored_name, sink_named
 
 if TYPE_CHECKING:
+    from atoll.cluster.sinks.running import RunningSink
     from atoll.codec.records.refusals import Checked
     from atoll.depot.depot import Depot
     from atoll.microbatch.commits.objects import AppendedRows, Commit, Reach
@@ -33,6 +35,7 @@ class Delivery:
         module: The module's name.
         topology: The topology's name.
         now_ms: The clock.
+        sinks: The topology's sinks, by name.
     """
 
     def __init__(
@@ -42,17 +45,19 @@ class Delivery:
         module: str,
         topology: str,
         now_ms: Callable[[], int] = now_ms,
+        sinks: Mapping[str, RunningSink] = MappingProxyType({}),
     ) -> None:
         self.store = store
         self.depots = depots
         self.sender = (module, topology)
         self.now_ms = now_ms
         self.producer_id = topology_producer(module, topology)
+        self.sinks = sinks
 
     def __call__(self, commit: Commit) -> Reach:
         """Append the commit's rows where they are not yet; when this returns they are durable.
 
-        Those for depots of other modules are sent there as parcels.
+        Those for depots of other modules, and for sinks, are sent there as parcels.
 
         Returns:
             For each depot of the module, by depot partition, an offset behind all of them: the next
@@ -67,7 +72,10 @@ class Delivery:
         producer = Producer(self.producer_id, sequence=commit.id, epoch=commit.timeline, gaps=True)
         reach: Reach = {}
         for name, parts in _by_depot(commit).items():
-            owner = mirrored_name(name)
+            sink, owner = sink_named(name), mirrored_name(name)
+            if sink is not None:
+                self._send(sink, commit, parts)
+                continue
             if owner is not None:
                 box = ParcelBox(self.store, *owner, self.sender)
                 files = (part.file for part in parts)
@@ -87,6 +95,14 @@ class Delivery:
                     raise
                 reach[name] = dict(enumerate(depot.end_offsets()))
         return reach
+
+    def _send(self, name: str, commit: Commit, parts: list[AppendedRows]) -> None:
+        """Keep a commit's rows for a sink, which takes them when it can."""
+        if name in self.sinks:  # else it was removed since
+            sink = self.sinks[name]
+            files = (part.file for part in parts)
+            sink.box.send(commit.timeline, commit.id, files, self.now_ms())
+            sink.wake()
 
     def records(self, parts: list[AppendedRows]) -> Iterator[Checked]:
         """The records of some files, one batch in memory at a time.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from atoll.cluster.upkeep.warnings import ModuleWarnings
 from atoll.cluster.waiting import Waiting
+from atoll.depot.logs.followed import ends_seen
 from atoll.errors import UsageError
 from atoll.markup import Rows, table
 from atoll.microbatch.commits.objects import Commit
@@ -37,11 +38,30 @@ def status_table(statuses: list[dict[str, Any]]) -> tuple[list[str], list[list[o
     return [*_COLUMNS, "lag", "records/s", "duration ms", "error"], rows
 
 
+def module_tables(status: Mapping[str, Any]) -> str:
+    """A module's topologies and depots, for a notebook."""
+    depots: list[list[object]] = [
+        [name, sum(each["end_offsets"]) - sum(each["start_offsets"]), len(each["end_offsets"])]
+        for name, each in status["depots"].items()
+    ]
+    heads, rows = status_table(list(status["topologies"].values()))
+    return table(heads, rows, f"module {status['module']}") + table(
+        ["depot", "records", "partitions"], depots
+    )
+
+
 class RunningTopology:
     """Wait for, pause, resume and look at one topology."""
 
-    def __init__(self, loop: Stepper, warnings: ModuleWarnings, waiting: Waiting) -> None:
+    def __init__(
+        self,
+        loop: Stepper,
+        warnings: ModuleWarnings,
+        waiting: Waiting,
+        sinks: Callable[[], dict[str, dict[str, Any]]] = dict,
+    ) -> None:
         self._loop = loop
+        self._sinks = sinks
         self._warnings = warnings
         self._waiting = waiting
         self.name = loop.topology
@@ -203,7 +223,7 @@ class RunningTopology:
 
     def status(self) -> dict[str, Any]:
         """Id, version, step, lag by depot partition, durations by step, error and warnings."""
-        ends = {name: list(depot.end_offsets()) for name, depot in self._loop.depots.items()}
+        ends = {name: list(ends_seen(depot)) for name, depot in self._loop.depots.items()}
         warnings = self._warnings.of(self.name)
         now_ms = self._loop.actions.now_ms()
         beside, room = self._loop.beside, self._loop.actions.room
@@ -211,6 +231,7 @@ class RunningTopology:
             **self._loop.status.as_dict(self._loop.published, ends, now_ms, warnings),
             "filling": None if beside is None else beside.describe(),
             "parcels": {} if room is None else room.status(),
+            "sinks": self._sinks(),
         }
         if self._loop.closed and status["state"] in ("running", "paused"):
             return {**status, "state": "stopped"}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from atoll.depot.receipt import Awaited, Receipt
 from atoll.errors import ReceiptError, UsageError, WaitTimeoutError
+from atoll.microbatch.plans.planning import padded
 from atoll.views.awaiting import wanted_of
 from atoll.views.names import not_found
 from atoll.views.passing import Chains, wait_passed
@@ -161,7 +162,11 @@ def _positions(ends: Mapping[int, int], at: Sequence[int]) -> Iterator[tuple[int
 
 def _caught_up(loop: Stepper) -> bool:
     done = loop.published.ends()
-    return all(list(each.end_offsets()) == done.get(name) for name, each in loop.depots.items())
+    return all(
+        list(ends) == padded(done.get(name, []), len(ends))
+        for name, each in loop.depots.items()
+        for ends in [each.end_offsets()]
+    )
 
 
 def wait_committed(

@@ -21,7 +21,7 @@ from atoll.codec.records.codec import RecordCodec
 from atoll.codec.records.refusals import Checked, Refusals
 from atoll.ddl import columns_in_words, to_ddl
 from atoll.depot.append.call import AppendCall
-from atoll.depot.append.checking import checked_parts
+from atoll.depot.append.checking import checked_parts, refused_error
 from atoll.depot.append.claim import WriterClaim
 from atoll.depot.append.group_writer import GroupWriter
 from atoll.depot.append.stream import StreamAppend
@@ -420,17 +420,9 @@ class Depot:
         return stored_before(marks, producer, self._chain.migrations, self._ddl, self.read)
 
     def _refused(self, refusals: Refusals, resent: Resent | None) -> RecordsRefusedError:
-        first = refusals.kept[0]
-        hint = "correct them, or append with on_invalid='keep' to store the others"
-        return RecordsRefusedError(
-            f"{_counted(refusals.count)} not fit the schema; "
-            f"the first is line {first.line}: {first.reason}",
-            hint=hint if resent is None else resent.hint,
-            depot=self.spec.name,
-            refusals=[{"line": item.line, "reason": item.reason} for item in refusals.kept],
-            refused=refusals.count,
-            appended=0,
-        )
+        if resent is None:
+            return refused_error(refusals, self.spec.name)
+        return refused_error(refusals, self.spec.name, resent.hint)
 
     def _receipt(
         self,
@@ -451,7 +443,3 @@ class Depot:
         self.wake()
         for listener in self._listeners:
             listener()
-
-
-def _counted(count: int) -> str:
-    return "1 record does" if count == 1 else f"{count} records do"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -23,7 +24,34 @@ from atoll.storage.glances import look_seconds
 from atoll.storage.places import Place
 
 
-class MirrorDepot:
+class MirrorDepot(Protocol):
+    """A depot as topologies read it whose writer is not this module. Safe to share by threads."""
+
+    schema: pa.Schema
+    migrations: tuple[DepotMigration, ...]
+
+    def start_offsets(self) -> tuple[int, ...]:
+        """By depot partition, the oldest record's offset."""
+        ...
+
+    def end_offsets(self) -> tuple[int, ...]:
+        """By depot partition, the offset after the last durable record, as of now."""
+        ...
+
+    def blocks(self, partition: int, start: int, end: int) -> list[BlockRef]:
+        """Where the offsets from ``start`` up to ``end`` lie."""
+        ...
+
+    def sizes(self, partition: int, start: int, end: int, enough: int) -> list[tuple[int, int]]:
+        """How many bytes the records of a range take: runs, each with its end and its bytes."""
+        ...
+
+    def resolve_start(self, start_from: StartFrom) -> tuple[int, ...]:
+        """The offset per depot partition at which a topology begins."""
+        ...
+
+
+class SegmentMirror(MirrorDepot):
     """Follows a depot that another module owns. Safe to share between threads.
 
     Args:

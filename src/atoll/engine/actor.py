@@ -257,9 +257,11 @@ class _Actor:
     def emit(self, tag: int, rows: pa.Table, sequence: int | None = None) -> None:
         self.emitted.append((tag, sequence, rows))
 
-    def append(self, tag: int, depot: str, rows: pa.Table, sequence: int) -> None:
+    def append(
+        self, tag: int, depot: str, rows: pa.Table, sequence: int, kind: str = "rows"
+    ) -> None:
         name = append_file(self.program, self.spec, (tag, sequence), self.token)
-        self.appended.append(AppendedRows(depot, write_durably(self.store, name, rows)))
+        self.appended.append(AppendedRows(depot, write_durably(self.store, name, rows), kind))
 
     # What is left ---------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from atoll.topology.times import Clock, Times
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from atoll.depot.logs.followed import LogReader
     from atoll.depot.migration import DepotMigration
     from atoll.depot.segments.blocks import BlockRef
     from atoll.engine.step import BoundStep
@@ -107,6 +108,8 @@ class Program:
     ``module.name``."""
     depot_migrations: dict[str, tuple[DepotMigration, ...]] = field(default_factory=dict)
     """What older records of its depots go through, by the depot's name."""
+    logs: dict[str, LogReader] = field(default_factory=dict)
+    """What reads those of its depots that are logs which others keep, by the depot's name."""
     dead_letter: str | None = None
     """The depot for rows on which a user's function raises; None: they fail the attempt."""
 

@@ -159,8 +159,10 @@ class Work(Protocol):
     def emit(self, tag: int, rows: pa.Table, sequence: int | None = None) -> None:
         """Rows for later steps; with a number they are a task's, and stay apart."""
 
-    def append(self, tag: int, depot: str, rows: pa.Table, sequence: int) -> None:
-        """Rows for a depot."""
+    def append(
+        self, tag: int, depot: str, rows: pa.Table, sequence: int, kind: str = "rows"
+    ) -> None:
+        """Rows for a depot or a sink, of a kind as in a commit."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from atoll.depot.segments.verify import verify_depot
 from atoll.errors import AtollError, NotFoundError
 from atoll.fsck.depot_ends import check_depot_ends
 from atoll.fsck.findings import Report
-from atoll.fsck.parcels import check_parcels
+from atoll.fsck.parcels import check_parcels, check_sinks
 from atoll.fsck.stores import check_stores
 from atoll.fsck.topology import check_topology
 from atoll.storage.folders import RootFolders, check_identity, depot_folder
@@ -92,6 +92,7 @@ def _check_module(store: RootStore, module: str, report: Report, *, stores: bool
             where = f"{folder}/{file} at byte {damage.position}"
             report.damage(where, damage.what, damage.cost)
         check_parcels(store, module, depot, report)
+        _check_sources(store, folder, report)
         sizes = store.sizes(f"{folder}/segments")
         report.bytes += sum(sizes.values())
         report.segments += len(sizes)
@@ -99,10 +100,33 @@ def _check_module(store: RootStore, module: str, report: Report, *, stores: bool
     for topology in [] if deployment is None else _topologies(store, deployment):
         check_topology(store, module, topology, report)
         check_depot_ends(store, module, topology, report)
+        _check_sinks(store, module, topology, report)
         cost = "whether the topology was paused is not known, so the module does not start"
         _check_sequence(store, f"{module}/{topology}/pauses", cost, report)
         if stores:
             check_stores(store, RootFolders.of(store).local, module, topology, report)
+
+
+def _check_sources(store: RootStore, depot: str, report: Report) -> None:
+    """How far the sources of a depot were read."""
+    costs = {
+        "plans": "how far the source was read is not known, so it reads no more",
+        "positions": "how far the source was read is not known, so it reads no more",
+        "pauses": "whether the source was paused is not known, so the module does not start",
+    }
+    for source in store.folders(f"{depot}/sources"):
+        for kind, cost in costs.items():
+            _check_sequence(store, f"{depot}/sources/{source}/{kind}", cost, report, gaps=True)
+
+
+def _check_sinks(store: RootStore, module: str, topology: str, report: Report) -> None:
+    folder = f"{module}/{topology}/sinks"
+    for sink in store.folders(folder):
+        cost = f"sink {sink} is not known to its target any more"
+        _check_sequence(store, f"{folder}/{sink}/identity", cost, report)
+        cost = f"how far sink {sink} was written is not known, so it does not go on"
+        _check_sequence(store, f"{folder}/{sink}/taken", cost, report)
+    check_sinks(store, module, topology, report)
 
 
 def _topologies(store: RootStore, deployment: Deployment) -> list[str]:

@@ -31,6 +31,7 @@ from atoll.microbatch.plans.revisions import (
     plan_of,
     revision_objects,
 )
+from atoll.names import sink_named
 
 if TYPE_CHECKING:
     from atoll.fsck.findings import Report
@@ -209,7 +210,7 @@ class _Check:
                 self.report.damage(
                     rows.file.name,
                     str(problem),
-                    f"if microbatch {commit.id} has not reached depot {rows.depot} yet, "
+                    f"if microbatch {commit.id} has not reached {_target(rows.depot)} yet, "
                     f"{rows.file.rows} records of it are lost",
                 )
 
@@ -283,3 +284,8 @@ def _file(error: Exception, otherwise: str = "unknown") -> str:
 
 def _said(error: Exception) -> str:
     return error.message if isinstance(error, AtollError) else f"it cannot be read: {error}"
+
+
+def _target(name: str) -> str:
+    sink = sink_named(name)
+    return f"depot {name}" if sink is None else f"sink {sink}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -36,6 +36,7 @@ from atoll.microbatch.executor import AttemptError, Executor
 from atoll.microbatch.outcome import ActorFailure, failure_of
 from atoll.microbatch.plans.attempts import Tried, begin_attempt, version_reached
 from atoll.microbatch.plans.mirrored import MirroredTopologies, lowest_pin, readers_above
+from atoll.microbatch.plans.planning import padded
 from atoll.microbatch.plans.revisions import create_revision, newest_revision
 from atoll.storage.objects import ObjectStore
 
@@ -73,10 +74,24 @@ class DepotOffsets(Protocol):
         """
 
 
-class Room(Protocol):
-    """How many rows wait for depots of other modules."""
+@runtime_checkable
+class ChecksProgress(Protocol):
+    """A depot that can lose what nobody has read yet, since others keep it."""
 
-    def check(self, records_max: int) -> None:
+    def check_progress(
+        self, done: Sequence[int], starts: Sequence[int], ends: Sequence[int]
+    ) -> None:
+        """Nothing, while all after what was read is there.
+
+        Raises:
+            OvertakenError: When some of it is gone.
+        """
+
+
+class Room(Protocol):
+    """How many rows wait for depots of other modules, and for sinks."""
+
+    def check(self, records_max: int, sink_records_max: int) -> None:
         """Nothing, while less waits than may.
 
         Raises:
@@ -267,11 +282,15 @@ class Actions:
 
         Raises:
             BacklogError: When so much waits for depots of other modules that nothing is to be read.
+            OvertakenError: When what is to be read next of a log is gone.
         """
         if self.room is not None:
-            self.room.check(self.options.parcel_records_max)
+            self.room.check(self.options.parcel_records_max, self.options.sink_records_max)
         starts = {name: list(depot.start_offsets()) for name, depot in self.depots.items()}
         ends = {name: list(depot.end_offsets()) for name, depot in self.depots.items()}
+        for name, depot in self.depots.items():
+            if isinstance(depot, ChecksProgress):
+                depot.check_progress(padded(done[name], len(ends[name])), starts[name], ends[name])
         sizes = self._sizes(self._new(done, starts, ends), self.options.microbatch_bytes_max)
         return ev.Wake(starts, ends, self.now_ms(), sizes)
 
@@ -286,7 +305,9 @@ class Actions:
         return {
             depot: [
                 (begin, max(begin, min(end, begin + most[depot])))
-                for at, start, end in zip(done[depot], starts[depot], depot_ends, strict=True)
+                for at, start, end in zip(
+                    padded(done[depot], len(depot_ends)), starts[depot], depot_ends, strict=True
+                )
                 for begin in (max(at, start),)
             ]
             for depot, depot_ends in ends.items()

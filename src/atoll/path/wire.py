@@ -80,18 +80,21 @@ def _step_to_json(step: Step) -> list[Any]:
         return ["sorted_range", _range_to_json(*step.arguments)]
     return [
         step.name,
-        *(steps_to_json(a.steps) if isinstance(a, Path) else _plain(a) for a in step.arguments),
+        *(
+            steps_to_json(a.steps) if isinstance(a, Path) else plain_value(a)
+            for a in step.arguments
+        ),
     ]
 
 
 def _range_to_json(start: Any, end: Any, limit: int | None, *how: bool) -> dict[str, Any]:
-    bounds = {"start": _plain(start), "end": _plain(end), "limit": limit}
+    bounds = {"start": plain_value(start), "end": plain_value(end), "limit": limit}
     given = {name: value for name, value in bounds.items() if value is not None}
     flags = zip(_RANGE_FLAGS.items(), how, strict=True)
     return given | {name: flag for (name, usual), flag in flags if flag != usual}
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """A value as JSON has it; the schema says what it was."""
     for kinds, plain in _PLAIN_FORMS:
         if isinstance(value, kinds):
@@ -107,8 +110,8 @@ _PLAIN_FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (dt.datetime, lambda value: value.astimezone(dt.UTC).replace(tzinfo=None).isoformat() + "Z"),
     (dt.date, lambda value: value.isoformat()),
     (decimal.Decimal, str),
-    ((tuple, list), lambda value: [_plain(item) for item in value]),
-    (Mapping, lambda value: {str(name): _plain(item) for name, item in value.items()}),
+    ((tuple, list), lambda value: [plain_value(item) for item in value]),
+    (Mapping, lambda value: {str(name): plain_value(item) for name, item in value.items()}),
 )
 """The first that fits: a bool is an int, an instant is a date."""
 

@@ -8,12 +8,16 @@ import anyio
 from fastapi import FastAPI
 
 import atoll
+from atoll.access.authority import Authority
 from atoll.cluster.deploy.redeployer import Redeployer
 from atoll.cluster.deploy.stopped import AppOrStopped
 from atoll.cluster.scaling.over_modules import RootCluster
 from atoll.errors import UsageError
 from atoll.runtime.service.following import FollowedRuntimes
 from atoll.runtime.service.runtimes import Runtimes
+from atoll.server.access import session
+from atoll.server.access.gate import Gate
+from atoll.server.access.proxies import Proxies
 from atoll.server.context import Context, Served
 from atoll.server.forwarding import Forwarding
 from atoll.server.guard import Guard
@@ -23,18 +27,15 @@ from atoll.server.page import routes as page_routes
 from atoll.server.page.live import Looking
 from atoll.server.problems import install_problems
 from atoll.server.routes import (
-    cluster as cluster_routes,
-)
-from atoll.server.routes import (
     deploy,
     depots,
     exports,
     modules,
     operations,
     options,
+    progress,
     pstates,
     queries,
-    root_cluster,
     runtime_actors,
     subscriptions,
     tails,
@@ -43,6 +44,8 @@ from atoll.server.routes import (
 from atoll.server.routes import (
     runtimes as runtime_routes,
 )
+from atoll.server.routes.scaling import module as cluster_routes
+from atoll.server.routes.scaling import root as root_cluster
 from atoll.server.runtime_metrics import RuntimeCollector
 from atoll.server.settings import ServerSettings
 
@@ -62,6 +65,7 @@ def create_app(
     deployers: Mapping[str, Redeployer] | None = None,
     runtimes: Runtimes | FollowedRuntimes | None = None,
     cluster: RootCluster | None = None,
+    authority: Authority | None = None,
 ) -> FastAPI:
     """The service over the given deployed modules.
 
@@ -73,6 +77,7 @@ def create_app(
         deployers: For each module that clients may have deployed again what does it.
         runtimes: The runtimes to serve; changes of those that are followed are passed on.
         cluster: That of the root, over all its modules: ``whole`` of what deployed them.
+        authority: Who says who calls; nobody is asked without.
 
     Raises:
         UsageError: When two modules have one name.
@@ -93,7 +98,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,  # one address per thing; a redirect would drop bodies
     )
-    application.state.context = Context(
+    context = Context(
         by_name,
         chosen,
         metrics,
@@ -107,6 +112,8 @@ def create_app(
         cluster=cluster,
     )
     application.state.looking = Looking(by_name)
+    application.state.context = context
+    application.state.authority = authority
     install_problems(application)
     application.state.routes = []
     for part in (
@@ -119,10 +126,12 @@ def create_app(
         tails,
         queries,
         topologies,
+        progress,
         options,
         cluster_routes,
         root_cluster,
         operations,
+        session,
         runtime_routes,
         runtime_actors,
         page_routes,
@@ -133,5 +142,8 @@ def create_app(
     if isinstance(runtimes, FollowedRuntimes):
         application.add_middleware(Forwarding, owner=runtimes.owner)
     application.add_middleware(RequestMetrics, metrics=metrics)
-    application.add_middleware(Guard, settings=chosen)  # added last, so it sees requests first
+    application.add_middleware(Gate, authority=authority, context=context)
+    application.add_middleware(Guard, settings=chosen)
+    if chosen.proxies:  # added last, so it sees requests first
+        application.add_middleware(Proxies, networks=chosen.proxies)
     return application

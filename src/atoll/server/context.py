@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, Protocol, TypeVar
 
@@ -12,9 +12,11 @@ import anyio.to_thread
 from fastapi import Depends, Path, Request, Response
 from pydantic import Field
 
+from atoll.access.roles import Caller, local_caller
 from atoll.cluster.deploy.redeployer import Redeployer
 from atoll.cluster.deploy.stopped import AppOrStopped
 from atoll.cluster.scaling.over_modules import RootCluster
+from atoll.codec.values.exchange import VALUES, packed
 from atoll.depot.receipt import TOKEN_CHARACTERS_MAX
 from atoll.errors import AtollError, NotFoundError, UsageError
 from atoll.runtime.service.following import FollowedRuntimes
@@ -23,6 +25,9 @@ from atoll.runtime.service.runtimes import Runtimes
 from atoll.server.metrics import Metrics
 from atoll.server.render import render_json
 from atoll.server.settings import ServerSettings
+
+CALLER = "atoll.caller"
+"""Where a request carries who calls; None where that is not known."""
 
 WAIT_SECONDS_MAX = 300
 """So long a request may wait until records are processed."""
@@ -84,6 +89,33 @@ class Served(Mapping[str, AppOrStopped]):
         return {} if self._runtimes is None else self._runtimes.apps()
 
 
+class _SeenBy(Served):
+    """Those of the modules that somebody may see.
+
+    Args:
+        served: All.
+        caller: Who looks.
+    """
+
+    def __init__(self, served: Served, caller: Caller) -> None:
+        self._served = served
+        self._caller = caller
+
+    def __getitem__(self, name: str) -> AppOrStopped:
+        if not self._caller.sees(name):
+            raise KeyError(name)
+        return self._served[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return filter(self._caller.sees, self._served)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def is_runtime(self, name: str) -> bool:
+        return self._served.is_runtime(name)
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Made once per application; shared by all requests."""
@@ -109,6 +141,20 @@ class Context:
     """For each module that can be deployed again what does it."""
     cluster: RootCluster | None = None
     """That of the root, over all its modules."""
+
+    caller: Caller | None = field(default_factory=local_caller)
+    """Who calls; None where that is not known."""
+
+    def seen_by(self, caller: Caller | None) -> Context:
+        """The service as somebody sees it, who may be for some modules only."""
+        apps = self.apps
+        if caller is not None and caller.modules is not None:
+            apps = _SeenBy(apps, caller)
+        return replace(self, apps=apps, caller=caller)
+
+    def sees(self, module: str) -> bool:
+        """Whether a module is there for who calls."""
+        return self.caller is not None and self.caller.sees(module)
 
     def of_root(self) -> RootCluster:
         """The cluster of the root.
@@ -168,11 +214,23 @@ class Context:
 
 def _context(request: Request) -> Context:
     context: Context = request.app.state.context
-    return context
+    return context.seen_by(request.scope[CALLER])
 
 
 ContextOf = Annotated[Context, Depends(_context)]
 """Declares that a route wants the context."""
+
+
+def wants_values(request: Request) -> bool:
+    """Whether the client asks for values as they are, and not as JSON."""
+    return VALUES in request.headers.get("accept", "")
+
+
+def answer_values(request: Request, data: Any) -> Response:
+    """Data as the client asks for it: as JSON, or its values exactly as they are."""
+    if wants_values(request):
+        return Response(packed(data), media_type=VALUES)
+    return answer(data)
 
 
 def answer(data: Any, status: int = 200) -> Response:

@@ -22,6 +22,9 @@ from atoll.server.problems import problem_for
 from atoll.server.render import render_json
 from atoll.views.value_change import ValueChange
 
+STILL_LET_IN = "atoll.still_let_in"
+"""Where a request carries what says whether who sent it may still go on: its token may end."""
+
 EVENT_STREAM = "text/event-stream"
 
 _log = get_logger(__name__)
@@ -160,7 +163,11 @@ class EventStream(Response):
         text = self._wording.head()
         if self._first is not None:
             text = self._wording.piece(self._first)
+        still_let_in = scope.get(STILL_LET_IN, lambda: True)
         while True:
+            if not still_let_in():
+                _log.info("subscriber-let-in-no-more", path=scope["path"])
+                return
             if text:
                 with anyio.move_on_after(self._context.settings.event_timeout_seconds) as limit:
                     await send({"type": "http.response.body", "body": text, "more_body": True})

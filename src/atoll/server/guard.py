@@ -1,11 +1,13 @@
 """The door: what every request must satisfy before any route sees it.
 
-The service has no passwords and listens on the loopback address, which keeps other machines out
-but not the browser of the person at this one: any web page may send requests to 127.0.0.1. Three
-checks keep those pages out:
+Listening on the loopback address keeps other machines out, but not the browser of the person at
+this one: any web page may send requests to 127.0.0.1. Four checks keep those pages out, whether or
+not callers must say who they are:
 
 - the ``Host`` header must name this service (a page that rebinds its own name to 127.0.0.1 fails);
 - an ``Origin`` header, which browsers send and other clients do not, must be the service's own;
+- so must what a browser says of the page that asks (``Sec-Fetch-Site``): a page that reads through
+  an image or a script sends no origin;
 - a write must carry a content type that a page cannot send without asking first (and the asking,
   a CORS preflight, is never answered with a yes).
 
@@ -20,6 +22,7 @@ import traceback
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -42,6 +45,10 @@ _LENGTH_DIGITS_MAX = 18
 """More digits than any real length has; what is longer is cut, and is too large all the same."""
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_OWN_SITES = frozenset({"none", "same-origin"})
+"""What a browser says of the service's own page, and of an address that somebody typed. Another
+port of this machine is of the same *site*, and yet another's page."""
 
 _HEADERS = {
     "x-content-type-options": "nosniff",
@@ -87,12 +94,13 @@ class Guard:
             await send(message)
 
         headers = Headers(scope=scope)
-        problem = self._refusal(scope["method"], scope["path"], headers)
+        problem = self._long_head(scope) or self._refusal(scope["method"], scope["path"], headers)
         if problem is not None:
             await problem_response(problem)(scope, receive, decorated_send)
             return
         if scope["method"] not in _READING and media_type(headers) not in STREAMED:
-            receive = _limited(receive, self._settings.body_bytes_max)
+            limits = self._settings
+            receive = _limited(receive, limits.body_bytes_max, limits.body_timeout_seconds)
         try:
             await self._app(scope, receive, decorated_send)
         except ClientDisconnect:
@@ -115,6 +123,17 @@ class Guard:
             )
             await problem_response(failed)(scope, receive, decorated_send)
 
+    def _long_head(self, scope: Scope) -> dict[str, Any] | None:
+        """The problem with a request whose head is too long, or None."""
+        size = len(scope["query_string"]) + len(scope["path"])
+        size += sum(len(name) + len(value) for name, value in scope["headers"])
+        if size <= self._settings.header_bytes_max:
+            return None
+        limit = self._settings.header_bytes_max
+        return problem_of(
+            431, "E-TOO-LARGE", f"the head is longer than {limit} bytes", "send less in headers"
+        )
+
     def _refusal(self, method: str, path: str, headers: Headers) -> dict[str, Any] | None:
         """The problem with this request, or None."""
         host = headers.get("host", "")
@@ -128,6 +147,11 @@ class Guard:
             )
         origin = headers.get("origin")
         if origin is not None and not _same_origin(origin, host):
+            return problem_of(
+                403, "E-ORIGIN", "the request comes from another site", "call from the same origin"
+            )
+        site = headers.get("sec-fetch-site", "none")
+        if site not in _OWN_SITES and not _opens_page(method, path, headers):
             return problem_of(
                 403, "E-ORIGIN", "the request comes from another site", "call from the same origin"
             )
@@ -154,6 +178,16 @@ class Guard:
         return None
 
 
+def _opens_page(method: str, path: str, headers: Headers) -> bool:
+    """Whether somebody follows a link to the service's own page, which shows nothing by itself."""
+    return (
+        method == "GET"
+        and path == "/"
+        and headers.get("sec-fetch-mode") == "navigate"
+        and headers.get("sec-fetch-dest") == "document"
+    )
+
+
 def _has_body(headers: Headers) -> bool:
     return _announced_bytes(headers) > 0 or "transfer-encoding" in headers
 
@@ -173,14 +207,26 @@ def _too_large(limit: int, path: str) -> dict[str, Any]:
     )
 
 
-def _limited(receive: Receive, limit: int) -> Receive:
-    """Count what arrives, for bodies that announce no length or a false one."""
+def _limited(receive: Receive, limit: int, seconds: float) -> Receive:
+    """Count what arrives, for bodies that announce no length or a false one, and how long it takes.
+
+    Once it is there, what comes is only that the client goes away, and that may take any time.
+    """
     received = 0
+    deadline = anyio.current_time() + seconds
+    complete = False
 
     async def counted() -> Message:
-        nonlocal received
-        message = await receive()
+        nonlocal received, complete
+        if complete:
+            return await receive()
+        try:
+            with anyio.fail_after(max(0.0, deadline - anyio.current_time())):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, f"the body did not come within {seconds:g} seconds") from None
         received += len(message.get("body", b""))
+        complete = not message.get("more_body", False)
         if received > limit:
             raise HTTPException(413, f"the body is larger than {limit} bytes")
         return message

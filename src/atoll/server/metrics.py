@@ -32,6 +32,13 @@ atoll_depot_lag_records                  gauge      module, topology, depot, dep
 atoll_filling_records_left               gauge      module, topology
 atoll_depot_end_offset                   gauge      module, depot, depot_partition
 atoll_parcel_records_waiting             gauge      module, topology, depot (of another module)
+atoll_sink_microbatches_waiting          gauge      module, topology, sink
+atoll_sink_records_waiting               gauge      module, topology, sink
+atoll_sink_oldest_timestamp_seconds      gauge      module, topology, sink (first that waits)
+atoll_sink_written_microbatch            gauge      module, topology, sink
+atoll_sink_written_timestamp_seconds     gauge      module, topology, sink
+atoll_sink_failing                       gauge      module, topology, sink (1 while it is)
+atoll_sink_failures_total                counter    module, topology, sink
 atoll_http_requests_total                counter    route, method, status
 atoll_http_request_duration_seconds      histogram  route
 =======================================  =========  ==============================================
@@ -53,6 +60,8 @@ from atoll.cluster.deploy.stopped import AppOrStopped
 from atoll.errors import AtollError
 from atoll.logs import get_logger
 from atoll.placement.info import ClusterInfo
+from atoll.server.collectors.sources import SourceCollector
+from atoll.server.families.sinks import SinkFamilies
 
 _log = get_logger(__name__)
 
@@ -65,6 +74,7 @@ class Metrics:
     def __init__(self, apps: Mapping[str, AppOrStopped]) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_ModuleCollector(apps))
+        self._registry.register(SourceCollector(apps))
         self.requests = Counter(
             "atoll_http_requests",
             "Requests answered.",
@@ -145,6 +155,7 @@ class _ModuleCollector(Collector):
                     status = app.topology(topology).status()
                     families.add_topology(name, topology, status)
                     families.add_parcels(name, topology, status)
+                    families.sinks.add(name, topology, status)
                 families.add_cluster(name, app.cluster.info())
                 for depot in app.depots():
                     families.add_depot(name, depot, app.depot(depot).end_offsets())
@@ -273,6 +284,7 @@ class _Families:
             "Rows sent to a depot of another module and not taken yet.",
             labels=(*topology, "depot"),
         )
+        self.sinks = SinkFamilies()
         self.end = GaugeMetricFamily(
             "atoll_depot_end_offset", "The offset after the last record.", labels=partition
         )
@@ -377,4 +389,5 @@ class _Families:
             self.lag,
             self.end,
             self.parcels,
+            *self.sinks.all(),
         ]

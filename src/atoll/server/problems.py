@@ -17,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
+from starlette.types import Scope
 
 from atoll import errors
 from atoll.errors import AtollError
@@ -31,6 +32,9 @@ _STATUS: tuple[tuple[type[AtollError], HTTPStatus], ...] = (
     (errors.RecordsRefusedError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.FillingError, HTTPStatus.CONFLICT),
     (errors.NotFoundError, HTTPStatus.NOT_FOUND),
+    (errors.UnauthenticatedError, HTTPStatus.UNAUTHORIZED),
+    (errors.ForbiddenError, HTTPStatus.FORBIDDEN),
+    (errors.ThrottledError, HTTPStatus.TOO_MANY_REQUESTS),
     (errors.PathError, HTTPStatus.BAD_REQUEST),
     (errors.QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.UserCodeError, HTTPStatus.UNPROCESSABLE_ENTITY),
@@ -124,6 +128,13 @@ def _on_atoll_error(request: Request, error: Exception) -> Response:
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("request-failed", path=request.url.path, error=str(error))
     return problem_response(_as_asked(request, problem_for(error)))
+
+
+def problem_answer(
+    scope: Scope, problem: dict[str, Any], headers: Mapping[str, str] | None = None
+) -> Response:
+    """The problem as an answer to a request that no route has seen."""
+    return problem_response(_as_asked(Request(scope), problem), headers)
 
 
 def _as_asked(request: Request, problem: dict[str, Any]) -> dict[str, Any]:

@@ -19,9 +19,16 @@ class ServerSettings:
 
     Attributes:
         hosts: Further names that a request's ``Host`` header may carry, besides the loopback ones.
+        proxies: The networks of proxies: where there are any, nobody else on other machines may
+            connect, and what they say of a client's address is believed.
         body_bytes_max: The largest body of a request that is not streamed.
         line_bytes_max: The longest line of a streamed NDJSON or CSV body.
         message_bytes_max: The largest single message of a streamed Arrow body.
+        header_bytes_max: The longest head of a request.
+        header_timeout_seconds: How long the head of a request may take, from the connection on.
+        body_timeout_seconds: How long a body that is not streamed may take.
+        connection_count_max: How many connections are open at once, as far as a quarter of the
+            files that the process may open allows; then one that waits is closed for a new one.
         chunk_timeout_seconds: How long a streamed body may stay silent.
         stream_count_max: How many streamed bodies are read at once; more of them wait.
         subscriber_count_max: How many subscriptions are open at once; more of them are refused.
@@ -31,9 +38,14 @@ class ServerSettings:
     """
 
     hosts: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
     body_bytes_max: int = 1 << 20
     line_bytes_max: int = 16 << 20
     message_bytes_max: int = 256 << 20
+    header_bytes_max: int = 16 << 10
+    header_timeout_seconds: float = 10.0
+    body_timeout_seconds: float = 30.0
+    connection_count_max: int = 1_000
     chunk_timeout_seconds: float = 30.0
     stream_count_max: int = 8
     subscriber_count_max: int = 64

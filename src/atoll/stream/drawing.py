@@ -26,6 +26,7 @@ _LOOKS = {
     "depot": 'rx="13" fill="#8ecae6" fill-opacity="0.35"',
     "step": 'rx="3" fill="none"',
     "pstate": 'rx="3" stroke-width="2" fill="#ffd166" fill-opacity="0.35"',
+    "sink": 'rx="13" fill="#b7e4c7" fill-opacity="0.35"',
 }
 
 
@@ -94,6 +95,8 @@ class Drawing:
                 self._arrow(("pstate", name), here)
             if step.appends_to is not None:
                 self._arrow(here, ("depot", step.appends_to.name))
+            if step.hands_out is not None:
+                self._arrow(here, ("sink", step.hands_out))
 
     def _arrow(self, source: Any, target: Any) -> None:
         for key in (source, target):

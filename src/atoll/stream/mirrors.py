@@ -1,4 +1,4 @@
-"""Declares what a module reads of another one: mirrors of its depots and PStates.
+"""Declares what a module reads and others keep: mirrors of their depots and PStates, and logs.
 
 A mirror is a name and the schema that the reader counts on; it holds no data. The other module
 is looked up when this one is deployed. Mirrors are known as ``module.name``, which no depot or
@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from atoll.depot.logs.declared import OutsideLog
 from atoll.errors import DeclarationError
 from atoll.stream.pstate import PState
 from atoll.topology.declared import DepotDeclaration
 from atoll.topology.usercode import check_columns, placed
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from atoll.module import Module
 
 
@@ -79,3 +82,48 @@ def _new(reader: Module, module: str, known: str, mirrors: dict[str, Any], place
             declared=place,
         )
     return known
+
+
+_UNSAID = (None, 4, False, None, None, None)
+"""What ``Module.depot`` gets of those who say nothing of partitions and retention."""
+
+
+def log_depot(
+    module: Module,
+    name: str,
+    log: OutsideLog,
+    schema: tuple[Any, pa.Schema],
+    others: tuple[Any, ...],
+    place: str,
+) -> DepotDeclaration[Any]:
+    """The declaration of a depot that reads a log.
+
+    Args:
+        module: Whose it is.
+        name: Checked and new.
+        log: Where the records lie.
+        schema: As the user wrote it, and parsed.
+        others: What was said of partitions and retention, which are the log's.
+        place: Where the user said so.
+
+    Raises:
+        DeclarationError: When something does not fit.
+    """
+    if not isinstance(log, OutsideLog):
+        raise DeclarationError(
+            f"depot {name!r} cannot read {log!r}",
+            hint='give kafka=atoll.Kafka("host:9092", topic="bids")',
+            declared=place,
+        )
+    if others != _UNSAID:
+        raise DeclarationError(
+            f"depot {name!r} has the partitions, the retention and the records of its log",
+            hint="leave partition_by, partitions, is_global, retain_... and source out",
+            declared=place,
+        )
+    given, parsed = schema
+    with placed(place):
+        log.check(parsed)
+    made = DepotDeclaration(module.name, name, parsed, None, 0, place=place, log=log)
+    module.logs[name] = made.of_class(given)
+    return module.logs[name]

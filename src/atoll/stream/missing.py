@@ -28,12 +28,12 @@ _ELSEWHERE = {
     "reduce": "aggregate",
     "repartition": "hash_by",
     "send": "append_to",
-    "sink": "append_to",
+    "sink": "write_to",
     "sum": "agg",
     "to": "append_to",
     "union_all": "union",
     "with_column": "with_columns",
-    "write": "append_to",
+    "write": "write_to",
 }
 """What other systems call it."""
 

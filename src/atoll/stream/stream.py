@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 from atoll.steps.aggregate.build import aggregate
 from atoll.steps.append_to.declare import append_to
 from atoll.steps.columns.distinct import Distinct
+from atoll.steps.columns.drop import Drop
 from atoll.steps.columns.explode import explode
 from atoll.steps.columns.select import Select
 from atoll.steps.columns.transform import Transform
@@ -26,6 +27,7 @@ from atoll.steps.rows.map import Map
 from atoll.steps.rows.map_async import map_async
 from atoll.steps.rows.map_batches import MapBatches
 from atoll.steps.windows import build as windows
+from atoll.steps.write_to.declare import write_to
 from atoll.stream import control
 from atoll.stream.asking import Asking
 from atoll.stream.controlling import Controlling
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from atoll.aggregates.base import Aggregator
     from atoll.literals import Literal as Literals
     from atoll.path import Path
+    from atoll.sinks.interface import Sink
     from atoll.stream.interim import Aggregated, Grouped, Windowed
     from atoll.topology.declared import Columns, DepotDeclaration, PStateDeclaration, Target
     from atoll.topology.operator import Operator
@@ -87,6 +90,10 @@ class Stream(
         """Add or replace columns: ``with_columns(minute="ts_millis div 60000", kind=lit("x"))``."""
         place = declared_at(1)
         return self._then(WithColumns((self.operator,), place, named_texts(expressions, place)))
+
+    def drop(self, *columns: str) -> Stream:
+        """Leave columns out: ``drop("body", "headers")``. Each must be there."""
+        return self._then(Drop((self.operator,), declared_at(1), columns))
 
     def where(self, condition: str | Callable[[R], Any]) -> Stream[R]:
         """Keep the rows for which the condition, SQL or a Python function of a row, holds."""
@@ -313,6 +320,24 @@ class Stream(
         """
         place = declared_at(1)
         append_to(self, depot, place)
+
+    def write_to(self, sink: Sink, *, name: str) -> None:
+        """Write the rows to what is outside of Atoll: ``write_to(Folder("/data/x"), name="x")``.
+
+        They are written after the commit, one microbatch after the other, by a thread of the
+        sink's own: a slow or dead sink delays nothing. How often a row can be in the target is
+        said by the sink's ``guarantee``. The stream of a PState's ``changes()`` lets a sink that
+        can follow the PState: entries come, change and go.
+
+        Args:
+            sink: One of ``atoll.sinks``, or another :class:`atoll.sinks.Sink`.
+            name: What the sink is called, unique among the module's; it is known by it for life.
+
+        Raises:
+            DeclarationError: When it is no sink, or the name cannot be or is taken. Columns are
+                checked when the module is deployed.
+        """
+        write_to(self, sink, name, declared_at(1))
 
     # Time ------------------------------------------------------------------------------------
 

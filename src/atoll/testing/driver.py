@@ -180,6 +180,14 @@ class TopologyTestDriver:
             hint="do topologies append to depots in a circle? else raise microbatches_max",
         )
 
+    def write_sinks(self) -> int:
+        """Write all that waits for sinks; returns how many microbatches' rows.
+
+        Raises:
+            Exception: What the first failing sink raised, after the others were written.
+        """
+        return self.app.write_sinks()
+
     def step(self, topology: str | None = None) -> str:
         """Take the next numbered step of a microbatch, to look or to restart between two.
 

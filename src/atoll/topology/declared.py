@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from atoll.depot.logs.declared import OutsideLog
+    from atoll.sources.base import Source
     from atoll.topology.kept.hidden import Hidden
 
 R = TypeVar("R", default=Any)
@@ -66,6 +68,15 @@ class DepotDeclaration(Generic[R]):
     migrations: list[DeclaredMigration] = field(default_factory=list)
     row_class: type | None = None
     """The class whose objects its records are, when it was declared with one."""
+    source: Source | None = None
+    """What feeds it from outside."""
+    log: OutsideLog | None = None
+    """Where its records lie when others keep them."""
+
+    @property
+    def rows(self) -> pa.Schema:
+        """The columns that tasks read of its records: of a log before they are decoded."""
+        return self.schema if self.log is None else self.log.rows
 
     def __repr__(self) -> str:
         """As messages show it: ``<depot 'pairs' of module 'm'>``."""
@@ -73,7 +84,7 @@ class DepotDeclaration(Generic[R]):
 
     def __getstate__(self) -> dict[str, Any]:
         """What tasks need: they get the migrations of the deployment, and rows, not objects."""
-        return {**self.__dict__, "migrations": [], "row_class": None}
+        return {**self.__dict__, "migrations": [], "row_class": None, "source": None}
 
     def of_class(self, given: object) -> DepotDeclaration[Any]:
         """The depot with the class that it was declared with, if it was one."""
@@ -325,7 +336,10 @@ def _migrate_depot(
 ) -> None:
     check_function(function, 1, "migrated", place)
     problem = hint = ""
-    if depot.mirrored:
+    if depot.log is not None:
+        problem = "its records lie in a log that others keep"
+        hint = "convert them in a step behind source(...)"
+    elif depot.mirrored:
         problem, hint = "it is a mirror", "migrate it in the module that owns it"
     elif not isinstance(name, str) or not name.strip():
         problem, hint = f"{name!r} is no id", 'give it a name, such as "split-names"'

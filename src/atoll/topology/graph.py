@@ -224,6 +224,13 @@ class Graph:
                 hint="give what module.depot(...) returned",
                 declared=place,
             )
+        if depot.log is not None:
+            raise DeclarationError(
+                f"append_to takes a depot of Atoll's; the records of {depot.name!r} lie in a log "
+                "that others keep",
+                hint="append to a depot of Atoll's, and bring what it holds there",
+                declared=place,
+            )
         if depot.module != self.module and not depot.mirrored:
             raise DeclarationError(
                 f"depot {depot.name!r} belongs to module {depot.module!r}",

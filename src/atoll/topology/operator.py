@@ -339,6 +339,11 @@ class StateOperator(Operator):
         """The depot that its rows go to."""
         return None
 
+    @property
+    def hands_out(self) -> str | None:
+        """The sink that its rows go to."""
+        return None
+
     def schema(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
         """The columns that it emits, given those of its inputs; none when it emits no rows.
 

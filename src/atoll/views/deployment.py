@@ -80,6 +80,8 @@ class TopologyDeployment(msgspec.Struct, frozen=True):
     """What is filled, or was when this was deployed."""
     fills: int = 0
     """How often PStates of it were filled."""
+    sinks: dict[str, dict[str, str]] = {}
+    """For each sink what may not change of it, its kind among that."""
 
     @property
     def own_targets(self) -> tuple[str, ...]:

@@ -6,11 +6,11 @@ import datetime as dt
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar, overload
 
 from atoll.errors import UsageError
 from atoll.objects import builder
-from atoll.schema import List, Map, Scalar, Set, Struct
+from atoll.schema import List, Map, Node, Scalar, Set, Struct
 from atoll.topology.declared import PStateDeclaration, V
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from atoll.path import Path
     from atoll.pstate.spec import PStateSpec
     from atoll.views.export.export import Export
-    from atoll.views.readable import ReadablePState
 
 _D = TypeVar("_D")
 _E = TypeVar("_E")
@@ -29,6 +28,63 @@ _W = TypeVar("_W")
 _PLAIN = (bool, int, float, str, bytes, dt.date, dt.datetime, Decimal)
 """What comes out as it is declared."""
 _BY_NODES = (Map, Set, List, Struct, Scalar)
+
+
+class Shape(NamedTuple):
+    """What is known of a PState wherever it is read.
+
+    Attributes:
+        name: Its name.
+        node: Its schema.
+        topology: The topology that writes it.
+        vnode_count: Its vnodes.
+    """
+
+    name: str
+    node: Node
+    topology: str
+    vnode_count: int
+
+
+class Readable(Protocol):
+    """A PState to be read, here or over a connection."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def spec(self) -> PStateSpec | Shape:
+        """What it is."""
+
+    def get(self, *keys: object, default: Any = None) -> Any:
+        """The value at the keys."""
+
+    def select(self, path: Path) -> list[Any]:
+        """All values that a path leads to."""
+
+    def select_one(self, path: Path) -> Any:
+        """The one value that a path leads to."""
+
+    def iterate(self, path: Path) -> Iterator[Any]:
+        """The values that a path leads to, one after the other."""
+
+    def after(self, *receipts: Receipt | Awaited | str, timeout_seconds: float = 60.0) -> object:
+        """Wait until it shows what came of what was appended."""
+
+    def as_of(self, microbatch: int) -> Readable:
+        """It after an earlier microbatch."""
+
+    def export(self, *, field: str | None = None) -> Export:
+        """The whole of it, for other tools."""
+
+    def export_changes(
+        self, after: int | None = None, up_to: int | None = None, *, field: str | None = None
+    ) -> Export:
+        """What commits wrote to it, for other tools."""
+
+    def _repr_html_(self) -> str:
+        """What it is, for a notebook."""
 
 
 class TypedPState(Generic[V]):
@@ -42,7 +98,7 @@ class TypedPState(Generic[V]):
         declared: What it was declared as.
     """
 
-    def __init__(self, plain: ReadablePState, declared: PStateDeclaration[V]) -> None:
+    def __init__(self, plain: Readable, declared: PStateDeclaration[V]) -> None:
         """Made by ``app.pstate``."""
         self.plain = plain
         self.declared = declared
@@ -53,7 +109,7 @@ class TypedPState(Generic[V]):
         return repr(self.plain)
 
     @property
-    def spec(self) -> PStateSpec:
+    def spec(self) -> PStateSpec | Shape:
         """What the PState is."""
         return self.plain.spec
 
@@ -141,7 +197,7 @@ class TypedPState(Generic[V]):
         return self.plain._repr_html_()
 
 
-def typed(plain: ReadablePState, declared: PStateDeclaration[V], module: str) -> TypedPState[V]:
+def typed(plain: Readable, declared: PStateDeclaration[V], module: str) -> TypedPState[V]:
     """The PState as it was declared.
 
     Raises:

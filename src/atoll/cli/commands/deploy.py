@@ -17,8 +17,8 @@ def deploy(
     remove: Annotated[
         list[str] | None,
         typer.Option(
-            help="What may go with its data: depot:NAME, pstate:NAME or topology:NAME; may be "
-            "given again.",
+            help="What may go with its data: depot:NAME, pstate:NAME, sink:NAME or "
+            "topology:NAME; may be given again.",
             show_default=False,
         ),
     ] = None,

@@ -12,6 +12,16 @@ import typer
 
 from atoll.cli.options import DEFAULT_PORT, DEFAULT_URL, EngineChoice
 from atoll.cli.output import OutputClosedError, OutputError, note
+from atoll.cli.protecting import (
+    BehindProxyOption,
+    SocketOption,
+    TlsCertOption,
+    TlsClientCaOption,
+    TlsKeyOption,
+    TokensOption,
+    listening,
+    protect,
+)
 from atoll.cli.requests import say_paused
 from atoll.errors import NotFoundError, UsageError
 from atoll.storage.places import LOCAL_VARIABLE, Place
@@ -60,7 +70,7 @@ def run(
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; others than this machine's need care.")
+        str, typer.Option(help="Address to listen on; others than this machine's need tokens.")
     ] = "127.0.0.1",
     allow_host: Annotated[
         list[str] | None,
@@ -124,6 +134,12 @@ def run(
             help="Show the runtimes that another process runs on ROOT, and pass changes on to it.",
         ),
     ] = False,
+    tokens: TokensOption = None,
+    behind_proxy: BehindProxyOption = None,
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
+    tls_client_ca: TlsClientCaOption = None,
+    socket: SocketOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every event.")] = False,
 ) -> None:
     """Deploy a module, run its topologies and serve its depots and PStates over HTTP.
@@ -140,8 +156,9 @@ def run(
     configure_logs(verbose=verbose)
     if local is not None:
         os.environ[LOCAL_VARIABLE] = str(local.expanduser().resolve())
+    protection = protect(host, root, tokens, behind_proxy, tls_cert, tls_key, tls_client_ca)
     module = None if target is None else load_module(target)
-    with bind(host, port) as listener, stopping() as stop:
+    with bind(host, port) as listener, listening(socket) as unix, stopping() as stop:
         settings = _settings(conf or [], master)
         if follow and module is None:  # nothing runs here
             _refuse_master(master)
@@ -161,12 +178,13 @@ def run(
             names = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
             service = create_app(
                 *apps,
-                settings=ServerSettings(hosts=names),
+                settings=ServerSettings(hosts=names, proxies=protection.proxies),
                 deployers={app.name: _redeployer(cluster, app, target or "") for app in apps},
                 runtimes=runtimes,
                 cluster=cluster.whole,
+                authority=protection.authority,
             )
-            with serve(service, listener, note) as address:
+            with serve(service, listener, note, tls=protection.tls, unix=unix) as address:
                 stop.listen()
                 if isinstance(runtimes, Runtimes):
                     announce(cluster.root, address.url)
@@ -303,8 +321,6 @@ def _greet(
     """Say where it is and what can be done; the address alone goes to stdout, for scripts."""
     url = address.url
     note(f"{'the service' if module is None else module.name} runs at {url}, kept in {root}")
-    if not address.loopback:
-        note("warning: other machines can reach it, and it asks nobody for a password")
     where = "" if url == DEFAULT_URL else f" --url {url}"
     for depot in list(module.depots if module is not None else ())[:1]:
         note(f"  atoll append {module.name if module else ''} {depot} --file FILE.jsonl{where}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -55,11 +56,12 @@ def status(
             note(_failure(name, one["error"]))
         say_paused(name, one, url)
         for topology, details in one["topologies"].items():
-            if filling := details.get("filling"):
-                note(_filling(f"{name}/{topology}", filling))
-            for each in (details["error"], *details.get("warnings", ())):
-                if each:
-                    note(_failure(f"{name}/{topology}", each))
+            for line in _details(f"{name}/{topology}", details, one.get("at_ms", 0)):
+                note(line)
+        for depot, about in one.get("depots", {}).items():
+            source = about.get("source") or {"error": None}
+            if source["error"]:
+                note(_failure(f"{name}: the source of depot {depot}", source["error"]))
 
 
 def _rows(module: str, status: dict[str, Any]) -> list[list[Any]]:
@@ -83,6 +85,17 @@ def _rows(module: str, status: dict[str, Any]) -> list[list[Any]]:
     ]
 
 
+def _details(name: str, details: dict[str, Any], now_ms: int) -> Iterator[str]:
+    """What there is to say of a topology beside its row."""
+    if filling := details.get("filling"):
+        yield _filling(name, filling)
+    for sink, told in (details.get("sinks") or {}).items():
+        yield _sink(name, sink, told, now_ms)
+    for each in (details["error"], *details.get("warnings", ())):
+        if each:
+            yield _failure(name, each)
+
+
 def _filling(name: str, filling: dict[str, Any]) -> str:
     """What is filled beside a topology, how far it is, and why it does not go on."""
     left, seconds = filling["records_left"], filling["seconds_left"]
@@ -92,6 +105,20 @@ def _filling(name: str, filling: dict[str, Any]) -> str:
     if filling["error"] is not None:
         return f"{said}\n" + _failure(f"filling is {filling['state']}", filling["error"])
     return said if filling["state"] == "running" else f"{said} ({filling['state']})"
+
+
+def _sink(name: str, sink: str, told: dict[str, Any], now_ms: int) -> str:
+    """How far a sink is, and why it does not go on."""
+    waiting, last = told["waiting_microbatches"], told["last_written"]
+    said = f"{name}: sink {sink} ({told['kind']}, {told['guarantee']})"
+    if waiting:
+        seconds = max(0, now_ms - told["oldest_ms"]) / 1000
+        said += f" is {waiting:,} microbatches behind, {told['waiting_records']:,} rows"
+        said += f", the oldest for {seconds:.0f} s"
+    else:
+        said += " has all"
+    said += f"; last written: microbatch {last['microbatch']}" if last["number"] else ""
+    return f"{said}\n" + _failure("it fails", told["error"]) if told["error"] else said
 
 
 def _failure(name: str, error: dict[str, Any]) -> str:

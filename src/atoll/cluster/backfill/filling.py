@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from atoll.cluster.backfill.deciding import Pace, Standing
+from atoll.depot.logs.followed import LogDepot
 from atoll.errors import AtollError, StateError, TopologyFailedError
 from atoll.logs import get_logger
 from atoll.microbatch import events as ev
 from atoll.microbatch.commits.history import latest_commit
 from atoll.microbatch.commits.joining import files_named, filled_by, nothing, taken_in
 from atoll.microbatch.commits.progress import known_checkpoints, standing_commits
+from atoll.microbatch.plans.planning import padded
 from atoll.views.filling import is_in
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ class UpTo:
 
     def start_offsets(self) -> tuple[int, ...]:
         """By depot partition, the oldest record's offset."""
-        return tuple(self._depot.start_offsets())
+        return tuple(self._depot.start_offsets())[: len(self.end_offsets())]
 
     def end_offsets(self) -> tuple[int, ...]:
         """By depot partition, how far the topology has read."""
@@ -68,6 +70,13 @@ class UpTo:
     def sizes(self, partition: int, start: int, end: int, enough: int) -> list[tuple[int, int]]:
         """As the depot says."""
         return self._depot.sizes(partition, start, end, enough)
+
+    def check_progress(
+        self, done: Sequence[int], starts: Sequence[int], ends: Sequence[int]
+    ) -> None:
+        """As the depot says: of a log what is to be filled may be gone."""
+        if isinstance(self._depot, LogDepot):
+            self._depot.check_progress(done, starts, ends)
 
 
 def while_filling(options: Options) -> Options:
@@ -233,7 +242,7 @@ class Filling:
         return sum(
             max(0, end - at)
             for depot, offsets in done.items()
-            for at, end in zip(offsets, ends[depot], strict=True)
+            for at, end in zip(padded(offsets, len(ends[depot])), ends[depot], strict=True)
         )
 
     def _follow(self, state: ev.State) -> None:

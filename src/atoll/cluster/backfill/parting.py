@@ -91,7 +91,8 @@ def _against(
         )
     if not isinstance(step, StateOperator):
         return
-    if step.appends_to is not None or (shared and step.writes):
+    leaves = step.appends_to is not None or step.hands_out is not None
+    if leaves or (shared and step.writes):
         yield (
             f"{step.caption} at {step.place} also leads to what is there already",
             "let only steps of its own, and such that keep nothing, lead to what is filled",
@@ -113,6 +114,7 @@ def _both(graph: Graph, filled: Collection[str]) -> tuple[set[Operator], set[Ope
         each
         for each in graph.state_operators
         if each.appends_to is not None
+        or each.hands_out is not None
         or any(p.hidden is None and p.name not in filled for p in each.writes)
     )
     only = fills - rest

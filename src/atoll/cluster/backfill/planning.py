@@ -16,6 +16,7 @@ from atoll.depot.segments.chain import SegmentChain
 from atoll.engine.stores import state_folder
 from atoll.microbatch.commits.history import latest_commit
 from atoll.microbatch.commits.objects import GENESIS
+from atoll.microbatch.plans.planning import padded
 from atoll.pstate.store.environment import shared_environments
 from atoll.storage.folders import depot_folder
 from atoll.storage.places import Place
@@ -174,7 +175,8 @@ def _left(  # what is deployed, and what fills
     for depot in fills.depots():
         if depot in known.starts and depot in ends:
             starts = reached.get(depot, known.starts[depot])
-            found[depot] = list(zip(starts, ends[depot], strict=True))
+            count = len(ends[depot])
+            found[depot] = list(zip(padded(starts, count), ends[depot], strict=True))
     return found
 
 
@@ -184,6 +186,9 @@ def _past(
     """For each depot how much is to be filled from it, or what of that is deleted."""
     for name, ranges in left.items():
         declared = bound.declared.graph.depots()[name]
+        if declared.log is not None:  # whether all is there is seen when it is read
+            yield name, _filled_from(name, ranges)
+            continue
         migrations = bound.program.depot_migrations.get(name, ())
         folder = depot_folder(root, module, name)
         chain = SegmentChain(folder, declared.partitions, to_ddl(declared.schema), migrations)
@@ -199,8 +204,12 @@ def _past(
                 hint = "declare it without backfill=: it begins empty then"
                 yield name, DeployChange("refused", "depot", name, why, hint)
                 return
-        count = sum(end - at for at, end in ranges)
-        yield name, DeployChange("added", "depot", name, f"{count:,} records of {name}")
+        yield name, _filled_from(name, ranges)
+
+
+def _filled_from(name: str, ranges: Sequence[tuple[int, int]]) -> DeployChange:
+    count = sum(end - at for at, end in ranges)
+    return DeployChange("added", "depot", name, f"{count:,} records of {name}")
 
 
 def _said(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from atoll.cluster.hidden.state import Known, named_as_stored
+from atoll.cluster.sinks.declared import check_sinks
 from atoll.engine.binding.bind import bind
 from atoll.engine.binding.pstates import BoundPStates, bind_pstates
 from atoll.errors import DeclarationError
@@ -75,6 +76,7 @@ def bind_topologies(
     Raises:
         DeclarationError: With the place in the user's file and what to change.
     """
+    check_sinks(module)
     checked = [_checked(engine, each, settings, known) for each in module.topologies.values()]
     _check_apart(checked)
     readable = dict(mirrors)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from atoll.cluster.depots import described_partitioner
 from atoll.cluster.hidden.changes import hidden_changes
 from atoll.cluster.hidden.state import hidden_of_topology
+from atoll.cluster.sinks.declared import differences as differences_of_sink
+from atoll.cluster.sinks.declared import signature_of
 from atoll.cluster.updates.depot_migrations import new_migrations, not_migrated
 from atoll.cluster.updates.meaning import OWN_PSTATE, meaning_changes
 from atoll.cluster.updates.migrations import differences
@@ -20,6 +22,7 @@ from atoll.ddl import to_ddl
 from atoll.depot.evolution import added_columns
 from atoll.errors import DeployError, UsageError
 from atoll.pstate.spec import PStateSpec
+from atoll.steps.write_to.declare import sinks_of
 from atoll.topology.kept.meanings import meanings_of
 
 if TYPE_CHECKING:
@@ -30,10 +33,11 @@ if TYPE_CHECKING:
     from atoll.views.deployment import Deployment, DepotDeployment, TopologyDeployment
 
 
-Kind = Literal["depot", "tick", "topology", "pstate", "hidden", "mirror"]
+Kind = Literal["depot", "log", "tick", "topology", "pstate", "sink", "hidden", "mirror"]
 Effect = Literal["added", "removed", "migrated", "kept", "changed", "refused"]
 
 _EFFECTS: tuple[Effect, ...] = ("added", "removed", "migrated", "kept", "changed", "refused")
+_GONE = {"mirror": "", "tick": "", "log": "", "sink": "what waits for it is not written any more"}
 _KEEP = "declare it as it is deployed, or declare another one under a new name"
 _MIGRATE = "declare it as it is deployed, or say with migrated(...) how what is stored changes"
 
@@ -166,6 +170,7 @@ def plan_changes(
     for name, topology in before.topologies.items():
         if name in module.topologies:
             found += _topology(topology, module.topologies[name])
+        found += _sinks(name, topology, module)
         for pstate, plain in topology.pstates.items():
             if pstate in specs:
                 was = None if topology.meanings is None else topology.meanings.get(pstate, {})
@@ -189,6 +194,11 @@ def _declared(module: Module) -> Iterator[tuple[Kind, str]]:
     for name, pstate in module.pstates().items():
         if pstate.hidden is None:
             yield "pstate", name
+    for name in module.logs:
+        yield "log", name
+    for topology in module.topologies.values():
+        for name in sinks_of(topology.graph):
+            yield "sink", name
     for name in (*module.mirrored_depots, *module.mirrored_pstates):
         yield "mirror", name
 
@@ -203,8 +213,10 @@ def _deployed(before: Deployment) -> Iterator[tuple[Kind, str]]:
         for pstate in topology.pstates:
             if not pstate.startswith("_"):
                 yield "pstate", pstate
-    for name in before.mirrors:
-        yield "mirror", name
+        for sink in topology.sinks:
+            yield "sink", sink
+    for name, mirror in before.mirrors.items():
+        yield "mirror" if mirror.module else "log", name
 
 
 def _hidden(before: Deployment, bound: Sequence[BoundTopology]) -> dict[str, Sequence[Match]]:
@@ -245,11 +257,14 @@ def _check_removed(
 def _parts(before: Deployment, module: Module, remove: Collection[str]) -> Iterator[DeployChange]:
     """What comes and what goes."""
     there, declared = list(_deployed(before)), list(_declared(module))
-    owners = {p: t for t, each in before.topologies.items() for p in each.pstates}
+    owners: dict[tuple[str, str], str] = {}
+    for owner, each in before.topologies.items():
+        owners |= {("pstate", name): owner for name in each.pstates}
+        owners |= {("sink", name): owner for name in each.sinks}
     for kind, name in declared:
         if (kind, name) not in there:
             # a mirror holds nothing; roots of earlier releases list those that were taken out
-            taken = kind != "mirror" and f"{kind}:{name}" in before.removed
+            taken = kind != "mirror" and _was_taken(before, kind, name)
             why = "a removed one had this name, and a name is not given twice"
             yield (
                 DeployChange("refused", kind, name, why, "use another name")
@@ -259,13 +274,20 @@ def _parts(before: Deployment, module: Module, remove: Collection[str]) -> Itera
     for kind, name in there:
         if (kind, name) in declared:
             continue
-        with_topology = kind == "pstate" and f"topology:{owners[name]}" in remove
+        owner = owners.get((kind, name), "")
+        with_topology = bool(owner) and f"topology:{owner}" in remove
         if kind == "mirror" or with_topology or f"{kind}:{name}" in remove:
-            plain = kind in ("mirror", "tick")
-            yield DeployChange("removed", kind, name, "" if plain else "its data is deleted")
+            yield DeployChange("removed", kind, name, _GONE.get(kind, "its data is deleted"))
         else:
             hint = f"declare it again; to delete it with its data, remove {kind}:{name}"
             yield DeployChange("refused", kind, name, "no longer declared", hint)
+
+
+def _was_taken(before: Deployment, kind: Kind, name: str) -> bool:
+    """Whether a removed part had the name; offsets go by it, of depots and of logs."""
+    kinds: tuple[Kind, ...] = ("depot", "log") if kind in ("depot", "log") else (kind,)
+    stands = name in before.depots or name in before.mirrors
+    return any(f"{each}:{name}" in before.removed for each in kinds) or (len(kinds) > 1 and stands)
 
 
 def _depots(before: Deployment, module: Module) -> Iterator[DeployChange]:
@@ -327,6 +349,25 @@ def _topology(before: TopologyDeployment, now: Microbatch) -> Iterator[DeployCha
         yield DeployChange("changed", "topology", now.name, f"reads {depot} from where it says")
     for depot in sorted(set(before.depots) - sources):
         yield DeployChange("changed", "topology", now.name, f"no longer reads {depot}")
+
+
+def _sinks(topology: str, before: TopologyDeployment, module: Module) -> Iterator[DeployChange]:
+    """What of sinks that stay is not as it was."""
+    declared = {
+        name: (each.name, step.sink)
+        for each in module.topologies.values()
+        for name, step in sinks_of(each.graph).items()
+    }
+    hint = "declare it as it is deployed, or another one under a new name, and remove sink:"
+    for name, signature in before.sinks.items():
+        if name not in declared:
+            continue
+        owner, sink = declared[name]
+        if owner != topology:
+            detail = f"it belongs to topology {topology!r} for life, not {owner!r}"
+            yield DeployChange("refused", "sink", name, detail, hint + name)
+        for detail in differences_of_sink(signature, signature_of(sink)):
+            yield DeployChange("refused", "sink", name, detail, hint + name)
 
 
 def _pstate(

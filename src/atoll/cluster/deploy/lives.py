@@ -24,6 +24,7 @@ from atoll.cluster.depots import depot_spec, described_partitioner
 from atoll.cluster.hidden.adoption import deployed_hidden
 from atoll.cluster.scaling.rests import note_rest
 from atoll.cluster.scaling.revisions import Revision, Revisions
+from atoll.cluster.sinks.declared import signatures
 from atoll.cluster.updates.depot_migrations import known_ids, with_depot_migrations
 from atoll.ddl import to_ddl
 from atoll.depot.depot import Depot
@@ -203,6 +204,7 @@ class Lives:
             drive=self.drive,
             bound_queries=version.queries,
             mirrored=MirroredPStates(self.folders.root, version.mirrored),
+            sources=version.module.sources(),
         )
 
     def _deployment(
@@ -266,6 +268,7 @@ def _deployment(
             meanings_of(graph.written),
             tuple(graph.appends_to()),
             *_filled(known, version.fillings.get(graph.topology)),
+            signatures(graph),
         )
     deployed = {} if before is None else before.depots
     return Deployment(

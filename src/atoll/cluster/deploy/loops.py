@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from atoll.cluster.clockwork import Drive
     from atoll.cluster.deploy.catalog import BoundTopology
     from atoll.cluster.engines import Engine
+    from atoll.cluster.sinks.running import RunningSinks
     from atoll.depot.depot import Depot
     from atoll.depot.mirror import MirrorDepot
     from atoll.errors import FencedError
@@ -58,6 +59,7 @@ class Loops:
         info: What runs where.
         housekeeping: Called as part of step 5.
         on_fenced: Called when another life has taken over.
+        sinks: What brings rows to its sinks.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Loops:
     info: Callable[[], ClusterInfo]
     housekeeping: Callable[[], None]
     on_fenced: Callable[[FencedError], None]
+    sinks: RunningSinks
 
     def whole(self, bound: BoundTopology) -> Whole:
         """What a topology goes on with when all of it has joined."""
@@ -102,8 +105,10 @@ class Loops:
         bound = replace(bound, options=options if beside is None else while_filling(options))
         targets = own_targets(graph)
         sent = sorted({*graph.appends_to()} - {*targets})
-        own = {n: self.depots[n] for n, each in graph.depots().items() if not each.mirrored}
-        mirrors = {n: self.mirrors[n] for n, each in graph.depots().items() if each.mirrored}
+        sinks = self.sinks.of(graph.topology)
+        boxes = {name: each.box for name, each in sinks.items()}
+        own = {n: self.depots[n] for n in graph.depots() if n in self.depots}
+        mirrors = {n: self.mirrors[n] for n in graph.depots() if n not in self.depots}
         depots: dict[str, Depot | MirrorDepot] = {**own, **mirrors}
         ticks = {name: each.every_ms for name, each in graph.ticks().items()}
         complete_rollback(self.store, self.name, graph.topology)
@@ -143,8 +148,12 @@ class Loops:
             now_ms=self.drive.now_ms,
             steady_ms=self.drive.steady_ms,
             floor=last.floor,
-            deliver=Delivery(self.store, self.depots, self.name, graph.topology, self.drive.now_ms),
-            room=ParcelRoom(self.store, (self.name, graph.topology), sent) if sent else None,
+            deliver=Delivery(
+                self.store, self.depots, self.name, graph.topology, self.drive.now_ms, sinks
+            ),
+            room=ParcelRoom(self.store, (self.name, graph.topology), sent, boxes)
+            if sent or boxes
+            else None,
             housekeeping=self.housekeeping,
             starts=starts,
             ticks=tuple(ticks),

@@ -1,4 +1,4 @@
-"""Deletes what a deployment removed: depots, PStates and topologies that were named for it.
+"""Deletes what a deployment removed: depots, PStates, sinks and topologies that were named for it.
 
 It happens after the deployment is made, and again with every later one: a process that is killed
 in between leaves the rest to the next. Names stay taken, so nothing that comes later can be
@@ -59,6 +59,8 @@ def _folders(store: RootStore, module: str, kind: str, name: str) -> list[str]:
     folder = f"{module}/{name}"
     if kind == "depot":
         return [f"{module}/depots/{name}"]
+    if kind == "sink":
+        return [f"{module}/{each}/sinks/{name}" for each in store.folders(module)]
     if kind != "topology":
         return []
     if name.casefold() not in RESERVED["topology"]:

@@ -90,7 +90,15 @@ class StoppedModule:
         """Refused."""
         self._refuse()
 
+    def source(self, name: str) -> NoReturn:  # noqa: ARG002 - as of an app
+        """Refused."""
+        self._refuse()
+
     def pstate(self, name: str) -> NoReturn:  # noqa: ARG002 - as of an app
+        """Refused."""
+        self._refuse()
+
+    def vnodes(self, pstate: str) -> NoReturn:  # noqa: ARG002 - as of an app
         """Refused."""
         self._refuse()
 
@@ -99,6 +107,10 @@ class StoppedModule:
         self._refuse()
 
     def wait(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused."""
+        self._refuse()
+
+    def wait_idle(self, *_: Any, **__: Any) -> NoReturn:
         """Refused."""
         self._refuse()
 

@@ -103,7 +103,7 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
     """
     store = open_store(folders.root)
     _, settings = SettingsLog(store, module.name).latest()
-    mirrors = resolve_mirrors(store, module)
+    mirrors = resolve_mirrors(store, module, before)
     known = Known(before, view(registry, module.name))
     bound = bind_topologies(engine, module, folders, settings, mirrors.pstates, known)
     bound = migrated(before, bound, _ship)

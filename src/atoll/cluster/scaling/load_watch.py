@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import msgspec
 
 from atoll.cluster.scaling.scaling import Scaling
+from atoll.depot.logs.followed import ends_seen
 from atoll.errors import AtollError
 from atoll.logs import get_logger
 from atoll.microbatch.stepping import Stepper
@@ -96,7 +97,7 @@ class LoadWatch:
         seconds = now_seconds - before[0]
         done = loop.published.ends()
         lag = sum(
-            max(0, sum(depot.end_offsets()) - sum(done.get(name, ())))
+            max(0, sum(ends_seen(depot)) - sum(done.get(name, ())))
             for name, depot in loop.depots.items()
         )
         busy = min(1.0, (worked - before[1]) / seconds)

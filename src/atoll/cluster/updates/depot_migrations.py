@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from atoll.ddl import to_ddl
+from atoll.depot.logs.followed import LogDepot
 from atoll.depot.migration import DepotMigration
 from atoll.depot.reader import read_range
 from atoll.depot.segments.chain import SegmentChain
@@ -99,10 +100,12 @@ def try_depot_migrations(
 def with_depot_migrations(
     bound: BoundTopology, depots: Mapping[str, Depot | MirrorDepot]
 ) -> BoundTopology:
-    """The topology, told what older records of the depots that it reads go through."""
+    """The topology, told how the depots that it reads are read: older records, and logs."""
     names = {name for name, _ in bound.program.depots.values() if name in depots}
     known = {name: depots[name].migrations for name in sorted(names) if depots[name].migrations}
-    return replace(bound, program=replace(bound.program, depot_migrations=known))
+    found = {name: depots[name] for name in sorted(names)}
+    logs = {name: each.reader for name, each in found.items() if isinstance(each, LogDepot)}
+    return replace(bound, program=replace(bound.program, depot_migrations=known, logs=logs))
 
 
 def _try(folder: Place, declared: DepotDeclaration, migrations: tuple[DepotMigration, ...]) -> None:

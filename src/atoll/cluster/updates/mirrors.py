@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from atoll.cluster.depots import BY_FUNCTION
 from atoll.ddl import parse_ddl, to_ddl
-from atoll.depot.mirror import MirrorDepot
+from atoll.depot.logs.followed import LogDepot
+from atoll.depot.mirror import MirrorDepot, SegmentMirror
 from atoll.errors import DeclarationError
 from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.microbatch.commits.progress import with_starts
@@ -52,13 +53,15 @@ class Mirrors:
     deployed: dict[str, MirrorDeployment] = field(default_factory=dict)
 
 
-def resolve_mirrors(store: RootStore, module: Module) -> Mirrors:
-    """Look up what a module mirrors among what is deployed on the root.
+def resolve_mirrors(store: RootStore, module: Module, before: Deployment | None = None) -> Mirrors:
+    """Look up what a module mirrors among what is deployed on the root, and the logs that it reads.
 
     Raises:
         DeclarationError: When it is not there, is private, or has another schema.
+        LogError: When a log cannot be asked, or is another than the one that is deployed.
     """
     found = Mirrors()
+    _follow_logs(module, before, found)
     targets = {n for each in module.topologies.values() for n in each.graph.appends_to()}
     for name, declared in module.mirrored_depots.items():
         there = _deployed(store, declared).depots.get(declared.mirrored)
@@ -70,7 +73,7 @@ def resolve_mirrors(store: RootStore, module: Module) -> Mirrors:
         if name in targets:
             _check_target(declared, there)
         folder = depot_folder(store.root, module.name, name)
-        found.depots[name] = MirrorDepot(
+        found.depots[name] = SegmentMirror(
             folder, declared.schema, there.partitions, there.migrations
         )
         found.deployed[name] = MirrorDeployment("depot", declared.module, declared.mirrored, wanted)
@@ -99,6 +102,16 @@ def resolve_mirrors(store: RootStore, module: Module) -> Mirrors:
         schema = to_json(pstate.node)
         found.deployed[name] = MirrorDeployment("pstate", pstate.module, pstate.mirrored, schema)
     return found
+
+
+def _follow_logs(module: Module, before: Deployment | None, found: Mirrors) -> None:
+    for name, declared in module.logs.items():
+        assert declared.log is not None, "a log is declared as one"
+        known = None if before is None else before.mirrors.get(name)
+        log = declared.log.follow(name, declared.schema, None if known is None else known.schema)
+        assert isinstance(log, LogDepot), "what follows a log is a depot"
+        found.depots[name] = log
+        found.deployed[name] = MirrorDeployment(declared.log.kind, "", name, log.described)
 
 
 def _check_target(declared: DepotDeclaration, there: DepotDeployment) -> None:

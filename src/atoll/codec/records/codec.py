@@ -53,11 +53,13 @@ class RecordCodec:
 
     Args:
         schema: The depot's, with the types of :mod:`atoll.ddl`.
+        strict: Whether a field that the schema does not have is refused; else it is left out.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, *, strict: bool = True) -> None:
         self.schema = schema
-        self._type = record_type(list(schema))
+        self._strict = strict
+        self._type = record_type(list(schema), strict=strict)
         self._types = list[self._type]  # type: ignore[name-defined]
         self._decoder = msgspec.json.Decoder(self._type)
         self._columns = [
@@ -73,7 +75,7 @@ class RecordCodec:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the schema."""
-        return (RecordCodec, (self.schema,))
+        return (_codec, (self.schema, self._strict))
 
     def empty(self) -> pa.RecordBatch:
         """A batch without records."""
@@ -117,6 +119,17 @@ class RecordCodec:
                 texts.append(text)
                 lines.append(line)
         return self._sift(texts, lines, self._decode_all, self._decoder.decode)
+
+    def from_json_texts(self, texts: Sequence[bytes]) -> Checked:
+        """Check JSON objects, each a text of its own, which may have several lines.
+
+        Refusals name the text's position, from 0.
+        """
+
+        def decode_all(part: Sequence[bytes]) -> list[Any]:
+            return list(map(self._decoder.decode, part))
+
+        return self._sift(texts, range(len(texts)), decode_all, self._decoder.decode)
 
     def from_cells(
         self, columns: Sequence[str], cells: Sequence[Sequence[str]], lines: Sequence[int]
@@ -322,6 +335,10 @@ class RecordCodec:
     def _refuse_all(self, count: int, reason: str, first_line: int) -> Checked:
         shown = range(first_line, first_line + min(count, REFUSALS_KEPT_MAX))
         return Checked(self.empty(), [Refusal(line, reason) for line in shown], count)
+
+
+def _codec(schema: pa.Schema, strict: bool) -> RecordCodec:  # noqa: FBT001  # as pickled
+    return RecordCodec(schema, strict=strict)
 
 
 def _one_array(column: Any, count: int, field: pa.Field) -> pa.Array:

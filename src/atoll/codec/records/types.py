@@ -34,14 +34,15 @@ _SIMPLE: dict[pa.DataType, Any] = {
 }
 
 
-def record_type(fields: list[pa.Field]) -> type[msgspec.Struct]:
+def record_type(fields: list[pa.Field], *, strict: bool = True) -> type[msgspec.Struct]:
     """The msgspec type of a record (or nested struct) with these fields.
 
-    A field that may be null may also be missing; an unknown field is refused.
+    A field that may be null may also be missing; an unknown field is refused, or left out where
+    it is not ``strict``.
     """
     members: list[Any] = []
     for index, field in enumerate(fields):
-        declared = value_type(field.type)
+        declared = value_type(field.type, strict=strict)
         if field.nullable:
             members.append((f"f{index}", declared | None, None))
         else:
@@ -50,13 +51,13 @@ def record_type(fields: list[pa.Field]) -> type[msgspec.Struct]:
         "Record",
         members,
         rename={f"f{index}": field.name for index, field in enumerate(fields)},
-        forbid_unknown_fields=True,
+        forbid_unknown_fields=strict,
         kw_only=True,
         gc=False,
     )
 
 
-def value_type(arrow_type: pa.DataType) -> Any:
+def value_type(arrow_type: pa.DataType, *, strict: bool = True) -> Any:
     """The msgspec type of one value that is not null.
 
     Raises:
@@ -70,17 +71,17 @@ def value_type(arrow_type: pa.DataType) -> Any:
     if pa.types.is_decimal128(arrow_type):
         return Decimal
     if pa.types.is_list(arrow_type):
-        item: Any = value_type(arrow_type.value_type)
+        item: Any = value_type(arrow_type.value_type, strict=strict)
         return list[item | None] if arrow_type.value_field.nullable else list[item]
     if pa.types.is_map(arrow_type):
-        key: Any = value_type(arrow_type.key_type)
-        mapped: Any = value_type(arrow_type.item_type)
+        key: Any = value_type(arrow_type.key_type, strict=strict)
+        mapped: Any = value_type(arrow_type.item_type, strict=strict)
         return dict[key, mapped | None]
     if pa.types.is_struct(arrow_type):
-        record: Any = record_type(list(arrow_type))
+        record: Any = record_type(list(arrow_type), strict=strict)
         if not is_tuple(arrow_type):
             return record
-        members = [_nullable(value_type(f.type), f) for f in arrow_type]
+        members = [_nullable(value_type(f.type, strict=strict), f) for f in arrow_type]
         return record | tuple[tuple(members)]  # type: ignore[misc]  # made of a schema
     raise DeclarationError(
         f"a depot cannot hold Arrow's type {arrow_type}",

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from atoll.codec.records.codec import RecordCodec
-from atoll.codec.records.refusals import Checked
+from atoll.codec.records.refusals import Checked, Refusals
 from atoll.depot.segments.blocks import BLOCK_ROWS_MAX
-from atoll.errors import UsageError, kind_of_value
+from atoll.errors import RecordsRefusedError, UsageError, kind_of_value
 from atoll.objects import as_row, is_object
 
 _ROWS_PER_CHECK = 4 * BLOCK_ROWS_MAX
@@ -63,3 +63,21 @@ def _of_rows(rows: Iterable[Any], codec: RecordCodec) -> Iterator[Checked]:
             line += len(chunk)
             chunk = []
     yield codec.from_rows(chunk, line)
+
+
+def refused_error(
+    refusals: Refusals,
+    depot: str,
+    hint: str = "correct them, or append with on_invalid='keep' to store the others",
+) -> RecordsRefusedError:
+    """The error of an append of which nothing is kept; the caller raises it."""
+    first = refusals.kept[0]
+    count = "1 record does" if refusals.count == 1 else f"{refusals.count} records do"
+    return RecordsRefusedError(
+        f"{count} not fit the schema; the first is line {first.line}: {first.reason}",
+        hint=hint,
+        depot=depot,
+        refusals=[{"line": item.line, "reason": item.reason} for item in refusals.kept],
+        refused=refusals.count,
+        appended=0,
+    )

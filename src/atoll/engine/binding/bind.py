@@ -61,7 +61,7 @@ def bind(
     if graph.dead_letter is not None:
         jobs = reported_once(jobs, cut)
     depots = {
-        cut.number[source]: (source.depot.name, source.depot.schema) for source in graph.sources
+        cut.number[source]: (source.depot.name, source.depot.rows) for source in graph.sources
     }
     for each in graph.operators:
         if isinstance(each, Tick):

@@ -1,4 +1,4 @@
-"""Reads the rows of a split: blocks of a depot's segments, or rows staged by an earlier job."""
+"""Reads the rows of a split: of a depot's segments or log, or rows staged by an earlier job."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from atoll.storage.roots import open_store
 from atoll.topology.rows import with_origins
 
 if TYPE_CHECKING:
+    from atoll.depot.logs.followed import LogReader
     from atoll.depot.migration import DepotMigration
     from atoll.engine.program import Program, Split
 
@@ -50,6 +51,9 @@ def read_split(
         told(RowsRead(split.origin, "0", split.tick[0] - 1, split.tick[0]))
         yield from _numbered(ticks, split.first) if split.origin in program.tracked else ticks
         return
+    if depot in program.logs:
+        yield from _of_log(program.logs[depot], depot, split, told, split.origin in program.tracked)
+        return
     folder = depot_folder(program.root, program.module, depot)
     open_store(folder).fetch([block.file for block in split.blocks])
     since = program.depot_migrations.get(depot, ())
@@ -61,6 +65,35 @@ def read_split(
     if split.rows_max is not None:
         rows = _cut(rows, split.rows_max)
     yield from _numbered(rows, split.first) if split.origin in program.tracked else rows
+
+
+def _of_log(
+    reader: LogReader,
+    depot: str,
+    split: Split,
+    told: Callable[[RowsRead], None],
+    tracked: bool,  # noqa: FBT001  # whether rows say which record they are of
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a split of a log; each range is told when all of it was read.
+
+    A record's number goes by its offset: one that is not there uses a number up.
+    """
+    counts = [0] * len(split.blocks)
+    begins = np.cumsum([split.first, *(ref.take for ref in split.blocks)])
+    task = present()
+    task.begin(("reading depot", depot))
+    for index, rows in reader.read(depot, split.blocks):
+        task.beat()
+        ref, batch = split.blocks[index], rows.batch
+        counts[index] += batch.num_rows
+        if tracked:
+            numbers = rows.offsets + (begins[index] - ref.offset - ref.skip)
+            batch = with_origins(batch, pa.array(numbers))
+        yield from _cut(iter([batch]), split.rows_max or max(1, batch.num_rows))
+    for ref, count in zip(split.blocks, counts, strict=True):
+        first = ref.offset + ref.skip
+        absent = ref.take - count
+        told(RowsRead(split.origin, str(ref.partition), first, first + ref.take, absent))
 
 
 def _beating(depot: str, blocks: Sequence[BlockRef]) -> Iterator[BlockRef]:

@@ -123,7 +123,7 @@ def _teller_faults(actors: Mapping[int, ActorAccounts]) -> Iterator[Fault]:
 
 
 def _rows_read(told: Sequence[TaskAccounts]) -> int:
-    return sum(each.end - each.start for task in told for each in task.reads)
+    return sum(each.rows for task in told for each in task.reads)
 
 
 def _origin_faults(chart: JobChart, told: Sequence[TaskAccounts]) -> Iterator[Fault]:
@@ -132,7 +132,7 @@ def _origin_faults(chart: JobChart, told: Sequence[TaskAccounts]) -> Iterator[Fa
     got: Counter[int] = Counter()
     for task in told:
         for each in task.reads:
-            read[each.origin] += each.end - each.start
+            read[each.origin] += each.rows
         for counted in task.chains:
             got[counted.chain] += counted.rows[0]
     for index, chain in enumerate(chart.chains):

@@ -44,6 +44,13 @@ class RowsRead(msgspec.Struct, frozen=True, array_like=True, order=True):
     """The depot partition's number, or the file's name."""
     start: int
     end: int
+    absent: int = 0
+    """How many of these offsets have no record: only those of a log that others keep."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows went on."""
+        return self.end - self.start - self.absent
 
 
 class ChainRows(msgspec.Struct, frozen=True, array_like=True):

@@ -87,12 +87,13 @@ class CheckpointFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AppendedRows(msgspec.Struct, frozen=True, array_like=True):
-    """Rows that a microbatch appends to a depot: an Arrow file of the depot's own columns."""
+    """Rows that a microbatch has for a depot or a sink: an Arrow file."""
 
     depot: str
     file: FileRef
     kind: str = "rows"
-    """``rows`` of an ``append_to`` step, or records ``rejected`` by a user's function."""
+    """``rows`` of an ``append_to`` or ``write_to`` step, ``changes`` of a PState for a sink, or
+    records ``rejected`` by a user's function."""
 
 
 class PStateCommit(msgspec.Struct, frozen=True):

@@ -28,6 +28,8 @@ from atoll.microbatch.commits.timelines import (
 )
 from atoll.microbatch.control.pausing import paused
 from atoll.microbatch.outcome import ActorFailure
+from atoll.microbatch.parcels.sink_box import sink_identity
+from atoll.names import sink_named
 from atoll.storage.glances import Glance
 from atoll.storage.objects import ObjectExistsError, ObjectStore
 
@@ -114,7 +116,7 @@ def complete_rollback(store: ObjectStore, module: str, topology: str) -> None:
 def appended_since(
     store: ObjectStore, module: str, topology: str, last: Commit, to: int
 ) -> dict[str, int]:
-    """How many rows the commits behind one appended, by depot."""
+    """How many rows the commits behind one appended, by depot, and by sink."""
     timelines = read_timelines(store, module, topology, last.timeline)
     counts: dict[str, int] = {}
     for number in range(to + 1, last.id + 1):
@@ -122,6 +124,34 @@ def appended_since(
         for rows in commit.appends:
             counts[rows.depot] = counts.get(rows.depot, 0) + rows.file.rows
     return counts
+
+
+def followed_since(
+    store: ObjectStore, module: str, topology: str, last: Commit, to: int
+) -> ActorFailure | None:
+    """A refusal to go back behind changes of PStates that sinks follow; None when there are none.
+
+    The topology would go on from another state than they hold, and an entry that no new microbatch
+    changes would stay wrong there for ever. A sink that was removed since follows nothing.
+    """
+    timelines = read_timelines(store, module, topology, last.timeline)
+    named = {
+        sink_named(rows.depot) or rows.depot
+        for number in range(to + 1, last.id + 1)
+        for rows in read_commit(store, module, topology, number, timelines).appends
+        if rows.kind == "changes"
+    }
+    sinks = [name for name in named if sink_identity(store, module, topology, name).exists(1)]
+    if not sinks:
+        return None
+    remove = ", ".join(f"sink:{name}" for name in sorted(sinks))
+    return ActorFailure(
+        "E-USAGE",
+        f"microbatches {to + 1} to {last.id} changed a PState that sinks follow: "
+        f"{', '.join(sorted(sinks))}",
+        f"deploy the module without them, with {remove} removed; then go back, declare sinks "
+        "of other names, and give their targets an export of the PState",
+    )
 
 
 def rollback_plan(
@@ -135,6 +165,7 @@ def rollback_plan(
     last = state.last
     plan: dict[str, Any] = {"to": to, "last": last.id, "possible": [last.readable_from, last.id]}
     refused = refusal(state, ev.RollBack(1, to))
+    refused = refused or followed_since(store, module, topology, last, to)
     if refused is not None:
         told = {"code": refused.code, "message": refused.message, "hint": refused.hint}
         return {**plan, "refused": told}
@@ -188,13 +219,17 @@ class Follower:
             that was faster.
         """
         last = command.last
-        appended = appended_since(self.store, self.module, self.topology, command.last, command.to)
+        followed = followed_since(self.store, self.module, self.topology, last, command.to)
+        if followed is not None:
+            return ev.RollBackRefused(command.ticket, followed)
+        appended = appended_since(self.store, self.module, self.topology, last, command.to)
         if appended and not command.keep_appended:
             rows = ", ".join(f"{count:,} in {depot}" for depot, count in sorted(appended.items()))
             failure = ActorFailure(
                 "E-USAGE",
-                f"microbatches {command.to + 1} to {last.id} appended rows to depots, which "
-                "cannot be taken back",
+                f"microbatches {command.to + 1} to {last.id} appended rows to depots"
+                f"{' or sinks' if any(map(sink_named, appended)) else ''}, which cannot be taken "
+                "back",
                 f"keep them and have the new microbatches append again: --keep-appended ({rows})",
                 {depot: str(count) for depot, count in appended.items()},
             )

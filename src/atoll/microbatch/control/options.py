@@ -136,6 +136,9 @@ class Options:
     parcel_records_max: int = _option("topology.parcels.max.records", 1_000_000, 1, _COUNT_MAX)
     """How many rows may wait for a depot of another module before no more are made."""
 
+    sink_records_max: int = _option("topology.sinks.max.records", 100_000_000, 1, _COUNT_MAX)
+    """How many rows may wait for a sink before no more are made; none is ever dropped."""
+
     recovery_check_seconds: int = _option(
         "topology.recovery.check.interval.seconds", 60, 1, _DAY_MILLIS // 1000
     )

@@ -15,6 +15,7 @@ from atoll.microbatch.commits.objects import Commit, Plan
 from atoll.microbatch.control.telemetry import Telemetry
 from atoll.microbatch.events import State
 from atoll.microbatch.outcome import ActorFailure, Outcome
+from atoll.microbatch.plans import planning
 from atoll.microbatch.plans.migrating import left
 
 _RATE_WINDOW_SECONDS = 10.0
@@ -219,7 +220,7 @@ class Status:
             "lag": {
                 depot: [
                     end - at
-                    for end, at in zip(depot_ends, done.get(depot, depot_ends), strict=True)
+                    for end, at in zip(depot_ends, _at(done, depot, depot_ends), strict=True)
                 ]
                 for depot, depot_ends in ends.items()
             },
@@ -254,6 +255,11 @@ class Status:
 
 def _phase(state: State) -> tuple[int, int, int]:
     return state.last.id, state.step, state.version
+
+
+def _at(done: dict[str, list[int]], depot: str, ends: list[int]) -> list[int]:
+    """How far each depot partition was read; where nothing is known, all of it."""
+    return planning.padded(done[depot], len(ends)) if depot in done else ends
 
 
 def told_of(commit: Commit) -> dict[str, Any]:

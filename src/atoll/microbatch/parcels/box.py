@@ -1,4 +1,6 @@
-"""The parcels of one topology for one depot of another module: numbered objects, and their rows.
+"""The parcels of one topology for one target, numbered objects and their rows.
+
+The target is a depot of another module, or a sink (:mod:`atoll.microbatch.parcels.sink_box`).
 
 A parcel is made by the sender's coordinator once its commit stands, and taken by whoever runs the
 depot's module. Numbers have no gap, and the depot remembers the last one as that of a producer, so
@@ -57,33 +59,26 @@ class Waiting(msgspec.Struct, frozen=True):
     oldest_ms: int = 0
 
 
-class ParcelBox:
-    """Where the parcels of one topology for one depot lie. For one thread at a time.
+class Parcels:
+    """Numbered parcels and their rows. For one thread at a time.
 
     Args:
         store: The root.
-        module: The depot's module.
-        depot: The depot.
-        sender: The sender's module and topology.
+        objects: The folder of the parcels.
+        rows: The folder of their rows.
     """
 
-    def __init__(self, store: RootStore, module: str, depot: str, sender: tuple[str, str]) -> None:
+    def __init__(self, store: RootStore, objects: str, rows: str) -> None:
         self.store = store
-        self.module = module
-        self.depot = depot
-        self.sender = sender
-        folder = f"{module}/depots/{depot}"
-        self.objects = NumberedObjects(store, f"{folder}/{_PARCELS}/{'/'.join(sender)}")
-        self._rows = f"{folder}/{_ROWS}/{'/'.join(sender)}"
+        self.objects = NumberedObjects(store, objects)
+        self._rows = rows
         self._known: dict[int, Parcel] = {}
 
-    @property
-    def producer_id(self) -> str:
-        """As which producer its parcels are stored."""
-        return topology_producer(*self.sender)
-
-    def send(self, timeline: int, commit: int, files: Iterable[FileRef], now_ms: int) -> None:
+    def send(self, timeline: int, commit: int, files: Iterable[FileRef], now_ms: int) -> int | None:
         """Make a parcel of a commit's rows, unless there is one; when this returns it is durable.
+
+        Returns:
+            Its number; None when it, or a later one, was there.
 
         Raises:
             DamageError: When a file is not what the commit says.
@@ -96,12 +91,13 @@ class ParcelBox:
                 self.objects.settle(latest)  # another life may have died before it was durable
                 last = self.read(latest)
                 if (last.timeline, last.commit) >= mine:
-                    return
+                    return None
             linked = linked or [self._link(file) for file in files]
             parcel = Parcel(timeline, commit, sum(each.rows for each in linked), now_ms, linked)
+            number = (latest or 0) + 1
             with contextlib.suppress(ObjectExistsError):  # another life sends the same commit
-                self.objects.create((latest or 0) + 1, msgspec.msgpack.encode(parcel))
-                return
+                self.objects.create(number, msgspec.msgpack.encode(parcel))
+                return number
 
     def read(self, number: int) -> Parcel:
         """A parcel.
@@ -166,6 +162,29 @@ class ParcelBox:
                 continue
             before = False
             yield parcel
+
+
+class ParcelBox(Parcels):
+    """Where the parcels of one topology for one depot lie. For one thread at a time.
+
+    Args:
+        store: The root.
+        module: The depot's module.
+        depot: The depot.
+        sender: The sender's module and topology.
+    """
+
+    def __init__(self, store: RootStore, module: str, depot: str, sender: tuple[str, str]) -> None:
+        folder, own = f"{module}/depots/{depot}", "/".join(sender)
+        super().__init__(store, f"{folder}/{_PARCELS}/{own}", f"{folder}/{_ROWS}/{own}")
+        self.module = module
+        self.depot = depot
+        self.sender = sender
+
+    @property
+    def producer_id(self) -> str:
+        """As which producer its parcels are stored."""
+        return topology_producer(*self.sender)
 
 
 def boxes_for(store: RootStore, module: str, depot: str) -> list[ParcelBox]:

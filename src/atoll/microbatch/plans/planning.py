@@ -13,13 +13,22 @@ from atoll.microbatch.plans.fitting import Sizes, fit
 _Reading = TypeVar("_Reading", Plan, Commit)
 
 
+def padded(progress: list[int], count: int) -> list[int]:
+    """How far each of so many depot partitions was read: those that were added meanwhile not yet.
+
+    Only logs that others keep get more of them.
+    """
+    return [*progress, *([0] * (count - len(progress)))]
+
+
 def lost_records(progress: dict[str, list[int]], ends: dict[str, list[int]]) -> DamageError | None:
     """The error when a depot ends before what was processed of it: its disk has lost records.
 
     Going on would skip as many of the records that are appended next.
     """
     for depot, depot_ends in ends.items():
-        for partition, (done, end) in enumerate(zip(progress[depot], depot_ends, strict=True)):
+        known = padded(progress[depot], len(depot_ends))
+        for partition, (done, end) in enumerate(zip(known, depot_ends, strict=True)):
             if end < done:
                 return DamageError(
                     f"depot {depot!r} has lost records: it ends at {end}, and {done} are processed",
@@ -43,7 +52,7 @@ def choose_ranges(
     """
     ranges: Ranges = {}
     for depot, depot_ends in ends.items():
-        done = progress[depot]
+        done = padded(progress[depot], len(depot_ends))
         assert len(done) == len(depot_ends), f"depot {depot} has another number of partitions"
         ranges[depot] = []
         for partition, end in enumerate(depot_ends):

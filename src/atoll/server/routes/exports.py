@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query, Response
 from atoll.errors import UsageError
 from atoll.server.context import ContextOf, Name
 from atoll.server.event_stream import EventStream, Wording, admit
-from atoll.server.export_wording import PARQUET, ExportArrow, ExportParquet, ExportTold
 from atoll.server.guard import ARROW_STREAM
+from atoll.server.wording.exports import PARQUET, ExportArrow, ExportParquet, ExportTold
 from atoll.views.export.export import Export
 from atoll.views.export.files import ExportFormat
 from atoll.views.readable import ReadablePState

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any
 
 import anyio.to_thread
@@ -11,17 +10,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 import atoll
 from atoll.cluster.deploy.stopped import AppOrStopped
+from atoll.errors import UsageError
 from atoll.server.context import WAIT_SECONDS_MAX, ContextOf, Name, Token, answer
 
 router = APIRouter(prefix="/v1", tags=["modules"])
 
 
 class Awaiting(BaseModel):
-    """Which appends to wait for, by the tokens that they were answered with, and how long."""
+    """What to wait for: appends, by their tokens, or until nothing is left to do; and how long."""
 
     model_config = ConfigDict(extra="forbid")
 
-    tokens: Annotated[list[Token], Field(min_length=1, max_length=64)]
+    tokens: Annotated[list[Token], Field(min_length=1, max_length=64)] | None = None
+    idle: bool = False
     timeout_seconds: float = Field(default=60.0, gt=0, le=WAIT_SECONDS_MAX)
 
 
@@ -45,12 +46,31 @@ async def get_graph(context: ContextOf, module: Name) -> Response:
 
 @router.post("/modules/{module}/wait")
 async def wait(context: ContextOf, module: Name, wanted: Awaiting) -> Response:
-    """Answer when readers see all that comes of some appends: ``{"committed": {topology: id}}``."""
-    waiting = partial(
-        context.app(module).wait, *wanted.tokens, timeout_seconds=wanted.timeout_seconds
-    )
+    """Answer when readers see all that comes of some appends: ``{"committed": {topology: id}}``.
+
+    With ``idle`` when no topology has anything left to do.
+    """
+    app, seconds = context.app(module), wanted.timeout_seconds
+    if (wanted.tokens is None) != wanted.idle:
+        raise UsageError(
+            "a module is waited for by tokens, or until it is idle",
+            hint='send {"tokens": ["r..."]} or {"idle": true}',
+        )
+
+    def waiting() -> dict[str, int]:
+        if wanted.tokens is not None:
+            return dict(app.wait(*wanted.tokens, timeout_seconds=seconds))
+        app.wait_idle(timeout_seconds=seconds)
+        return {name: app.topology(name).published.id for name in app.topologies()}
+
     committed = await anyio.to_thread.run_sync(waiting, limiter=context.wait_limiter)
-    return answer({"committed": dict(committed)})
+    return answer({"committed": committed})
+
+
+@router.get("/modules/{module}/status")
+async def get_module_status(context: ContextOf, module: Name) -> Response:
+    """What changes of one module: its topologies' microbatch, lag and durations."""
+    return answer(await context.in_thread(context.app(module).status))
 
 
 @router.get("/status")

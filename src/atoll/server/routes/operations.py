@@ -8,6 +8,7 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from atoll.errors import DamageError
+from atoll.runtime.service.registry import Registered
 from atoll.server.context import Context, ContextOf, answer
 from atoll.server.problems import problem_for
 
@@ -20,28 +21,41 @@ router = APIRouter(tags=["operations"])
 async def health(context: ContextOf) -> Response:
     """Whether the service is able to answer and its modules run; it never waits for one.
 
-    A module that should run and does not makes it a 503 that says why.
+    A module that should run and does not makes it a 503 that says why, to who may know.
     """
     failures = {name: app.failure for name, app in context.apps.items()}
-    for each in context.runtimes or ():
+    for each in _runtimes(context):
         failures[each.module] = failures.get(each.module) or context.failure_of(each)
     stopped = {name: problem_for(why) for name, why in failures.items() if why is not None}
     if stopped:
-        return answer({"status": "stopped", "modules": stopped}, status=503)
+        told = {} if context.caller is None else {"modules": stopped}
+        return answer({"status": "stopped", **told}, status=503)
     return answer({"status": "ok"})
 
 
 @router.get("/readyz")
 async def readiness(context: ContextOf) -> Response:
-    """Whether all topologies go on and nothing is lost: 200, or 503 with the reasons."""
+    """Whether all topologies go on and nothing is lost: 200, or 503 with the reasons.
+
+    A token for some modules hears of those; who shows none hears of all, without the reasons.
+    """
     reasons = await context.in_thread(_reasons, context)
-    return answer({"ready": not reasons, "reasons": reasons}, status=503 if reasons else 200)
+    status = 503 if reasons else 200
+    if context.caller is None:
+        return answer({"ready": not reasons}, status=status)
+    return answer({"ready": not reasons, "reasons": reasons}, status=status)
+
+
+def _runtimes(context: Context) -> list[Registered]:
+    """Those that count for who asks: all, for somebody unknown."""
+    present = context.runtimes or ()
+    return [each for each in present if context.caller is None or context.sees(each.module)]
 
 
 def _reasons(context: Context) -> list[dict[str, Any]]:
     """What keeps the modules from being ready: what has stopped, and what is damaged."""
     found: list[dict[str, Any]] = []
-    for each in context.runtimes or ():
+    for each in _runtimes(context):
         failure = context.failure_of(each)
         if failure is not None:
             found.append({"module": each.module, **problem_for(failure)})

@@ -6,13 +6,26 @@ from functools import partial
 from typing import Annotated, Any
 
 import anyio.to_thread
-from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, ConfigDict
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from atoll import path as paths
 from atoll import schema
+from atoll.codec.values.exchange import VALUES
 from atoll.errors import PathError, UsageError
-from atoll.server.context import WAIT_SECONDS_MAX, ContextOf, Name, Token, answer
+from atoll.path import Path
+from atoll.pstate.navigate.fit_path import fit_path
+from atoll.server.context import (
+    WAIT_SECONDS_MAX,
+    ContextOf,
+    Name,
+    Token,
+    answer,
+    answer_values,
+    wants_values,
+)
+from atoll.server.event_stream import EventStream, admit
+from atoll.server.wording.values import ValueFrames, ValuesTold
 from atoll.views.readable import ReadablePState
 
 router = APIRouter(prefix="/v1/modules/{module}/pstates", tags=["pstates"])
@@ -40,6 +53,26 @@ class Selection(BaseModel):
 
     path: list[Any]
     one: bool = False
+    stream: bool = False
+
+
+_KEYS_MAX = 200
+
+
+class Keys(BaseModel):
+    """The keys of one value, from the top."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    keys: Annotated[list[Any], Field(max_length=_KEYS_MAX)]
+
+
+class Fresh(BaseModel):
+    """How long to wait until a PState shows all that there is now."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    timeout_seconds: float = Field(default=60.0, gt=0, le=WAIT_SECONDS_MAX)
 
 
 @router.get("")
@@ -62,9 +95,38 @@ async def get_pstate(context: ContextOf, module: Name, pstate: Name) -> Response
     )
 
 
+@router.post("/{pstate}/wait")
+async def wait(context: ContextOf, module: Name, pstate: Name, wanted: Fresh) -> Response:
+    """Answer when it shows all that the depots of its topology hold now: ``{"committed": id}``."""
+    waiting = partial(
+        context.app(module).wait_fresh, pstate, timeout_seconds=wanted.timeout_seconds
+    )
+    committed = await anyio.to_thread.run_sync(waiting, limiter=context.wait_limiter)
+    return answer({"committed": committed})
+
+
+@router.post("/{pstate}/get")
+async def get_value(
+    context: ContextOf,
+    request: Request,
+    module: Name,
+    pstate: Name,
+    wanted: Keys,
+    as_of: AsOf = None,
+) -> Response:
+    """The value at some keys: ``{"found": true, "value": ...}``.
+
+    Where there is no such entry, ``found`` is false, and ``value`` what is read then: null, or
+    what the PState begins with.
+    """
+    found = context.app(module).pstate(pstate)
+    return answer_values(request, await context.in_thread(_get, found, wanted.keys, as_of))
+
+
 @router.post("/{pstate}/select")
 async def select(  # noqa: PLR0913 - each is a parameter of the request
     context: ContextOf,
+    request: Request,
     module: Name,
     pstate: Name,
     wanted: Selection,
@@ -77,7 +139,8 @@ async def select(  # noqa: PLR0913 - each is a parameter of the request
 
     With ``as_of`` they are those after an earlier microbatch. With ``fresh_seconds`` it waits, at
     most so long, until all is processed that the depots of the PState's topology hold now; with
-    ``after``, an append's token, until what came of that append is shown.
+    ``after``, an append's token, until what came of that append is shown. With ``stream`` the
+    values come one after the other, as their reading goes on.
     """
     app = context.app(module)
     found = app.pstate(pstate)
@@ -91,16 +154,54 @@ async def select(  # noqa: PLR0913 - each is a parameter of the request
     if fresh_seconds is not None:
         waiting = partial(app.wait_fresh, pstate, timeout_seconds=fresh_seconds)
         await anyio.to_thread.run_sync(waiting, limiter=context.wait_limiter)
-    return answer(await context.in_thread(_select, found, wanted, as_of))
+    if wanted.stream:
+        return await _streamed(context, request, found, wanted, as_of)
+    return answer_values(request, await context.in_thread(_select, found, wanted, as_of))
+
+
+async def _streamed(
+    context: ContextOf, request: Request, found: ReadablePState, wanted: Selection, as_of: AsOf
+) -> Response:
+    if wanted.one or not wants_values(request):
+        raise UsageError(
+            "one value, or JSON, is not streamed",
+            hint=f"leave stream out, or send Accept: {VALUES}",
+        )
+    admit(context)
+
+    def opened() -> ValuesTold:
+        read = found if as_of is None else found.as_of(as_of)
+        return ValuesTold(read.iterate(_path_of(wanted)))
+
+    told = await context.in_thread(opened)
+    context.subscriptions.add(told)
+    return EventStream(context, told, ValueFrames())
+
+
+_ABSENT = object()
+
+
+def _get(pstate: ReadablePState, keys: list[Any], as_of: int | None) -> dict[str, Any]:
+    if as_of is not None:
+        pstate = pstate.as_of(as_of)
+    fitted = fit_path(paths.from_json([["key", each] for each in keys]), pstate.spec.node)
+    typed = [step.arguments[0] for step in fitted.steps]
+    value = pstate.get(*typed, default=_ABSENT)
+    found = value is not _ABSENT
+    return {"found": found, "value": value if found else pstate.get(*typed)}
+
+
+def _path_of(wanted: Selection) -> Path:
+    try:
+        return paths.from_json(wanted.path)
+    except RecursionError:
+        raise PathError("the path is nested too deeply", hint="write it flatter") from None
 
 
 def _select(pstate: ReadablePState, wanted: Selection, as_of: int | None) -> dict[str, Any]:
     if as_of is not None:
         pstate = pstate.as_of(as_of)
-    try:
-        path = paths.from_json(wanted.path)
-    except RecursionError:
-        raise PathError("the path is nested too deeply", hint="write it flatter") from None
+    path = _path_of(wanted)
     if wanted.one:
         return {"value": pstate.select_one(path)}
     return {"values": pstate.select(path)}

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Annotated, Any
 
 import anyio.to_thread
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from atoll.server.context import ContextOf, Name, Token, answer
+from atoll.server.context import ContextOf, Name, Token, answer, answer_values
 
 router = APIRouter(prefix="/v1/modules/{module}/queries", tags=["queries"])
 
@@ -42,7 +42,12 @@ async def get_query(context: ContextOf, module: Name, query: Name) -> Response:
 
 @router.post("/{query}")
 async def ask(
-    context: ContextOf, module: Name, query: Name, question: Question, after: After = None
+    context: ContextOf,
+    request: Request,
+    module: Name,
+    query: Name,
+    question: Question,
+    after: After = None,
 ) -> Response:
     """The answer: ``{"answer": ...}``, all its reads at one commit of each topology.
 
@@ -60,4 +65,4 @@ async def ask(
         outside=True,
     )
     found = await anyio.to_thread.run_sync(ask_query, limiter=context.query_limiter)
-    return answer({"answer": found})
+    return answer_values(request, {"answer": found})

@@ -113,7 +113,11 @@ async def list_runtimes(context: ContextOf, runtimes: SeenRuntimesOf) -> Respons
     """All runtimes that are not deleted."""
 
     def collect() -> list[dict[str, Any]]:
-        return [runtime_shown(each, failure=runtimes.failure(each)) for each in runtimes]
+        return [
+            runtime_shown(each, failure=runtimes.failure(each))
+            for each in runtimes
+            if context.sees(each.module)
+        ]
 
     return answer(await context.in_thread(collect))
 

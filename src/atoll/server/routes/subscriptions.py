@@ -7,12 +7,14 @@ from functools import partial
 from typing import Annotated, Any
 
 import anyio.to_thread
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 
 from atoll import path as paths
+from atoll.codec.values.exchange import VALUES
 from atoll.errors import PathError, UsageError
-from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, Token
+from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, Token, wants_values
 from atoll.server.event_stream import EVENT_STREAM, ChangeEvents, EventStream, admit
+from atoll.server.wording.values import ChangeFrames
 from atoll.views.subscription import Subscription
 from atoll.views.value_change import ValueChange
 
@@ -26,10 +28,11 @@ _PAGE_ENTRIES_MAX = 100_000
 @router.get(
     "/{pstate}/subscribe",
     response_class=Response,
-    responses={200: {"content": {EVENT_STREAM: {}}}},
+    responses={200: {"content": {EVENT_STREAM: {}, VALUES: {}}}},
 )
 async def subscribe(  # noqa: PLR0913 - each is a parameter of the request
     context: ContextOf,
+    request: Request,
     module: Name,
     pstate: Name,
     path: Annotated[str, Query(max_length=_PATH_CHARACTERS_MAX)] = "[]",
@@ -55,7 +58,8 @@ async def subscribe(  # noqa: PLR0913 - each is a parameter of the request
     context.subscriptions.add(subscription)
     try:
         first = await context.in_thread(_first, subscription)
-        return EventStream(context, subscription, ChangeEvents(), first)
+        wording = ChangeFrames() if wants_values(request) else ChangeEvents()
+        return EventStream(context, subscription, wording, first)
     except BaseException:
         _drop(context, subscription)
         raise

@@ -6,14 +6,17 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated
 
+import pyarrow as pa
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.exceptions import HTTPException
 
+from atoll.codec.values.exchange import VALUES
 from atoll.depot.tail_start import read_start
 from atoll.server.context import ContextOf, Name, Token
 from atoll.server.event_stream import EVENT_STREAM, EventStream, Wording, admit
 from atoll.server.guard import ARROW_STREAM, NDJSON
-from atoll.server.tail_wording import RecordArrow, RecordEvents, RecordLines
+from atoll.server.wording.records import RecordArrow, RecordEvents, RecordLines
+from atoll.server.wording.values import RecordFrames
 
 router = APIRouter(prefix="/v1/modules/{module}/depots", tags=["depots"])
 
@@ -27,16 +30,22 @@ class Form(StrEnum):
     EVENTS = "events"
     NDJSON = "ndjson"
     ARROW = "arrow"
+    VALUES = "values"
 
 
-_FORM_OF = {EVENT_STREAM: Form.EVENTS, NDJSON: Form.NDJSON, ARROW_STREAM: Form.ARROW}
+_FORM_OF = {
+    EVENT_STREAM: Form.EVENTS,
+    NDJSON: Form.NDJSON,
+    ARROW_STREAM: Form.ARROW,
+    VALUES: Form.VALUES,
+}
 _ANY = ("*/*", "application/*", "application/json")
 
 
 @router.get(
     "/{depot}/records",
     response_class=Response,
-    responses={200: {"content": {EVENT_STREAM: {}, NDJSON: {}, ARROW_STREAM: {}}}},
+    responses={200: {"content": {EVENT_STREAM: {}, NDJSON: {}, ARROW_STREAM: {}, VALUES: {}}}},
 )
 async def tail_records(  # noqa: PLR0913 - each is a parameter of the request
     context: ContextOf,
@@ -71,15 +80,22 @@ async def tail_records(  # noqa: PLR0913 - each is a parameter of the request
     told = await context.in_thread(opening)
     context.subscriptions.add(told)
     try:
-        wording: Wording = RecordEvents()
-        if chosen is not Form.EVENTS:
-            arrow = chosen is Form.ARROW
-            wording = RecordArrow(found.spec.schema) if arrow else RecordLines()
-        return EventStream(context, told, wording)
+        return EventStream(context, told, _wording(chosen, found.spec.schema))
     except BaseException:
         told.close()
         context.subscriptions.discard(told)
         raise
+
+
+def _wording(form: Form, schema: pa.Schema) -> Wording:
+    match form:
+        case Form.ARROW:
+            return RecordArrow(schema)
+        case Form.NDJSON:
+            return RecordLines()
+        case Form.VALUES:
+            return RecordFrames()
+    return RecordEvents()
 
 
 def _accepted(header: str) -> Form:

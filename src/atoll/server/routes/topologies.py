@@ -53,15 +53,18 @@ async def list_microbatches(
     module: Name,
     topology: Name,
     after: Annotated[int, Query(ge=0)] = 0,
+    whole: Annotated[bool, Query()] = False,  # noqa: FBT002 - a parameter of the request
 ) -> Response:
-    """The last microbatches that this process committed, oldest first, behind one if wished.
+    """The last microbatches, oldest first, behind one if wished.
 
-    Of each its id, records, version and milliseconds by numbered step; the rest of one is at its
-    own address.
+    Of each its id, records, version and milliseconds by numbered step (null of those committed
+    before this life of the topology); the rest of one is at its own address, or here with
+    ``whole``.
     """
     found = context.app(module).topology(topology)
     recent = await context.in_thread(found.recent_microbatches)
-    return answer({"microbatches": [_short(each) for each in recent if each["id"] > after]})
+    told = [each if whole else _short(each) for each in recent if each["id"] > after]
+    return answer({"microbatches": told})
 
 
 @router.get("/{topology}/microbatches/{number}")
@@ -77,13 +80,15 @@ async def get_one_microbatch(
     kept = f"{recent[0]['id']} to {recent[-1]['id']}" if recent else "none yet"
     raise NotFoundError(
         f"nothing is remembered of microbatch {number}",
-        hint=f"this process remembers the last 256 that it committed: {kept}",
+        hint=f"this process remembers the last 256 that the root knows: {kept}",
     )
 
 
 def _short(microbatch: dict[str, Any]) -> dict[str, Any]:
     short = {name: each for name, each in microbatch.items() if name not in _LONG}
-    return {**short, "failed_attempts": len(microbatch["failed_attempts"])}
+    failed = microbatch["failed_attempts"]  # of an earlier life the versions tell how many
+    count = microbatch["version"] - 1 if failed is None else len(failed)
+    return {**short, "failed_attempts": count}
 
 
 @router.post("/{topology}/pause")

@@ -149,7 +149,7 @@ def schemas_of(graph: Graph, column_step: ColumnStep) -> dict[Operator, pa.Schem
         inputs = [schemas[each] for each in operator.inputs]
         match operator:
             case Source(depot=depot):
-                schemas[operator] = depot.schema
+                schemas[operator] = depot.rows
             case Tick(tick=tick):
                 schemas[operator] = tick.schema
             case BatchOperator() | StateOperator():

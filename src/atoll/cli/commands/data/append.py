@@ -33,7 +33,6 @@ EXIT_NOTHING_KEPT = 2
 EXIT_SOME_REFUSED = 3
 _REFUSALS_SHOWN_MAX = 20
 _PROGRESS_BYTES_MIN = 1 << 20
-_RETRIES_MAX = 4
 
 
 def append(
@@ -174,7 +173,6 @@ def _send(
     producer: dict[str, str] | None,
 ) -> dict[str, Any]:
     """Append one source; what came of it, refusals included."""
-    retries = 0 if source.size_bytes is None else _RETRIES_MAX  # stdin can be read only once
     with _progress(source) as progress:
         try:
             answer = client.append(
@@ -183,7 +181,7 @@ def _send(
                 source.media_type,
                 on_invalid,
                 producer,
-                retries,
+                again=source.size_bytes is not None,  # stdin can be read only once
             )
         except RecordsRefusedError as error:
             answer = {

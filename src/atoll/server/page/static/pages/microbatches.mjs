@@ -41,8 +41,8 @@ function Timeline({ list, chosen, open }) {
   useEffect(() => {
     if (box.current) box.current.scrollLeft = box.current.scrollWidth;
   }, [last]);
-  if (!list.length) return html`<p class="note">This process has committed no microbatch of it yet.</p>`;
-  const most = Math.max(...list.map((each) => each.total), 0.001);
+  if (!list.length) return html`<p class="note">No microbatch of it is known yet.</p>`;
+  const most = Math.max(...list.map((each) => each.total || 0), 0.001);
   return html`<figure>
     <figcaption class="row"><span>Durations, ${millis(most)} at most</span>
       ${STEPS.map((step, at) => html`<span key=${step} class="key"><i class=${`fill${at}`}></i>${at + 1} ${step}</span>`)}
@@ -56,7 +56,7 @@ function Timeline({ list, chosen, open }) {
             <title>${told}</title>
             <rect class="back" x=${at * BAR} y="0" width=${BAR} height=${HIGH} />
             ${STEPS.map((step, index) => {
-              const high = (each[step] / most) * (HIGH - 8);
+              const high = ((each[step] || 0) / most) * (HIGH - 8);
               top -= high;
               return html`<rect key=${step} class=${`fill${index}`} x=${at * BAR + 1} y=${top} width=${BAR - 2} height=${high} />`;
             })}
@@ -94,13 +94,14 @@ function Told({ one, two }) {
     ...STEPS.map((step, at) => ({ name: `${at + 1} ${step}`, of: (each) => each[step], text: millis })),
     { name: "total", of: (each) => each.total, text: millis },
     { name: "records", of: (each) => each.records, text: number },
-    { name: "skew of rows", of: (each) => each.skew.rows, text: (value) => value ?? "–" },
-    { name: "skew of time", of: (each) => each.skew.time, text: (value) => value ?? "–" },
+    { name: "skew of rows", of: (each) => each.skew?.rows, text: (value) => value ?? "–" },
+    { name: "skew of time", of: (each) => each.skew?.time, text: (value) => value ?? "–" },
   ];
   return html`
     <${Facts} of=${both.flatMap((each) => [[`${each.id} committed`, when(each.committed_at_ms)], [`${each.id} version`, each.version]])} />
     <${Table} label="Durations and counts" rowKey=${(row) => row.name} rows=${measures}
       columns=${[{ head: "", cell: (row) => row.name }, ...columns((row, each) => row.text(row.of(each))), ...change]} />
+    ${both.some((each) => each.total == null) && html`<p class="dim">Of a microbatch before this life of the topology the root knows what it read, and when; how long it took is not kept.</p>`}
     <h3>Rows by step</h3>
     <${Operators} both=${both} />
     <h3>Ranges read</h3>
@@ -113,9 +114,9 @@ const difference = (one, two) =>
   one == null || two == null || !two ? "–" : `${one >= two ? "+" : "−"}${Math.abs(((one - two) / two) * 100).toFixed(0)} %`;
 
 function Operators({ both }) {
-  const names = [...new Set(both.flatMap((each) => each.operators.map((step) => step.step)))];
-  const most = Math.max(1e-9, ...both.flatMap((each) => each.operators.map((step) => step.ms)));
-  const of_ = (each, name) => each.operators.find((step) => step.step === name);
+  const names = [...new Set(both.flatMap((each) => (each.operators || []).map((step) => step.step)))];
+  const most = Math.max(1e-9, ...both.flatMap((each) => (each.operators || []).map((step) => step.ms)));
+  const of_ = (each, name) => each.operators?.find((step) => step.step === name);
   const columns = both.flatMap((each) => [
     { head: `in ${each.id}`, right: true, cell: (name) => number(of_(each, name)?.rows) },
     { head: "out", right: true, cell: (name) => number(of_(each, name)?.out) },
@@ -149,10 +150,10 @@ function Ranges({ both }) {
 }
 
 function Changed({ each }) {
-  const changed = Object.entries(each.vnodes).map(([name, count]) => [`${name} in ${each.id}`, `${number(count)} vnodes changed`]);
-  const appended = Object.entries(each.appended).map(([name, count]) => [`${name} in ${each.id}`, `${number(count)} rows appended`]);
+  const changed = Object.entries(each.vnodes || {}).map(([name, count]) => [`${name} in ${each.id}`, `${number(count)} vnodes changed`]);
+  const appended = Object.entries(each.appended || {}).map(([name, count]) => [`${name} in ${each.id}`, `${number(count)} rows appended`]);
   return html`<${Facts} of=${[...changed, ...appended]} />
-    ${each.failed_attempts.map(
+    ${(each.failed_attempts || []).map(
       (failed) => html`<p key=${failed.version} class="note bad"><span>${each.id}: attempt ${failed.version} failed ${when(failed.at_ms)}:
         ${failed.message} <code>${failed.code}</code>
         ${failed.hint && html`<br /><small>${failed.hint}</small>`}

@@ -180,7 +180,8 @@ function Node({ module, node, found, live, skew }) {
   }
   if (node.kind === "pstate") {
     return html`<section class="card"><h2>PState ${node.label}</h2>
-      <${Facts} of=${[["written by", node.topology], ["skew of bytes over units", skew && skew.toFixed(2)]]} /></section>`;
+      <${Facts} of=${[["written by", node.topology], ["skew of bytes over units", skew && skew.toFixed(2)]]} />
+      <a href=${link(["m", module, "state", node.label])}>Look into it</a></section>`;
   }
   const last = countsOf(found, "last").get(node.step);
   const all = countsOf(found, "all").get(node.step);

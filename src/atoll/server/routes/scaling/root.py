@@ -10,7 +10,13 @@ from fastapi import APIRouter, Response
 
 from atoll.cluster.description import described_plan
 from atoll.server.context import Context, ContextOf, answer
-from atoll.server.routes.cluster import ParallelismOf, Reschedule, Units, Workers, rescheduled
+from atoll.server.routes.scaling.module import (
+    ParallelismOf,
+    Reschedule,
+    Units,
+    Workers,
+    rescheduled,
+)
 
 router = APIRouter(prefix="/v1/cluster", tags=["cluster"])
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from atoll.errors import AtollError
-from atoll.server.tail_wording import RecordArrow, Written
+from atoll.server.wording.records import RecordArrow, Written
 from atoll.views.export.export import Export
 from atoll.views.export.files import ExportFormat, open_writer
 

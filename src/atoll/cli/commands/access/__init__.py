@@ -1,0 +1,1 @@
+"""Who may call, and who did what: ``atoll token``."""

@@ -1,0 +1,1 @@
+"""Depots whose records lie in logs that others keep, such as topics of Kafka."""

@@ -1,0 +1,1 @@
+"""Who may call which route: the table of roles, and the gate that holds it."""

@@ -1,0 +1,1 @@
+"""Metric families of one subject each, for the scrape."""

@@ -1,0 +1,1 @@
+"""The cluster: how it is, and changing where fragments run."""

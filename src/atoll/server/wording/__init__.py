@@ -1,0 +1,1 @@
+"""How what is told piece by piece is written: events, lines, Arrow, Parquet, framed values."""

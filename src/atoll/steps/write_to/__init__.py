@@ -1,0 +1,1 @@
+"""Let the rows of a stream leave Atoll: ``stream.write_to(sink, name=...)``."""
