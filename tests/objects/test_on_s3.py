@@ -107,12 +107,11 @@ def test_the_command_line(s3_root: str, tmp_path: Path) -> None:
     records.write_text('{"k": "a", "v": 1}\n{"k": "b", "v": 2}\n')
     options = ["--root", s3_root, "--local", str(tmp_path / "own"), "--engine", "inline"]
     for life in (1, 2):
-        with subprocess.Popen(
-            [atoll_command, "run", target, *options, "--port", "0"],
-            stdout=subprocess.PIPE,
-            stderr=(tmp_path / f"log-{life}").open("wb"),
-            text=True,
-        ) as service:
+        command = [atoll_command, "run", target, *options, "--port", "0"]
+        with (
+            (tmp_path / f"log-{life}").open("wb") as log,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as service,
+        ):
             assert service.stdout is not None
             url = service.stdout.readline().strip()
             assert url, (tmp_path / f"log-{life}").read_text()

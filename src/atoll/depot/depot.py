@@ -46,6 +46,7 @@ from atoll.depot.tail_start import Start
 from atoll.errors import AtollError, ProducerError, RecordsRefusedError, UsageError
 from atoll.logs import get_logger
 from atoll.markup import table
+from atoll.storage.glances import delete_each
 from atoll.storage.objects import ObjectExistsError
 from atoll.storage.places import Place
 
@@ -406,10 +407,10 @@ class Depot:
 
     def _delete_below(self, first: int) -> None:
         self._chain.retained.delete_below(first)
-        for name in self._chain.store.list(SEGMENTS_FOLDER):
-            number = segment_number(name)
-            if number is not None and number < first:
-                self._chain.store.delete(name)
+        segments = self._chain.store.list(SEGMENTS_FOLDER)
+        numbers = {name: segment_number(name) for name in segments}
+        gone = (name for name, number in numbers.items() if number is not None and number < first)
+        delete_each(self._chain.store, gone)
 
     def _resent(self, producer: Producer | None) -> Resent | None:
         """What is stored under a producer's number since before a migration, if anything is."""

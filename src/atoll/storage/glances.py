@@ -1,4 +1,6 @@
-"""Looks at what other processes may have made, where nothing rests on seeing it at once.
+"""What costs a request in a bucket and next to nothing on a disk: looks, and many deletes.
+
+Looks are at what other processes may have made, where nothing rests on seeing it at once.
 
 On a disk a look costs a system call. In a bucket it is a request that is paid for, so there a look
 that found nothing is believed for a while.
@@ -7,6 +9,8 @@ that found nothing is believed for a while.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 from atoll.storage.objects import ObjectStore
 
@@ -19,6 +23,19 @@ def look_seconds(store: ObjectStore, usual: float = 0.0) -> float:
         usual: How long where a look costs next to nothing.
     """
     return max(usual, float(getattr(store, "look_seconds", 0.0)))
+
+
+def delete_each(store: ObjectStore, names: Iterable[str]) -> int:
+    """Delete objects in no order, several at once where each is a request; returns how many."""
+    wanted = list(names)
+    at_once = min(len(wanted), int(getattr(store, "at_once", 1)))
+    if at_once > 1:
+        with ThreadPoolExecutor(at_once) as pool:
+            list(pool.map(store.delete, wanted))
+    else:
+        for name in wanted:
+            store.delete(name)
+    return len(wanted)
 
 
 class Glance:
