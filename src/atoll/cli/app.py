@@ -26,7 +26,7 @@ import typer
 
 from atoll.cli.asked import with_contexts
 from atoll.cli.commands import context, demo, deploy, fsck, run, runtime, status, version
-from atoll.cli.commands.access import token
+from atoll.cli.commands.access import audit, token
 from atoll.cli.commands.data import append, ask, export, query, tail, watch
 from atoll.cli.commands.topology import checkpoint, microbatch, options, pause, resume, rollback
 from atoll.cli.commands.workers import cluster, scale, worker
@@ -65,6 +65,7 @@ for _command in (
     options,
     cluster,
     scale,
+    audit,
     fsck,
     demo,
     version,

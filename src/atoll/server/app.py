@@ -8,6 +8,7 @@ import anyio
 from fastapi import FastAPI
 
 import atoll
+from atoll.access.audit import AuditLog
 from atoll.access.authority import Authority
 from atoll.cluster.deploy.redeployer import Redeployer
 from atoll.cluster.deploy.stopped import AppOrStopped
@@ -15,7 +16,8 @@ from atoll.cluster.scaling.over_modules import RootCluster
 from atoll.errors import UsageError
 from atoll.runtime.service.following import FollowedRuntimes
 from atoll.runtime.service.runtimes import Runtimes
-from atoll.server.access import session
+from atoll.server.access import audit, session
+from atoll.server.access.audit import Auditing
 from atoll.server.access.gate import Gate
 from atoll.server.access.proxies import Proxies
 from atoll.server.context import Context, Served
@@ -48,6 +50,7 @@ from atoll.server.routes.scaling import module as cluster_routes
 from atoll.server.routes.scaling import root as root_cluster
 from atoll.server.runtime_metrics import RuntimeCollector
 from atoll.server.settings import ServerSettings
+from atoll.storage.places import Place
 
 __all__ = ["create_app"]
 
@@ -66,6 +69,7 @@ def create_app(
     runtimes: Runtimes | FollowedRuntimes | None = None,
     cluster: RootCluster | None = None,
     authority: Authority | None = None,
+    audit_root: Place | None = None,
 ) -> FastAPI:
     """The service over the given deployed modules.
 
@@ -78,6 +82,7 @@ def create_app(
         runtimes: The runtimes to serve; changes of those that are followed are passed on.
         cluster: That of the root, over all its modules: ``whole`` of what deployed them.
         authority: Who says who calls; nobody is asked without.
+        audit_root: The root that keeps the log of changes; none is kept without.
 
     Raises:
         UsageError: When two modules have one name.
@@ -114,6 +119,7 @@ def create_app(
     application.state.looking = Looking(by_name)
     application.state.context = context
     application.state.authority = authority
+    application.state.audit_root = audit_root
     install_problems(application)
     application.state.routes = []
     for part in (
@@ -132,6 +138,7 @@ def create_app(
         root_cluster,
         operations,
         session,
+        audit,
         runtime_routes,
         runtime_actors,
         page_routes,
@@ -143,6 +150,8 @@ def create_app(
         application.add_middleware(Forwarding, owner=runtimes.owner)
     application.add_middleware(RequestMetrics, metrics=metrics)
     application.add_middleware(Gate, authority=authority, context=context)
+    if audit_root is not None:
+        application.add_middleware(Auditing, log=AuditLog.of(audit_root))
     application.add_middleware(Guard, settings=chosen)
     if chosen.proxies:  # added last, so it sees requests first
         application.add_middleware(Proxies, networks=chosen.proxies)

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
         SinkRows,
         SinkWriter,
     )
+    from atoll.sinks.postgres import Postgres
     from atoll.sinks.reading import FolderReader, read_folder
     from atoll.sinks.registry import sink_kinds
+    from atoll.sinks.webhook import Webhook
 
 __all__ = [
     "Folder",
@@ -30,10 +32,12 @@ __all__ = [
     "Guarantee",
     "KafkaTopic",
     "Opening",
+    "Postgres",
     "Sink",
     "SinkParcel",
     "SinkRows",
     "SinkWriter",
+    "Webhook",
     "read_folder",
     "sink_kinds",
 ]
@@ -44,10 +48,12 @@ _LAZY = {
     "KafkaTopic": "atoll.kafka.sink",
     "Guarantee": "atoll.sinks.interface",
     "Opening": "atoll.sinks.interface",
+    "Postgres": "atoll.sinks.postgres",
     "Sink": "atoll.sinks.interface",
     "SinkParcel": "atoll.sinks.interface",
     "SinkRows": "atoll.sinks.interface",
     "SinkWriter": "atoll.sinks.interface",
+    "Webhook": "atoll.sinks.webhook",
     "read_folder": "atoll.sinks.reading",
     "sink_kinds": "atoll.sinks.registry",
 }

@@ -309,7 +309,7 @@ class SinkContract(ABC):
         """Entries come, change and go; in the end the target holds what the PState does."""
         if not self.follows_changes:
             return
-        rows = SinkRows(_CHANGES, ("key",))
+        rows = SinkRows(_CHANGES, ("key",), "entries")
         target, opening = self._target("changes", rows)
         state: dict[str, int] = {}
         for number, now in enumerate(_STATES, 1):

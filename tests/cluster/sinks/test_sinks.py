@@ -332,6 +332,11 @@ def test_a_sink_cannot_become_another_one(tmp_path):
     with TopologyTestDriver(shop(Collecting(Server()))) as driver:
         with pytest.raises(DeployError, match="its kind is fixed: collecting is deployed, folder"):
             driver.update(shop(Folder(str(tmp_path / "x"))))
+        module = shop()
+        counts = module.pstates()["counts"]
+        counts.changes("item").write_to(Collecting(Server()), name="sink0")
+        with pytest.raises(DeployError, match="its input is fixed: rows is deployed, changes of"):
+            driver.update(module)
         with pytest.raises(DeployError, match="its mode is fixed: rows is deployed, upsert"):
             driver.update(shop(Collecting(Server(), "upsert")))
 

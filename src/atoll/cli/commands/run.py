@@ -183,6 +183,7 @@ def run(
                 runtimes=runtimes,
                 cluster=cluster.whole,
                 authority=protection.authority,
+                audit_root=cluster.root,
             )
             with serve(service, listener, note, tls=protection.tls, unix=unix) as address:
                 stop.listen()

@@ -113,6 +113,7 @@ ROWS: tuple[Row, ...] = (
     _anybody("GET", "/v1/session"),
     _anybody("POST", "/v1/session", Effect.CHANGES),
     _anybody("DELETE", "/v1/session", Effect.CHANGES),
+    Row("GET", "/v1/audit", Role.ADMIN, Reach.ALL, Effect.READS),
     _reading("/v1/modules", Reach.SEEN),
     _reading("/v1/status", Reach.SEEN),
     _reading("/v1/live", Reach.SEEN),
