@@ -20,9 +20,9 @@ from atoll.depot.producers.table import topology_producer
 from atoll.errors import NotFoundError
 from atoll.microbatch.parcels.rows import check_file
 from atoll.pstate.store.history import FileRef
-from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError
+from atoll.storage.roots import RootStore
 
 _PARCELS, _ROWS = "parcels", "parcel-rows"
 
@@ -68,7 +68,7 @@ class Parcels:
         rows: The folder of their rows.
     """
 
-    def __init__(self, store: LocalStore, objects: str, rows: str) -> None:
+    def __init__(self, store: RootStore, objects: str, rows: str) -> None:
         self.store = store
         self.objects = NumberedObjects(store, objects)
         self._rows = rows
@@ -174,7 +174,7 @@ class ParcelBox(Parcels):
         sender: The sender's module and topology.
     """
 
-    def __init__(self, store: LocalStore, module: str, depot: str, sender: tuple[str, str]) -> None:
+    def __init__(self, store: RootStore, module: str, depot: str, sender: tuple[str, str]) -> None:
         folder, own = f"{module}/depots/{depot}", "/".join(sender)
         super().__init__(store, f"{folder}/{_PARCELS}/{own}", f"{folder}/{_ROWS}/{own}")
         self.module = module
@@ -187,10 +187,11 @@ class ParcelBox(Parcels):
         return topology_producer(*self.sender)
 
 
-def boxes_for(store: LocalStore, module: str, depot: str) -> list[ParcelBox]:
+def boxes_for(store: RootStore, module: str, depot: str) -> list[ParcelBox]:
     """Those of all topologies that have ever sent something to a depot."""
-    folder = store.path(f"{module}/depots/{depot}/{_PARCELS}")
+    folder = f"{module}/depots/{depot}/{_PARCELS}"
     return [
-        ParcelBox(store, module, depot, (path.parent.name, path.name))
-        for path in sorted(folder.glob("*/*"))
+        ParcelBox(store, module, depot, (sender, topology))
+        for sender in store.folders(folder)
+        for topology in store.folders(f"{folder}/{sender}")
     ]
