@@ -26,6 +26,7 @@ from atoll.microbatch.control.tuning import levels_of
 from atoll.module import Microbatch, Module
 from atoll.path import Path as StatePath
 from atoll.pstate import handles
+from atoll.sources import Files, Postgres
 from atoll.steps.process.timers import Timers
 from atoll.stream.interim import Aggregated, Grouped, Sessions, Windowed
 from atoll.stream.stream import Stream
@@ -39,7 +40,7 @@ FACES = [
     *(Module, Microbatch, Stream, Grouped, Aggregated, Windowed, Sessions, Timers),
     *(DepotDeclaration, PStateDeclaration, App, Depot, ReadablePState, RunningTopology),
     *(ModuleOptions, Subscription, TopologyTestDriver, atoll.LocalCluster, StatePath),
-    *(Tail, TailBatch),
+    *(Tail, TailBatch, Files, Postgres),
 ]
 """The classes whose methods users call."""
 PLACES = [agg, path, secret, start, atoll]

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from atoll.depot.logs.declared import OutsideLog
     from atoll.depot.start import StartFrom
+    from atoll.sources.base import Source as Feed
 
 __all__ = ["Microbatch", "Module"]
 
@@ -89,6 +90,7 @@ class Module:
         is_global: bool = False,
         retain_records: int | None = None,
         retain_seconds: float | None = None,
+        source: Feed | None = None,
         kafka: OutsideLog | None = None,
     ) -> DepotDeclaration[R]:
         """Declare a depot.
@@ -103,6 +105,8 @@ class Module:
             is_global: One depot partition for all records.
             retain_records: Keep at least the newest so many records of each depot partition.
             retain_seconds: Keep at least the records of the last so many seconds.
+            source: What feeds it from outside while the module runs, each record exactly once:
+                one of :mod:`atoll.sources`. Records can be appended all the same.
             kafka: ``atoll.Kafka(...)``: the records are those of a topic, and its partitions are
                 the depot's. Nothing is appended to it here; partitions and retention are Kafka's.
 
@@ -120,10 +124,14 @@ class Module:
             check_count(f"depot {name!r}", "partitions", partitions, _DEPOT_PARTITIONS_MAX)
         retain = (retain_records, retain_seconds)
         if kafka is not None:
-            others = (partition_by, partitions, is_global, *retain)
+            others = (partition_by, partitions, is_global, *retain, source)
             return log_depot(self, name, kafka, (schema, parsed), others, place)
+        if source is not None:
+            self._check_source(name, source, place)
         count = 1 if is_global else partitions
-        made = DepotDeclaration(self.name, name, parsed, partition_by, count, *retain)
+        made = DepotDeclaration(
+            self.name, name, parsed, partition_by, count, *retain, source=source
+        )
         self.depots[name] = made.of_class(schema)
         return self.depots[name]
 
@@ -165,6 +173,10 @@ class Module:
             every_ms = parse_millis(every, f"the time between two ticks of {name!r}")
         self.ticks[name] = TickDeclaration(self.name, name, every_ms)
         return self.ticks[name]
+
+    def sources(self) -> dict[str, Feed]:
+        """What feeds its depots from outside, by depot."""
+        return {n: each.source for n, each in self.depots.items() if each.source is not None}
 
     def _sources(self) -> dict[str, object]:
         return {**self.depots, **self.ticks, **self.logs}
@@ -282,6 +294,18 @@ class Module:
 
         graphs = [each.graph for each in self.topologies.values()]
         return f"<p><b>{text(self.name)}</b></p>" + draw(graphs, self.depots)
+
+    def _check_source(self, name: str, source: object, place: str) -> None:
+        from atoll.sources.base import Source as DeclaredSource
+
+        if not isinstance(source, DeclaredSource):
+            raise DeclarationError(
+                f"depot {name!r} cannot be fed from {source!r}",
+                hint="give one of atoll.sources, such as Files('in/*.jsonl')",
+                declared=place,
+            )
+        if source.dead_letter is not None:
+            self._check_dead_letter(source.dead_letter, place)
 
     def _check_dead_letter(self, depot: object, place: str) -> None:
         from atoll.ddl import parse_ddl

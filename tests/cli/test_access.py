@@ -5,6 +5,7 @@ import json
 import pytest
 from fakes import FakeApp
 
+from atoll.access.audit import read_audit
 from atoll.access.authority import Authority
 from atoll.cli.credentials import token_headers
 from atoll.cli.protecting import protect
@@ -28,6 +29,12 @@ def test_tokens_live(atoll, tmp_path):
     atoll("token", "revoke", "ann", *root)
     listed = json.loads(atoll("token", "list", "-o", "json", *root).out)
     assert {each["state"] for each in listed} == {"revoked"}
+    actions = [each["action"] for each in read_audit(tmp_path / "root", 9)]
+    assert actions == [
+        "atoll token revoke ann",
+        "atoll token rotate ann",
+        "atoll token create ann --role operator",
+    ]
     files = [file for file in (tmp_path / "root").rglob("*") if file.is_file()]
     assert files
     assert not [file for file in files if secret.encode() in file.read_bytes()]
@@ -105,3 +112,15 @@ def test_on_this_machine_nothing_is_needed(tmp_path):
     """As long as there are no tokens."""
     for host in ("127.0.0.1", "localhost", "::1"):
         assert not protect(host, tmp_path, None, None).authority.required
+
+
+def test_audit_shows_who_did_what(atoll, url, serve_instead, tmp_path):
+    """As a table or as JSON; where nobody is asked, that somebody here did it."""
+    serve_instead(create_app(FakeApp(), audit_root=tmp_path))
+    assert atoll("pause", "key-pairs", "mb").code == 0
+    shown = atoll("audit")
+    assert "anybody on this machine" in shown.out
+    assert "POST /v1/modules/key-pairs/topologies/mb/pause" in shown.out
+    (change,) = json.loads(atoll("audit", "-o", "json", "--limit", "5").out)
+    assert change["outcome"] == "done"
+    assert json.loads(atoll("audit", "-o", "json", "--before", change["at"]).out) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -14,6 +15,7 @@ from atoll.microbatch import stragglers
 from atoll.pstate.store import stores
 from atoll.pstate.store.vnode_writer import VnodeWriter
 from atoll.pstate.store.writer_lock import Patience
+from atoll.storage.numbered import NumberedObjects
 
 HANGS_SECONDS_MAX = 60.0
 
@@ -168,3 +170,40 @@ def test_an_attempt_that_hangs_ends_when_a_second_cluster_takes_over(tmp_path, h
             assert taken.pstate("counts").get() == {"a": 1}
             while app.topology("mb").status()["state"] != "fenced":
                 hang.go.wait(0.01)
+
+
+def test_a_step_of_the_driver_that_hangs_is_told_and_another_life_goes_on(
+    tmp_path, monkeypatch, hang
+):
+    """The commit's creation never returns: nothing ends it here, and it harms no other life."""
+    known = NumberedObjects.create_or_find
+
+    def create(self, number, data):
+        if self.prefix.endswith("/commits"):
+            hang()
+        return known(self, number, data)
+
+    monkeypatch.setattr(NumberedObjects, "create_or_find", create)
+    options = {"topology__microbatch__phase__timeout__seconds": 1}
+    with LocalCluster(tmp_path, engine="inline") as cluster:
+        first = cluster.deploy(counting(**options))
+        first.depot("words").append([{"word": word} for word in "abca"])
+        until = time.monotonic() + HANGS_SECONDS_MAX
+        while not first.topology("mb").status()["warnings"]:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        (warning,) = first.topology("mb").status()["warnings"]
+        assert warning["code"] == "W-STEP-HANGS"
+        assert warning["message"].startswith("step 3 of the microbatch")
+        assert "test_silent_tasks.py" in warning["context"]["stack"]
+        expected = {"a": 2, "b": 1, "c": 1}
+        with LocalCluster(tmp_path, engine="inline") as other:
+            second = other.deploy(counting(**options))
+            second.topology("mb").wait_processed(4)
+            assert second.pstate("counts").get() == expected
+            hang.go.set()
+            while first.fenced is None:
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            assert second.pstate("counts").get() == expected
+        assert first.topology("mb").status()["warnings"] == []

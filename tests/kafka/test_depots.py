@@ -222,7 +222,9 @@ def test_what_is_kafkas_is_not_appended_to_or_declared_here(tmp_path, kafka):
     """Partitions and retention are the topic's, appends are a producer's."""
     topic = kafka.make()
     module = sums(kafka, topic)
-    with pytest.raises(DeclarationError, match="the partitions and the retention of its log"):
+    with pytest.raises(
+        DeclarationError, match="the partitions, the retention and the records of its log"
+    ):
         module.depot("x", SCHEMA, kafka=Kafka(kafka.address, topic), partitions=2)
     with pytest.raises(DeclarationError, match="is declared twice"):
         module.depot("bids", SCHEMA)

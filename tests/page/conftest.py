@@ -25,9 +25,13 @@ def _silent(silent_logs):
     """What threads log is in nobody's way."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """Chromium, started once; without one its tests are skipped."""
+    """Chromium; without one its tests are skipped.
+
+    For a module and no longer: while it runs, playwright has an event loop in this thread, and no
+    other test could run one.
+    """
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         pytest.skip(f"needs a browser: none of {', '.join(BROWSERS)} is on the PATH")
@@ -56,17 +60,19 @@ def url(shop):
         yield found
 
 
+@pytest.fixture(scope="module")
+def context(browser):
+    """What the pages of a module share: the files that a browser keeps."""
+    made = browser.new_context(viewport=WIDE)
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def seen(browser, url):
+def seen(context, url):
     """A fresh page; what went wrong on it fails the test."""
-    yield from _looked(browser, url)
-
-
-def _looked(browser, url, **how):
-    context = browser.new_context(viewport=WIDE, **how)
-    try:
-        found = Seen(context.new_page(), url)
-        yield found
-        found.check()
-    finally:
-        context.close()
+    found = Seen(context.new_page(), url)
+    yield found
+    found.page.evaluate("localStorage.clear()")
+    found.page.close()
+    found.check()

@@ -1,6 +1,6 @@
 """The module that the page's tests look at: a depot, steps in Python, nested state, a query."""
 
-from atoll import Map, Module, Set, Struct, agg
+from atoll import Map, Module, Set, Struct, agg, path
 
 
 def build(name="shop"):
@@ -12,7 +12,10 @@ def build(name="shop"):
         partition_by="customer",
     )
     audit = module.depot("audit", "customer string, cents long")
-    options = {"topology.microbatch.retry.max.attempts": 2}
+    options = {
+        "topology.microbatch.retry.max.attempts": 2,
+        "pstate.history.seconds": 3_600,  # however slow the machine, the first one is there
+    }
     sales = module.microbatch("sales", vnode_count=16, options=options)
     by_customer = sales.pstate("by_customer", Map(str, Map(str, int)))
     items = sales.pstate("items", Map(str, Struct(count=int, customers=Set(str))))
@@ -34,6 +37,11 @@ def build(name="shop"):
     stream.process(note, key="item", states=[items])
     stream.aggregate(total, agg.sum("cents"))
     stream.where("cents > 1000").select("customer", "cents").append_to(audit)
+    spent = module.query("spent", customer=str)
+    paid = spent.select_from(
+        by_customer, lambda row: path.key(row.customer).map_vals(), emits="cents long"
+    )
+    paid.agg(total=agg.sum("cents")).returns("total")
     return module
 
 

@@ -12,7 +12,7 @@ from atoll.server.page.assets import POLICY, STATIC, assets
 
 VENDOR = STATIC / "vendor"
 ALLOWED = {"MIT", "Apache-2.0"}
-IMPORT = re.compile(r"""(?:\bfrom|\bimport)\s*\(?\s*["']([^"']+)["']""")
+IMPORT = re.compile(r"""(?<!["'])\b(?:from|import)\s*\(?\s*["']([^"']+)["']""")
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
+from atoll.outside.urls import url_misfit
 from atoll.runtime.actors.generator import make
 from atoll.runtime.actors.sql import parameters_in
 from atoll.runtime.definition.read import check_definition
 from atoll.runtime.formulas.parse import Malformed, parse_formula
 from atoll.runtime.paths import parse_path
-from atoll.runtime.urls import url_misfit
 
 SIZE = 100 * 1024
 SECONDS_MAX = 0.5

@@ -8,17 +8,20 @@ import time
 from dataclasses import replace
 from types import SimpleNamespace
 
-import anyio
+import httpx
 import pytest
+from anyio.from_thread import start_blocking_portal
 from starlette.responses import Response
 
 from atoll.access.authority import Authority
 from atoll.access.roles import Role
 from atoll.access.token_file import TokenFile
-from atoll.access.tokens import rotated
+from atoll.access.tokens import revoked, rotated
 from atoll.errors import NotFoundError
+from atoll.server import ServerSettings, create_app, serve
 from atoll.server.access.gate import Gate
 from atoll.server.access.table import ROWS, Effect, Reach, find_row
+from atoll.server.serve import bind
 
 NAMES = {
     "module": "shop",
@@ -87,10 +90,11 @@ def ask(application, root, tokens):
             "root_path": "",
             **more,
         }
-        anyio.run(gate, scope, receive, send)
+        portal.call(gate, scope, receive, send)
         return told
 
-    return asking
+    with start_blocking_portal() as portal:
+        yield asking
 
 
 def with_token(token):
@@ -247,6 +251,35 @@ def test_lists_hold_what_may_be_seen(client, tokens, bearer):
         assert "shop" in client.get(path, headers=bearer(tokens["shop"])).text
         assert "shop" not in client.get(path, headers=bearer(tokens["elsewhere"])).text
     assert "shop" not in client.get("/v1/modules/x", headers=bearer(tokens["elsewhere"])).text
+
+
+def test_what_a_page_follows_is_what_may_be_seen(application, tokens, bearer):
+    """The stream of all modules holds those that its token is for; it ends with the token."""
+    every = {"modules": {"shop": {}, "other": {}}}
+    application.state.looking = SimpleNamespace(look=lambda: every)
+    with serve(application, bind("127.0.0.1", 0)) as address:
+
+        def followed(token):
+            return httpx.stream("GET", f"{address.url}/v1/live", headers=bearer(token), timeout=60)
+
+        for name, seen in (("shop", ["shop"]), ("elsewhere", []), ("viewer", ["shop", "other"])):
+            with followed(tokens[name]) as answer:
+                data = next(each for each in answer.iter_lines() if each.startswith("data: "))
+                assert list(json.loads(data[6:])["modules"]) == seen
+
+
+def test_a_stream_ends_with_its_token(app, root, tokens, bearer):
+    """A revoked token hears nothing more, and needs not be waited for until it comes back."""
+    settings = ServerSettings(heartbeat_seconds=0.1)
+    application = create_app(app, settings=settings, authority=Authority.of(root))
+    with serve(application, bind("127.0.0.1", 0)) as address:
+        url = f"{address.url}/v1/live"
+        with httpx.stream("GET", url, headers=bearer(tokens["viewer"]), timeout=60) as answer:
+            lines = answer.iter_lines()
+            assert next(lines)
+            TokenFile.of(root).change(lambda kept: (revoked(kept, "viewer", 9), None))
+            with pytest.raises(httpx.RemoteProtocolError):
+                list(lines)
 
 
 def test_those_who_watch_learn_no_names(client, app, tokens, bearer):

@@ -1,9 +1,11 @@
 """The PostgreSQL of the tests answers, and every test has a database of its own."""
 
-import psycopg
+import pytest
 from postgres import database, postgres_server
 
 __all__ = ["database", "postgres_server"]
+
+psycopg = pytest.importorskip("psycopg")
 
 
 def test_each_database_is_empty(database):

@@ -34,7 +34,7 @@ class Caller:
     Attributes:
         name: Of the person or program, as the log of changes names it.
         role: What it may do.
-        how: What it was known by: ``token``, ``session``, ``certificate``, ``socket``, ``oidc``,
+        how: What it was known by: ``token``, ``session``, ``socket``, ``oidc``,
             or ``open`` where the service asks nobody.
         modules: The only modules that it may see; None for all.
         token: The id of the token, where there is one.

@@ -25,8 +25,8 @@ from typing import Annotated
 import typer
 
 from atoll.cli.asked import with_contexts
-from atoll.cli.commands import context, demo, deploy, fsck, run, runtime, status, version
-from atoll.cli.commands.access import token
+from atoll.cli.commands import context, demo, deploy, fsck, run, runtime, serve, status, version
+from atoll.cli.commands.access import audit, token
 from atoll.cli.commands.data import append, ask, export, query, tail, watch
 from atoll.cli.commands.topology import checkpoint, microbatch, options, pause, resume, rollback
 from atoll.cli.commands.workers import cluster, scale, worker
@@ -49,6 +49,7 @@ app = typer.Typer(
 
 for _command in (
     run,
+    serve,
     append,
     query,
     export,
@@ -65,6 +66,7 @@ for _command in (
     options,
     cluster,
     scale,
+    audit,
     fsck,
     demo,
     version,

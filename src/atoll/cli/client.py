@@ -50,9 +50,10 @@ class Client:
         self._wire.close()
         self._insistent.close()
 
-    def get(self, *parts: str) -> Any:
+    def get(self, *parts: str, params: Mapping[str, Any] | None = None) -> Any:
         """The data at ``/v1/part/part/...``."""
-        return self._wire.run(Call("GET", ("v1", *parts), same))
+        told = {name: str(value) for name, value in (params or {}).items() if value is not None}
+        return self._wire.run(Call("GET", ("v1", *parts), same, params=told))
 
     def post(self, *parts: str, data: Any = None, params: Mapping[str, float] | None = None) -> Any:
         """Write plain data to ``/v1/part/part/...``; the data that it answers with."""

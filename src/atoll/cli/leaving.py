@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,20 +17,28 @@ from atoll.cli.output import note
 from atoll.cluster.scaling.leaving import await_empty, say_leaving
 from atoll.cluster.scaling.revisions import Revisions
 from atoll.errors import AtollError
+from atoll.spark.members import reported
 from atoll.storage.local import LocalStore
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-def run_worker(command: Sequence[str], root: Path, name: str, timeout_seconds: float) -> int:
+def run_worker(
+    command: Sequence[str],
+    root: Path,
+    name: str | None,
+    timeout_seconds: float,
+    units: int | None = None,
+) -> int:
     """Run a command that is a worker; its exit code.
 
     Args:
         command: In the foreground.
         root: Of the cluster.
-        name: The worker's.
+        name: The worker's, which its executors report; that of this host when None.
         timeout_seconds: How long the first signal waits until nothing runs there; a second one
             does not wait.
+        units: How many parallel units its executors report; as many as they have cores when None.
     """
     stopping = threading.Event()
 
@@ -39,13 +49,16 @@ def run_worker(command: Sequence[str], root: Path, name: str, timeout_seconds: f
 
     for each in _SIGNALS:
         signal.signal(each, on_signal)
+    environment = {**os.environ, **reported(name, units)}
     # A group of its own: Ctrl-C at the terminal is for this process, which passes it on.
-    with subprocess.Popen(command, start_new_session=True, stdout=sys.stdout.fileno()) as process:  # noqa: S603 - the user's own command line
+    with subprocess.Popen(  # noqa: S603 - the user's own command line
+        command, start_new_session=True, stdout=sys.stdout.fileno(), env=environment
+    ) as process:
         try:
             while process.poll() is None and not stopping.wait(0.1):
                 pass
             if process.poll() is None:
-                _leave(root, name, timeout_seconds)
+                _leave(root, name or socket.gethostname(), timeout_seconds)
         finally:
             if process.poll() is None:
                 process.terminate()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +17,7 @@ from atoll.errors import UsageError
 
 if TYPE_CHECKING:
     from atoll.access.authority import Authority
+    from atoll.server.listening.tls import Tls
 
 TokensOption = Annotated[
     Path | None,
@@ -34,6 +37,44 @@ BehindProxyOption = Annotated[
 ]
 
 
+TlsCertOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="PEM file of the service's certificate and those that signed it; it speaks TLS then.",
+        show_default=False,
+    ),
+]
+
+TlsKeyOption = Annotated[
+    Path | None, typer.Option(help="PEM file of the certificate's key.", show_default=False)
+]
+
+TlsClientCaOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="PEM file of who signs clients' certificates: who has none cannot connect.",
+        show_default=False,
+    ),
+]
+
+SocketOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Unix socket to listen on besides; only the user that runs the service can connect.",
+        show_default=False,
+    ),
+]
+
+
+OidcOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="JSON file of whose signed tokens are taken besides (OpenID Connect).",
+        show_default=False,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Protection:
     """How the service is protected.
@@ -41,14 +82,23 @@ class Protection:
     Attributes:
         authority: Who says who calls.
         proxies: The only networks that may connect, where a proxy stands before the service.
+        tls: What it speaks; plain HTTP without.
     """
 
     authority: Authority
     proxies: tuple[str, ...] = ()
+    tls: Tls | None = None
 
 
 def protect(
-    host: str, root: Path, tokens: Path | None, behind_proxy: list[str] | None
+    host: str,
+    root: Path,
+    tokens: Path | None = None,
+    behind_proxy: list[str] | None = None,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+    tls_client_ca: Path | None = None,
+    oidc: Path | None = None,
 ) -> Protection:
     """The protection of a service that will listen on an address.
 
@@ -57,9 +107,11 @@ def protect(
             what is said.
     """
     from atoll.access.authority import Authority
+    from atoll.access.oidc import read_oidc
 
     proxies = tuple(_network(each) for each in behind_proxy or ())
-    authority = Authority.of(root, tokens)
+    authority = Authority.of(root, tokens, None if oidc is None else read_oidc(oidc))
+    tls = _tls(tls_cert, tls_key, tls_client_ca)
     if not is_loopback(host):
         if not authority.required:
             raise UsageError(
@@ -67,11 +119,11 @@ def protect(
                 hint=f"make one first: atoll token create NAME --role admin --root {root}",
                 host=host,
             )
-        if not proxies:
+        if not proxies and tls is None:
             raise UsageError(
                 f"other machines reach {host}, and would send their tokens readable by all",
-                hint="put a proxy that speaks TLS before it, and name its address with "
-                "--behind-proxy; or listen on 127.0.0.1",
+                hint="give it a certificate: --tls-cert FILE --tls-key FILE; or put a proxy that "
+                "speaks TLS before it, and name its address with --behind-proxy",
                 host=host,
             )
     if proxies:
@@ -79,7 +131,37 @@ def protect(
             f"only {', '.join(proxies)} and this machine may connect; trusted to speak TLS to "
             "clients, and to say their addresses in X-Forwarded-For, but not who they are"
         )
-    return Protection(authority, proxies)
+    return Protection(authority, proxies, tls)
+
+
+def listening(path: Path | None) -> AbstractContextManager[socket.socket | None]:
+    """The Unix socket, where one is wanted.
+
+    Raises:
+        UsageError: When there cannot be one.
+    """
+    if path is None:
+        return nullcontext()
+    from atoll.server.listening.unix import unix_listener
+
+    return unix_listener(path)
+
+
+def _tls(certificate: Path | None, key: Path | None, client_ca: Path | None) -> Tls | None:
+    """What the files say.
+
+    Raises:
+        UsageError: When one is missing, or they cannot be used.
+    """
+    if certificate is None and key is None and client_ca is None:
+        return None
+    if certificate is None or key is None:
+        raise UsageError(
+            "TLS needs both a certificate and its key", hint="give --tls-cert and --tls-key"
+        )
+    from atoll.server.listening.tls import Tls, TlsFiles
+
+    return Tls(TlsFiles(certificate, key, client_ca))
 
 
 def _network(text: str) -> str:

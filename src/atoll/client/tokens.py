@@ -1,4 +1,4 @@
-"""A token on its way to a service: as which header, and over which connections it may go."""
+"""The way to a service: a token as which header, over which connections, and by which socket."""
 
 from __future__ import annotations
 
@@ -37,3 +37,8 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def socket_of(url: str) -> str | None:
+    """The path of a Unix socket, for ``unix:///path``; None for other addresses."""
+    return url.removeprefix("unix://") if url.startswith("unix:///") else None

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from atoll.access.outgoing import trusted
 from atoll.client.asking.calls import WAIT_SECONDS_MAX, Call, LostAnswerError, pause_before_next
 from atoll.client.errors import ServiceError, ServiceUnreachableError, error_of
-from atoll.client.tokens import token_header
+from atoll.client.tokens import socket_of, token_header
 from atoll.codec.values.exchange import VALUES, unpacked
 from atoll.errors import AtollError, UsageError, WaitTimeoutError
 
@@ -30,7 +31,7 @@ class Address:
     """Where a service is, and how a client shows who it is.
 
     Args:
-        url: Where it listens: ``http://127.0.0.1:7410``.
+        url: Where it listens: ``http://127.0.0.1:7410``, or ``unix:///path`` for its socket.
         token: What to show; nothing when None.
         retry_seconds: For how long a request that may be sent again is.
 
@@ -45,8 +46,11 @@ class Address:
         self.retry_seconds = retry_seconds
         timeout = httpx.Timeout(_ANSWER_SECONDS_MAX, connect=_CONNECT_SECONDS_MAX, write=None)
         # Proxies of the environment are for the world outside, not for a service on this host.
+        self.socket = socket_of(url)
+        """The path of the service's Unix socket; None where it has an address."""
         self.options: dict[str, Any] = {
-            "base_url": _parsed(url),
+            "base_url": _parsed(url if self.socket is None else "http://localhost"),
+            "verify": trusted(url),
             "timeout": timeout,
             "trust_env": False,
             "headers": token_header(url, token),
@@ -118,7 +122,8 @@ class Wire:
         import httpx
 
         self.address = address
-        self._http = httpx.Client(**address.options)
+        transport = httpx.HTTPTransport(uds=address.socket) if address.socket else None
+        self._http = httpx.Client(**address.options, transport=transport)
 
     def run(self, call: Call[T]) -> T:
         """What the call comes to.
@@ -181,7 +186,8 @@ class AsyncWire:
         import httpx
 
         self.address = address
-        self._http = httpx.AsyncClient(**address.options)
+        transport = httpx.AsyncHTTPTransport(uds=address.socket) if address.socket else None
+        self._http = httpx.AsyncClient(**address.options, transport=transport)
 
     async def run(self, call: Call[T]) -> T:
         """What the call comes to; raises as :meth:`Wire.run`."""

@@ -23,28 +23,25 @@ from atoll.cluster.scaling.load_watch import LoadWatch
 from atoll.cluster.scaling.rests import note_rest
 from atoll.cluster.scaling.revisions import Revisions
 from atoll.cluster.scaling.scaling import Scaling
-from atoll.cluster.scaling.sizes import vnode_bytes
 from atoll.cluster.sinks.delivering import bound_sinks
 from atoll.cluster.sinks.handing_over import HandingOver
 from atoll.cluster.sinks.running import RunningSinks
-from atoll.cluster.topologies import RunningTopology, status_table
+from atoll.cluster.topologies import RunningTopology, module_tables
+from atoll.cluster.upkeep.shown import ModuleShown
 from atoll.cluster.upkeep.trimming import DepotTrimmer
 from atoll.cluster.upkeep.warnings import ModuleWarnings
 from atoll.cluster.waiting import Waiting
 from atoll.cluster.waits import ModuleWaits
 from atoll.depot.depot import Depot
 from atoll.depot.logs.followed import logs_seen, refuse_log
-from atoll.engine.stores import state_folder
 from atoll.errors import AtollError, FencedError, StoppedError
-from atoll.markup import table
 from atoll.microbatch.commits.history import CommitHistory
 from atoll.microbatch.control.tuning import SettingsLog
 from atoll.microbatch.epochs import Epoch
 from atoll.microbatch.parcels.taking import ParcelTaker
 from atoll.microbatch.stepping import Observer, Stepper
 from atoll.path import Path as StatePath
-from atoll.placement.info import ClusterInfo
-from atoll.stream.drawing import described
+from atoll.sources.of_module import ModuleSources
 from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
 from atoll.views.filling import has_joined, when_joined
 from atoll.views.names import is_hidden, not_found, part_name
@@ -63,6 +60,8 @@ if TYPE_CHECKING:
     from atoll.module import Microbatch
     from atoll.pstate.spec import PStateSpec
     from atoll.queries.run import BoundQuery
+    from atoll.sources.base import Source
+    from atoll.sources.runner import RunningSource
     from atoll.storage.local import LocalStore
     from atoll.topology.graph import Graph
     from atoll.views.mirrored import MirroredPStates
@@ -72,7 +71,7 @@ __all__ = ["App"]
 _T = TypeVar("_T")
 
 
-class App(ModuleWaits, HandingOver):
+class App(ModuleWaits, HandingOver, ModuleShown):
     """Everything of one module in this process. Made by ``LocalCluster.deploy``."""
 
     def __init__(  # noqa: PLR0913  # the parts are injected once, by the cluster
@@ -89,6 +88,7 @@ class App(ModuleWaits, HandingOver):
         drive: Drive,
         bound_queries: Mapping[str, BoundQuery],
         mirrored: MirroredPStates,
+        sources: Mapping[str, Source],
     ) -> None:
         """Topologies are added by the cluster, then started together."""
         self.name = name
@@ -122,6 +122,8 @@ class App(ModuleWaits, HandingOver):
         """The queries, to list and to ask by name."""
         self._waiting = Waiting(name, self._loops, self._depots, mirrors)
         self._parcels = ParcelTaker(store, name, self._depots)
+        self.sources = ModuleSources(store, name, sources, self._depots, drive.now_ms)
+        """What feeds depots from outside."""
         self._trim = DepotTrimmer(store, name, self._depots, self._all_loops, drive.now_ms)
         self.sinks = RunningSinks(store, name, epoch, drive.now_ms)
         self._made = Loops(
@@ -156,6 +158,10 @@ class App(ModuleWaits, HandingOver):
         """A depot, to append to and to read, by its name or as it was declared."""
         called = refuse_log(self._mirrors, part_name(name, self.name))
         return _found(self._depots, called, "depot", self.name)
+
+    def source(self, depot: str | DepotDeclaration[Any]) -> RunningSource:
+        """What feeds a depot from outside, to pause and to look at, by the depot."""
+        return self.sources.get(part_name(depot, self.name))
 
     @overload
     def pstate(self, name: PStateDeclaration[V]) -> TypedPState[V]: ...
@@ -239,12 +245,8 @@ class App(ModuleWaits, HandingOver):
         """
         self.pstate(name)
         return self.engine.dataframe(
-            {
-                "root": str(self.store.root),
-                "module": self.name,
-                "pstate": name,
-                "field": field or "",
-            }
+            {"root": str(self.store.root), "module": self.name}
+            | {"pstate": name, "field": field or ""}
         )
 
     def topology(self, name: str | Microbatch) -> RunningTopology:
@@ -265,10 +267,6 @@ class App(ModuleWaits, HandingOver):
         """The names of the topologies."""
         return sorted(self._loops)
 
-    def graph(self) -> dict[str, Any]:
-        """Its depots, steps and PStates as nodes, and edges between them, as plain data."""
-        return described(self._graphs.values(), self.depots())
-
     def status(self) -> dict[str, Any]:
         """The status of every topology, and the size of every depot."""
         return {
@@ -283,6 +281,7 @@ class App(ModuleWaits, HandingOver):
                     "start_offsets": list(depot.start_offsets()),
                     "end_offsets": list(depot.end_offsets()),
                     "parcels": self._parcels.status(name),
+                    "source": self.sources.status().get(name),
                 }
                 for name, depot in sorted(self._depots.items())
             }
@@ -291,15 +290,7 @@ class App(ModuleWaits, HandingOver):
 
     def _repr_html_(self) -> str:
         """Topologies and depots as they are now, for a notebook."""
-        status = self.status()
-        depots = [
-            [name, sum(each["end_offsets"]) - sum(each["start_offsets"]), len(each["end_offsets"])]
-            for name, each in status["depots"].items()
-        ]
-        heads, rows = status_table(list(status["topologies"].values()))
-        return table(heads, rows, f"module {self.name}") + table(
-            ["depot", "records", "partitions"], depots
-        )
+        return module_tables(self.status())
 
     def on_fenced(self, listener: Callable[[FencedError], None]) -> None:
         """Be told once when another process took the module over; at once when it did before.
@@ -328,11 +319,13 @@ class App(ModuleWaits, HandingOver):
 
         All of them, whatever one of them raises; it is raised in the end.
         """
+        self.sources.close()
         self._end(lambda loop: loop.close())
         note_rest(self.store, self.name, self.epoch)
 
     def kill(self) -> None:
         """End as if the process had died: what runs is cut off, and nothing is finished."""
+        self.sources.kill()
         self._end(lambda loop: loop.kill())
 
     @property
@@ -413,6 +406,7 @@ class App(ModuleWaits, HandingOver):
             self._load_watch.start()
             self._warnings.start()
             self._parcels.start()
+            self.sources.start()
             self.sinks.start()
         for each in all_of_them:
             each.start()
@@ -439,12 +433,6 @@ class App(ModuleWaits, HandingOver):
         """Those that fill among them."""
         filling = [each.filler for each in self._fillings.values() if not each.over]
         return {**self._loops, **{each.topology: each for each in filling}}
-
-    def _vnode_bytes(self, info: ClusterInfo) -> dict[int, list[int]]:
-        told: dict[tuple[str, int], int] = {}
-        for loop in self._loops.values():
-            told.update(loop.status.vnode_bytes())
-        return vnode_bytes(info, state_folder(self.local, self.name), told)
 
     def _note_fenced(self, reason: FencedError) -> None:
         with self._fence_lock:

@@ -1,9 +1,10 @@
 """A cluster of Spark's: executors on several hosts, one root that all of them reach.
 
-Every host that runs executors is a worker; its parallel units are their cores. Workers may join
-and leave while modules run. Each keeps the vnode stores that its actors opened in a folder of its
-own (see :mod:`atoll.storage.folders`); actors run where theirs are, and what a store lacks comes
-from checkpoints and logs on the root.
+Every host that runs executors is a worker, and so is each of several on one host that call
+themselves by names of their own; its parallel units are their cores, or as many as it says.
+Workers may join and leave while modules run. Each keeps the vnode stores that its actors opened in
+a folder of its own (see :mod:`atoll.storage.folders`); actors run where theirs are, and what a
+store lacks comes from checkpoints and logs on the root.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class SparkCluster(Cluster):
         root: The folder of everything that lasts, at the same path on every host.
         master: ``spark://HOST:PORT``, or what else Spark takes as its master.
         settings: Of Spark: ``{"spark.executor.memory": "4g"}``.
-        units_per_worker: How many parallel units each worker has; as many as cores when None.
+        units_per_worker: How many parallel units each worker has that says nothing of its own; as
+            many as cores when None.
         observer: Called after each numbered step of every microbatch, for tests and tools.
 
     Example:
@@ -97,13 +99,13 @@ class SparkCluster(Cluster):
         return app
 
     def present(self) -> list[WorkerReport]:
-        """The hosts that run executors now."""
+        """The workers that run executors now."""
         from atoll.spark.members import members
 
         found = members(self._spark.session)
         return [
-            WorkerReport(host, host, self._units_per_worker or cores)
-            for host, cores in sorted(found.items())
+            WorkerReport(name, each.host, each.units or self._units_per_worker or each.cores)
+            for name, each in sorted(found.items())
         ]
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from atoll.cluster.upkeep.warnings import ModuleWarnings
@@ -36,6 +36,18 @@ def status_table(statuses: list[dict[str, Any]]) -> tuple[list[str], list[list[o
         for each in statuses
     ]
     return [*_COLUMNS, "lag", "records/s", "duration ms", "error"], rows
+
+
+def module_tables(status: Mapping[str, Any]) -> str:
+    """A module's topologies and depots, for a notebook."""
+    depots: list[list[object]] = [
+        [name, sum(each["end_offsets"]) - sum(each["start_offsets"]), len(each["end_offsets"])]
+        for name, each in status["depots"].items()
+    ]
+    heads, rows = status_table(list(status["topologies"].values()))
+    return table(heads, rows, f"module {status['module']}") + table(
+        ["depot", "records", "partitions"], depots
+    )
 
 
 class RunningTopology:

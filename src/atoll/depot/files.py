@@ -7,9 +7,10 @@ Arrow are rows.
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -76,34 +77,51 @@ class FileSource:
             StorageError: When the disk fails.
         """
         with storage_errors(self.path), self.path.open("rb") as raw:
-            records = self._text if self.format in {Format.JSONL, Format.CSV} else self._columns
-            for checked in records(raw):
+            for checked in records_of(raw, self.codec, self.format, file=str(self.path)):
                 self.bytes_read = raw.tell()
                 yield checked
         self.bytes_read = self.bytes_total
 
-    def _text(self, raw: IO[bytes]) -> Iterator[Checked]:
-        read = json_lines if self.format is Format.JSONL else csv_rows
-        try:
-            content = unpacked(raw)
-            yield from read(self.codec, content.read, _LINE_BYTES_MAX, file=str(self.path))
-        except (EOFError, gzip.BadGzipFile) as error:
-            raise UsageError(
-                f"the file's compression is damaged: {error}", file=str(self.path)
-            ) from error
 
-    def _columns(self, raw: IO[bytes]) -> Iterator[Checked]:
-        line = 1
-        try:
-            for batch in table_batches(raw, self.format, _ARROW_ROWS)[1]:
-                if self.format is Format.ARROW:
-                    batch.validate(full=True)  # its offsets may lie, and Arrow would follow them
-                yield self.codec.from_arrow(batch, line)
-                line += batch.num_rows
-        except pa.ArrowException as error:
-            raise UsageError(
-                f"the file is no {self.format.capitalize()}: {error}", file=str(self.path)
-            ) from error
+def records_of(raw: IO[bytes], codec: RecordCodec, kind: Format, **place: Any) -> Iterator[Checked]:
+    """The records of an open file, checked chunk by chunk.
+
+    Args:
+        raw: The file, from its beginning.
+        codec: Checks the records.
+        kind: Its format.
+        **place: What to say in errors of where it lies.
+
+    Raises:
+        UsageError: When the file is not of its format as a whole.
+    """
+    read = _text if kind in {Format.JSONL, Format.CSV} else _columns
+    return read(raw, codec, kind, place)
+
+
+def _text(
+    raw: IO[bytes], codec: RecordCodec, kind: Format, place: dict[str, Any]
+) -> Iterator[Checked]:
+    read = json_lines if kind is Format.JSONL else csv_rows
+    try:
+        content = unpacked(raw)
+        yield from read(codec, content.read, _LINE_BYTES_MAX, **place)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UsageError(f"the file's compression is damaged: {error}", **place) from error
+
+
+def _columns(
+    raw: IO[bytes], codec: RecordCodec, kind: Format, place: dict[str, Any]
+) -> Iterator[Checked]:
+    line = 1
+    try:
+        for batch in table_batches(raw, kind, _ARROW_ROWS)[1]:
+            if kind is Format.ARROW:
+                batch.validate(full=True)  # its offsets may lie, and Arrow would follow them
+            yield codec.from_arrow(batch, line)
+            line += batch.num_rows
+    except pa.ArrowException as error:
+        raise UsageError(f"the file is no {kind.capitalize()}: {error}", **place) from error
 
 
 def table_batches(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from enum import StrEnum
-from pathlib import Path
+from pathlib import PurePath
 from typing import IO, cast
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -31,7 +31,7 @@ _SUFFIXES = {
 }
 
 
-def format_of(path: Path) -> Format | None:
+def format_of(path: PurePath) -> Format | None:
     """The format that a file's name tells, also behind ``.gz``; None when it tells none."""
     plain = path.with_suffix("") if path.suffix.lower() in {".gz", ".gzip"} else path
     return _SUFFIXES.get(plain.suffix.lower())
@@ -41,4 +41,4 @@ def unpacked(raw: IO[bytes]) -> IO[bytes]:
     """The file's content; gzip is told by its first bytes, whatever the file is called."""
     packed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     raw.seek(0)
-    return cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if packed else raw
+    return cast("IO[bytes]", gzip.GzipFile(fileobj=raw, mode="rb")) if packed else raw

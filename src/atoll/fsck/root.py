@@ -49,6 +49,9 @@ def check_root(root: Path | str, *, stores: bool = False) -> Report:
     _check_sequence(store, "meta/runtimes", cost, report)
     cost = "who follows the root does not know whom to pass changes of runtimes on to"
     _check_sequence(store, "meta/runtime-owners", cost, report)
+    for folder in sorted((store.root / "meta" / "addresses").glob("*")):
+        name = f"meta/addresses/{folder.name}"
+        _check_sequence(store, name, "doors do not find who runs a module", report)
     _check_cluster(store, report)
     for module in modules:
         _check_module(store, module, report, stores=stores)
@@ -92,6 +95,7 @@ def _check_module(store: LocalStore, module: str, report: Report, *, stores: boo
             shown = name.relative_to(store.root) if name.is_absolute() else name
             report.damage(f"{shown.as_posix()} at byte {damage.position}", damage.what, damage.cost)
         check_parcels(store, module, folder.name, report)
+        _check_sources(store, folder, report)
         for segment in folder.glob("segments/*.seg"):
             with contextlib.suppress(FileNotFoundError):  # dropped meanwhile
                 report.bytes += segment.stat().st_size
@@ -105,6 +109,19 @@ def _check_module(store: LocalStore, module: str, report: Report, *, stores: boo
         _check_sequence(store, f"{module}/{topology}/pauses", cost, report)
         if stores:
             check_stores(store, RootFolders.of(store).local, module, topology, report)
+
+
+def _check_sources(store: LocalStore, depot: Path, report: Report) -> None:
+    """How far the sources of a depot were read."""
+    costs = {
+        "plans": "how far the source was read is not known, so it reads no more",
+        "positions": "how far the source was read is not known, so it reads no more",
+        "pauses": "whether the source was paused is not known, so the module does not start",
+    }
+    for folder in sorted(depot.glob("sources/*")):
+        for kind, cost in costs.items():
+            name = f"{folder.relative_to(store.root).as_posix()}/{kind}"
+            _check_sequence(store, name, cost, report, gaps=True)
 
 
 def _check_sinks(store: LocalStore, module: str, topology: str, report: Report) -> None:

@@ -22,6 +22,7 @@ from atoll.microbatch.commits.objects import Commit
 from atoll.microbatch.control.pausing import Paused, let_go_on, rest
 from atoll.microbatch.control.requests import Requests
 from atoll.microbatch.control.status import Status
+from atoll.microbatch.control.warnings import step_warning
 from atoll.microbatch.coordinator import decide
 from atoll.microbatch.outcome import ActorFailure
 from atoll.microbatch.stragglers import Stragglers
@@ -143,21 +144,28 @@ class Stepper(Requests):
         return event
 
     def _watched(self, command: ev.Work) -> ev.Event:
-        """Do it, and be named while it hangs: it is the driver's own, and nothing ends it."""
+        """Do it, and be named while it hangs: it is the driver's own, and nothing ends it.
+
+        Whoever asks for the status is told beyond the phase timeout.
+        """
         step = _DONE_IN.get(type(command))
         if step is None:
             return self.actions.perform(command)
+        self._stragglers.limit_seconds = float(self.actions.options.phase_timeout_seconds)
         try:
             with watched(Task("coordinator", step.value), self._tell) as task:
                 task.begin(("step", step.value, step.name.lower()))
                 return self.actions.perform(command)
         finally:
             self._stragglers.over(self)
+            self.status.hangs = None
 
     def _tell(self, beat: Beat) -> None:
         now = time.monotonic()
         self._stragglers.heard(self, beat, now)
         self._stragglers.look(now)
+        lost = self._stragglers.lost(now)
+        self.status.hangs = None if lost is None else step_warning(lost)
 
     def _halt(self, failure: ActorFailure) -> None:
         """Another life is in charge."""

@@ -15,13 +15,13 @@ class Placement(msgspec.Struct, frozen=True):
         revision: Of the cluster; 0 before there is one.
         source: The units that read depots, lowest first.
         mappings: For each PState the owner of vnode 0, 1, 2 and so on.
-        hosts: Where each of these units is.
+        workers: The worker of each of these units, by its name.
     """
 
     revision: int = 0
     source: tuple[int, ...] = ()
     mappings: dict[str, Mapping] = {}
-    hosts: dict[int, str] = {}
+    workers: dict[int, str] = {}
 
     @property
     def units(self) -> tuple[int, ...]:
@@ -42,5 +42,5 @@ def placement_of(info: ClusterInfo, topology: str) -> Placement:
         info.revision,
         next((each.owners for each in mine if each.kind == "source"), ()),
         {name: each.mapping for each in mine for name in each.pstates},
-        {unit: worker.host for worker in info.workers for unit in worker.units if unit in used},
+        {unit: worker.name for worker in info.workers for unit in worker.units if unit in used},
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import anyio
 from fastapi import FastAPI
 
 import atoll
+from atoll.access.audit import AuditLog
 from atoll.access.authority import Authority
 from atoll.cluster.deploy.redeployer import Redeployer
 from atoll.cluster.deploy.stopped import AppOrStopped
@@ -15,14 +17,18 @@ from atoll.cluster.scaling.over_modules import RootCluster
 from atoll.errors import UsageError
 from atoll.runtime.service.following import FollowedRuntimes
 from atoll.runtime.service.runtimes import Runtimes
-from atoll.server.access import session
+from atoll.server.access import audit, session
+from atoll.server.access.audit import Auditing
 from atoll.server.access.gate import Gate
 from atoll.server.access.proxies import Proxies
 from atoll.server.context import Context, Served
+from atoll.server.doors.modules import DoorModules
+from atoll.server.doors.passing_on import PassingOn
 from atoll.server.forwarding import Forwarding
 from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
 from atoll.server.page import assets
+from atoll.server.page import parts_routes as page_parts
 from atoll.server.page import routes as page_routes
 from atoll.server.page.live import Looking
 from atoll.server.problems import install_problems
@@ -59,13 +65,15 @@ _CHANGES_MAX = 8
 """So many requests wait for a microbatch at once; the rest wait for them."""
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 - each is a part of the service
     *apps: AppOrStopped,
     settings: ServerSettings | None = None,
     deployers: Mapping[str, Redeployer] | None = None,
     runtimes: Runtimes | FollowedRuntimes | None = None,
     cluster: RootCluster | None = None,
     authority: Authority | None = None,
+    door: DoorModules | None = None,
+    audit_root: Path | None = None,
 ) -> FastAPI:
     """The service over the given deployed modules.
 
@@ -78,16 +86,20 @@ def create_app(
         runtimes: The runtimes to serve; changes of those that are followed are passed on.
         cluster: That of the root, over all its modules: ``whole`` of what deployed them.
         authority: Who says who calls; nobody is asked without.
+        door: All modules of a root, for a service that runs none of them: it reads them, and passes
+            on what it cannot answer.
+        audit_root: The root that keeps the log of changes; none is kept without.
 
     Raises:
         UsageError: When two modules have one name.
     """
     named = {app.name: app for app in apps}
-    by_name = Served(named, deployers or {}, runtimes)
+    by_name = door if door is not None else Served(named, deployers or {}, runtimes)
     if len(named) < len(apps):
         raise UsageError("two modules have one name", hint="serve them from two processes")
     chosen = settings or ServerSettings()
-    metrics = Metrics(by_name)
+    # what runs elsewhere is measured there
+    metrics = Metrics(by_name if door is None else {})
     if runtimes is not None:
         metrics.add(RuntimeCollector(runtimes))
     application = FastAPI(
@@ -114,6 +126,7 @@ def create_app(
     application.state.looking = Looking(by_name)
     application.state.context = context
     application.state.authority = authority
+    application.state.audit_root = audit_root
     install_problems(application)
     application.state.routes = []
     for part in (
@@ -132,17 +145,22 @@ def create_app(
         root_cluster,
         operations,
         session,
+        audit,
         runtime_routes,
         runtime_actors,
-        page_routes,
-        assets,
+        # the page looks at what runs here
+        *(() if door is not None else (page_routes, page_parts, assets)),
     ):
         application.include_router(part.router)
         application.state.routes += part.router.routes
     if isinstance(runtimes, FollowedRuntimes):
         application.add_middleware(Forwarding, owner=runtimes.owner)
+    if door is not None:
+        application.add_middleware(PassingOn, modules=door)
     application.add_middleware(RequestMetrics, metrics=metrics)
     application.add_middleware(Gate, authority=authority, context=context)
+    if audit_root is not None:
+        application.add_middleware(Auditing, log=AuditLog.of(audit_root))
     application.add_middleware(Guard, settings=chosen)
     if chosen.proxies:  # added last, so it sees requests first
         application.add_middleware(Proxies, networks=chosen.proxies)

@@ -8,7 +8,7 @@ filling a buffer.
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
 import anyio
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 
+_HEADWAY_BYTES = 16 << 10
+"""Fewer in the time that a sender may be silent are no headway."""
 _DRAIN_BYTES_MAX = 64 << 20
 _DRAIN_SECONDS_MAX = 5.0
 
@@ -31,6 +33,8 @@ class BodyFile(io.RawIOBase):
     Args:
         chunks: The body, from ``request.stream()``.
         chunk_timeout_seconds: How long the sender may stay silent.
+        crowded: Whether others wait for the thread that reads it: then a sender who sends next to
+            nothing is not waited for.
         read_bytes_max: The most that one ``read(n)`` may ask for: formats that announce lengths
             must not make the service allocate whatever a sender announces.
     """
@@ -40,6 +44,7 @@ class BodyFile(io.RawIOBase):
         chunks: AsyncGenerator[bytes, None],
         *,
         chunk_timeout_seconds: float,
+        crowded: Callable[[], bool] = lambda: False,
         read_bytes_max: int,
     ) -> None:
         super().__init__()
@@ -47,6 +52,8 @@ class BodyFile(io.RawIOBase):
         self._timeout = chunk_timeout_seconds
         self._read_bytes_max = read_bytes_max
         self._rest = memoryview(b"")
+        self._crowded = crowded
+        self._came, self._since = 0, 0.0
 
     def readable(self) -> bool:
         """Yes; it can neither seek nor be written."""
@@ -95,12 +102,30 @@ class BodyFile(io.RawIOBase):
             with anyio.fail_after(self._timeout):
                 async for chunk in self._chunks:
                     if chunk:
+                        self._note(len(chunk))
                         return chunk
         except TimeoutError:
             raise HTTPException(
                 408, f"no more of the body came for {self._timeout:g} seconds"
             ) from None
         return b""
+
+    def _note(self, size: int) -> None:
+        """See that a body that others wait for makes headway.
+
+        Raises:
+            HTTPException: 408 when next to nothing came for as long as it may stay silent.
+        """
+        now = anyio.current_time()
+        self._since = self._since or now
+        self._came += size
+        if now - self._since < self._timeout:
+            return
+        if self._came < _HEADWAY_BYTES and self._crowded():
+            raise HTTPException(
+                408, f"only {self._came} bytes of the body came in {self._timeout:g} seconds"
+            )
+        self._came, self._since = 0, now
 
 
 async def drain(chunks: AsyncGenerator[bytes, None]) -> None:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from atoll.access.outgoing import trusted
 from atoll.errors import AtollError
 from atoll.server.problems import problem_for, problem_of, problem_response
 
@@ -53,13 +54,16 @@ class Forwarding:
                 return problem_response(problem_of(413, "E-TOO-LARGE", reason))
         try:
             owner = await anyio.to_thread.run_sync(self._owner)
+            verify = trusted(owner)
         except AtollError as error:
             return problem_response(problem_for(error))
         path = request.scope["raw_path"].decode("ascii", "replace")
         query = request.scope["query_string"].decode("ascii", "replace")
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         try:
-            async with httpx.AsyncClient(trust_env=False, timeout=_SECONDS_MAX) as client:
+            async with httpx.AsyncClient(
+                trust_env=False, timeout=_SECONDS_MAX, verify=verify
+            ) as client:
                 url = f"{owner}{path}" + (f"?{query}" if query else "")
                 answer = await client.request(request.method, url, content=body, headers=headers)
         except httpx.HTTPError as error:

@@ -17,7 +17,7 @@ from atoll.codec.records.codec import RecordCodec
 from atoll.codec.records.refusals import Checked
 from atoll.depot import Producer
 from atoll.depot.append.texts import csv_rows, json_lines
-from atoll.depot.producers.table import TOPOLOGY_PREFIX
+from atoll.depot.producers.table import OWN_PREFIXES
 from atoll.errors import UsageError
 from atoll.server.body import BodyFile
 from atoll.server.guard import ARROW_STREAM, CSV, NDJSON
@@ -46,9 +46,9 @@ def producer_of(headers: Mapping[str, str]) -> Producer | None:
             "a producer needs both its id and the append's number",
             hint="send Atoll-Producer-Id and Atoll-Producer-Sequence together",
         )
-    if name.startswith(TOPOLOGY_PREFIX):
+    if name.startswith(OWN_PREFIXES):
         raise UsageError(
-            f"producers whose id begins with {TOPOLOGY_PREFIX!r} are Atoll's own",
+            f"producers whose id begins with {' or '.join(OWN_PREFIXES)} are Atoll's own",
             hint="choose another id",
         )
     number, life = _whole_number(sequence), _whole_number(epoch or "0")

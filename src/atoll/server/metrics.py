@@ -60,6 +60,7 @@ from atoll.cluster.deploy.stopped import AppOrStopped
 from atoll.errors import AtollError
 from atoll.logs import get_logger
 from atoll.placement.info import ClusterInfo
+from atoll.server.collectors.sources import SourceCollector
 from atoll.server.families.sinks import SinkFamilies
 
 _log = get_logger(__name__)
@@ -73,6 +74,7 @@ class Metrics:
     def __init__(self, apps: Mapping[str, AppOrStopped]) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_ModuleCollector(apps))
+        self._registry.register(SourceCollector(apps))
         self.requests = Counter(
             "atoll_http_requests",
             "Requests answered.",

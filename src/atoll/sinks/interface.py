@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,18 +45,22 @@ class SinkRows:
 
     Attributes:
         schema: Their columns.
-        keys: Where they are the changes of a PState, the columns that name an entry; the others
-            are ``old`` and ``new``, null where there is no such entry before or after, and each
-            entry comes at most once in a parcel. Empty for the rows of any other stream.
+        keys: Where they are the changes of a PState, the columns that name an entry; none for a
+            PState that is one value. Empty for the rows of any other stream.
+        of: ``rows`` of any stream; ``entries`` of a PState: the other columns are ``old`` and
+            ``new``, null where there is no such entry before or after; or ``elements`` of a set,
+            the last key: ``old`` and ``new`` say whether it is in the set. Each entry or element
+            comes at most once in a parcel.
     """
 
     schema: pa.Schema
     keys: tuple[str, ...] = ()
+    of: Literal["rows", "entries", "elements"] = "rows"
 
     @property
     def changes(self) -> bool:
         """Whether they are the changes of a PState."""
-        return bool(self.keys)
+        return self.of != "rows"
 
 
 @dataclass(frozen=True)

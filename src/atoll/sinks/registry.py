@@ -20,7 +20,14 @@ from atoll.sinks.interface import Sink
 
 GROUP = "atoll.sinks"
 
-_OWN = {"folder": "atoll.sinks.folder:Folder", "kafka": "atoll.kafka.sink:KafkaTopic"}
+_OWN = {
+    "delta": "atoll.sinks.delta:Delta",
+    "folder": "atoll.sinks.folder:Folder",
+    "iceberg": "atoll.sinks.iceberg:Iceberg",
+    "kafka": "atoll.kafka.sink:KafkaTopic",
+    "postgres": "atoll.sinks.postgres:Postgres",
+    "webhook": "atoll.sinks.webhook:Webhook",
+}
 
 
 def sink_kinds() -> dict[str, type[Sink]]:

@@ -186,7 +186,7 @@ class SparkExecutor:
             if posts is None or not self.standing.is_full:
                 # beside the standing tasks, which go on with attempts meanwhile
                 task = WarmTask(shipped, commit.id, commit.timeline)
-                tasks = self.seats.tasks(program.units, placement.hosts)
+                tasks = self.seats.tasks(program.units, placement.workers)
                 limit.collect(tasks.mapInArrow(task, "unit int"))
             if posts is not None:
                 # what is up to date is not open yet in the processes that will use it

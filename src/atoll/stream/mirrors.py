@@ -84,7 +84,7 @@ def _new(reader: Module, module: str, known: str, mirrors: dict[str, Any], place
     return known
 
 
-_UNSAID = (None, 4, False, None, None)
+_UNSAID = (None, 4, False, None, None, None)
 """What ``Module.depot`` gets of those who say nothing of partitions and retention."""
 
 
@@ -117,8 +117,8 @@ def log_depot(
         )
     if others != _UNSAID:
         raise DeclarationError(
-            f"depot {name!r} has the partitions and the retention of its log",
-            hint="leave partition_by, partitions, is_global and retain_... out",
+            f"depot {name!r} has the partitions, the retention and the records of its log",
+            hint="leave partition_by, partitions, is_global, retain_... and source out",
             declared=place,
         )
     given, parsed = schema

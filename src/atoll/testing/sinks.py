@@ -273,6 +273,8 @@ class SinkContract(ABC):
         writer.close()
         found = sorted(self.held(target), key=lambda row: row["id"])
         expected = rows.to_pylist()
+        if len(found) != len(expected):
+            raise AssertionError(f"{len(expected)} rows came as {len(found)}")
         for wanted, there in zip(expected, found, strict=True):
             for name in wanted:
                 if not _alike(wanted[name], there[name]):
@@ -309,7 +311,7 @@ class SinkContract(ABC):
         """Entries come, change and go; in the end the target holds what the PState does."""
         if not self.follows_changes:
             return
-        rows = SinkRows(_CHANGES, ("key",))
+        rows = SinkRows(_CHANGES, ("key",), "entries")
         target, opening = self._target("changes", rows)
         state: dict[str, int] = {}
         for number, now in enumerate(_STATES, 1):

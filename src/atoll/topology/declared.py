@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from atoll.depot.logs.declared import OutsideLog
+    from atoll.sources.base import Source
     from atoll.topology.kept.hidden import Hidden
 
 R = TypeVar("R", default=Any)
@@ -67,6 +68,8 @@ class DepotDeclaration(Generic[R]):
     migrations: list[DeclaredMigration] = field(default_factory=list)
     row_class: type | None = None
     """The class whose objects its records are, when it was declared with one."""
+    source: Source | None = None
+    """What feeds it from outside."""
     log: OutsideLog | None = None
     """Where its records lie when others keep them."""
 
@@ -81,7 +84,7 @@ class DepotDeclaration(Generic[R]):
 
     def __getstate__(self) -> dict[str, Any]:
         """What tasks need: they get the migrations of the deployment, and rows, not objects."""
-        return {**self.__dict__, "migrations": [], "row_class": None}
+        return {**self.__dict__, "migrations": [], "row_class": None, "source": None}
 
     def of_class(self, given: object) -> DepotDeclaration[Any]:
         """The depot with the class that it was declared with, if it was one."""

@@ -20,6 +20,7 @@ from atoll.path import Path as StatePath
 from atoll.pstate.select import iterate, select
 from atoll.pstate.store.stores import module_stores
 from atoll.pstate.view import PStateView
+from atoll.pstate.walking import Walk, Walked, walk
 from atoll.schema import Map, Node, Scalar, to_json
 
 if TYPE_CHECKING:
@@ -155,6 +156,19 @@ class ReadablePState:
                 option ``pstate.history.seconds`` says how long commits stay at least.
         """
         return _iterated(iterate(self.view(), self.spec, path), self.name)
+
+    def walk(self, wanted: Walk) -> tuple[Walked, int]:
+        """A page of what one place holds, and the commit that it is as of.
+
+        Raises:
+            PathError: When the path does not lead to one place of the schema.
+        """
+        view = self.view()
+        while True:
+            try:
+                return walk(view, self.spec, wanted), view.commit_id
+            except _GONE as error:
+                view = self._newer(view, error)
 
     def history(self) -> CommitHistory:
         """The log as of the last commit; the same object while there is no new one."""

@@ -1,7 +1,7 @@
 """A Spark standalone cluster of real processes on this machine: a master, workers 1, 2, 3 ...
 
-Worker ``n`` is the host ``127.0.0.n``, with a folder of its own for local state. Spark's package
-from PyPI has no scripts to start them, but it has the classes.
+Worker ``n`` is the host ``127.0.0.n``, or another one that it shares, with a folder of its own for
+local state. Spark's package from PyPI has no scripts to start them, but it has the classes.
 """
 
 from __future__ import annotations
@@ -51,12 +51,15 @@ class Standalone:
         wait_until(self._address, START_SECONDS_MAX, "the master's address")
         self.url = self._address()
 
-    def add_worker(self, number):
-        """Start worker ``number``; it joins when it is ready."""
-        host = f"127.0.0.{number}"
+    def add_worker(self, number, host=None, **told):
+        """Start worker ``number``, on the host of another one if told; it joins when it is ready.
+
+        ``told`` is what it says of itself.
+        """
+        host = f"127.0.0.{host or number}"
         options = ["--host", host, "--cores", str(self.cores), "--memory", "1500M"]
         options += ["--work-dir", str(self.folder / f"work{number}"), self.url]
-        local = {"SPARK_LOCAL_IP": host, LOCAL_VARIABLE: str(self.local(number))}
+        local = {"SPARK_LOCAL_IP": host, LOCAL_VARIABLE: str(self.local(number)), **told}
         self.workers[number] = self._start(f"worker{number}", "worker.Worker", *options, **local)
 
     def local(self, number):

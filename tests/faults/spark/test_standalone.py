@@ -25,6 +25,7 @@ from spark_processes import HERE, SOURCE, wait_until
 from standalone import QUICK_JAVA, Standalone, has_hosts
 
 from atoll.errors import NotFoundError
+from atoll.spark.members import reported
 
 pytestmark = [
     pytest.mark.slow,
@@ -112,22 +113,22 @@ class Driver:
         (self.marks / "open").unlink(missing_ok=True)
 
     def workers(self):
-        """The workers of the cluster that are not gone, by host, with their units."""
+        """The workers of the cluster that are not gone, by name, with their units."""
         return {
-            each["host"]: each["units"]
+            each["name"]: each["units"]
             for each in self.ask("/cluster")["workers"]
             if each["state"] != "gone"
         }
 
     def used(self):
-        """The hosts that run an actor of any fragment."""
-        host_of = {unit: host for host, units in self.workers().items() for unit in units}
+        """The workers that run an actor of any fragment."""
+        name_of = {unit: name for name, units in self.workers().items() for unit in units}
         matrix = self.ask("/cluster")["matrix"]
-        return {host_of.get(int(unit), "gone") for units in matrix.values() for unit in units}
+        return {name_of.get(int(unit), "gone") for units in matrix.values() for unit in units}
 
-    def wait_used(self, *hosts):
-        """Wait until actors run on exactly these hosts."""
-        wanted = set(hosts)
+    def wait_used(self, *names):
+        """Wait until actors run on exactly these workers."""
+        wanted = set(names)
         wait_until(lambda: self.used() == wanted, WAIT_SECONDS, f"actors on {wanted}")
 
     def metric(self, name, label):
@@ -253,10 +254,12 @@ def _live(cluster, driver):
     _expect(driver)
     figures["worker_lost"] = driver.metric("atoll_vnode_openings_total", "found")
 
-    # A third worker joins, with nothing on its disk, and takes its share.
-    cluster.add_worker(3)
+    # A third worker joins on the host of the one that is left, with nothing on its disk. It says
+    # who it is and how many units it has, and takes its share.
+    cluster.add_worker(3, host=left, **reported("third", 3))
     driver.append()
-    driver.wait_used(f"127.0.0.{left}", "127.0.0.3")
+    driver.wait_used(f"127.0.0.{left}", "third")
+    assert [len(units) for _, units in sorted(driver.workers().items())] == [2, 3]
     for _ in range(2):
         driver.append()
         driver.finish()

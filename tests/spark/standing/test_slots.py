@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from atoll.errors import UsageError
+from atoll.spark.members import Member
 from atoll.spark.standing import slots
 from atoll.spark.standing.slots import HERE, POSTS_SETTING, Slots
 from atoll.spark.standing.tasks import StandingTasks
@@ -75,12 +76,14 @@ CORES = {"10.0.0.1": 4, "10.0.0.2": 2}
 @pytest.mark.parametrize("cores", [CORES, {}])
 def test_on_a_cluster_each_host_has_its_own(monkeypatch, cores):
     """All slots of each, as Spark tells them; none while no executor has come."""
-    monkeypatch.setattr(slots, "members", lambda _: cores)
+    found = {name: Member(name, name, count) for name, count in cores.items()}
+    monkeypatch.setattr(slots, "members", lambda _: found)
     assert Slots.of(_session("spark://x:7077"), seated=True) == Slots(cores, sum(cores.values()))
 
 
 def test_a_cluster_of_which_nobody_wants_to_know_the_hosts(monkeypatch):
     """As one host, with the slots of all."""
-    monkeypatch.setattr(slots, "members", lambda _: CORES)
+    found = {name: Member(name, name, count) for name, count in CORES.items()}
+    monkeypatch.setattr(slots, "members", lambda _: found)
     for master in ("spark://x:7077", "local-cluster[2,3,1024]"):
         assert Slots.of(_session(master), seated=False) == Slots({HERE: 5}, 6)

@@ -58,6 +58,10 @@ def status(
         for topology, details in one["topologies"].items():
             for line in _details(f"{name}/{topology}", details, one.get("at_ms", 0)):
                 note(line)
+        for depot, about in one.get("depots", {}).items():
+            source = about.get("source") or {"error": None}
+            if source["error"]:
+                note(_failure(f"{name}: the source of depot {depot}", source["error"]))
 
 
 def _rows(module: str, status: dict[str, Any]) -> list[list[Any]]:
@@ -109,7 +113,8 @@ def _sink(name: str, sink: str, told: dict[str, Any], now_ms: int) -> str:
     said = f"{name}: sink {sink} ({told['kind']}, {told['guarantee']})"
     if waiting:
         seconds = max(0, now_ms - told["oldest_ms"]) / 1000
-        said += f" is {waiting:,} microbatches behind, {told['waiting_records']:,} rows"
+        unit = "microbatch" if waiting == 1 else "microbatches"
+        said += f" is {waiting:,} {unit} behind, {told['waiting_records']:,} rows"
         said += f", the oldest for {seconds:.0f} s"
     else:
         said += " has all"

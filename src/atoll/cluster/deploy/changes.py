@@ -354,7 +354,7 @@ def _topology(before: TopologyDeployment, now: Microbatch) -> Iterator[DeployCha
 def _sinks(topology: str, before: TopologyDeployment, module: Module) -> Iterator[DeployChange]:
     """What of sinks that stay is not as it was."""
     declared = {
-        name: (each.name, step.sink)
+        name: (each.name, step)
         for each in module.topologies.values()
         for name, step in sinks_of(each.graph).items()
     }
@@ -362,11 +362,11 @@ def _sinks(topology: str, before: TopologyDeployment, module: Module) -> Iterato
     for name, signature in before.sinks.items():
         if name not in declared:
             continue
-        owner, sink = declared[name]
+        owner, step = declared[name]
         if owner != topology:
             detail = f"it belongs to topology {topology!r} for life, not {owner!r}"
             yield DeployChange("refused", "sink", name, detail, hint + name)
-        for detail in differences_of_sink(signature, signature_of(sink)):
+        for detail in differences_of_sink(signature, signature_of(step)):
             yield DeployChange("refused", "sink", name, detail, hint + name)
 
 

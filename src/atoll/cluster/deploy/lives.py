@@ -204,6 +204,7 @@ class Lives:
             drive=self.drive,
             bound_queries=version.queries,
             mirrored=MirroredPStates(self.folders.root, version.mirrored),
+            sources=version.module.sources(),
         )
 
     def _deployment(

@@ -90,7 +90,19 @@ class StoppedModule:
         """Refused."""
         self._refuse()
 
+    def source(self, name: str) -> NoReturn:  # noqa: ARG002 - as of an app
+        """Refused."""
+        self._refuse()
+
     def pstate(self, name: str) -> NoReturn:  # noqa: ARG002 - as of an app
+        """Refused."""
+        self._refuse()
+
+    def vnodes(self, pstate: str) -> NoReturn:  # noqa: ARG002 - as of an app
+        """Refused."""
+        self._refuse()
+
+    def story(self) -> NoReturn:
         """Refused."""
         self._refuse()
 

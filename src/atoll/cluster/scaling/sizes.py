@@ -12,6 +12,27 @@ Sizes = Mapping[int, Sequence[int]]
 """For each root fragment the bytes of vnode 0, 1, 2 and so on."""
 
 
+def pstate_vnodes(
+    info: ClusterInfo, pstate: str, count: int, folder: Path, told: Mapping[tuple[str, int], int]
+) -> dict[str, list[int]]:
+    """For each vnode of a PState its ``bytes`` and the ``units`` that own them.
+
+    Args:
+        info: The cluster.
+        pstate: Its name.
+        count: How many vnodes it has.
+        folder: Of the module's stores on this host; a vnode that has none there counts as nothing.
+        told: What other hosts said, by PState and vnode; it goes before what is here.
+    """
+    known = ((pstate, vnode) for vnode in range(count))
+    sizes = [
+        told[each] if each in told else store_bytes(folder / pstate / str(each[1]))
+        for each in known
+    ]
+    owners = next((list(each.owners) for each in info.fragments if pstate in each.pstates), [])
+    return {"bytes": sizes, "units": owners}
+
+
 def vnode_bytes(
     info: ClusterInfo, folder: Path, told: Mapping[tuple[str, int], int]
 ) -> dict[int, list[int]]:

@@ -10,7 +10,7 @@ from atoll.steps.write_to.declare import sinks_of
 
 if TYPE_CHECKING:
     from atoll.module import Module
-    from atoll.sinks.interface import Sink
+    from atoll.steps.write_to.declare import WriteTo
     from atoll.topology.graph import Graph
 
 
@@ -32,15 +32,15 @@ def check_sinks(module: Module) -> None:
                 )
 
 
-def signature_of(sink: Sink) -> dict[str, str]:
+def signature_of(step: WriteTo) -> dict[str, str]:
     """What may not change as long as a sink has its name."""
-    return {**sink.signature, "kind": sink.kind}
+    return {**step.sink.signature, "kind": step.sink.kind, "input": step.gets}
 
 
 def signatures(graph: Graph) -> dict[str, dict[str, str]]:
     """Those of a topology's sinks, by name."""
     steps = sinks_of(graph)
-    return {name: signature_of(step.sink) for name, step in steps.items()}
+    return {name: signature_of(step) for name, step in steps.items()}
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:

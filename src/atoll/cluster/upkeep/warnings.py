@@ -79,6 +79,7 @@ class ModuleWarnings:
         loop = self._loops[topology]
         lost = self._checks[topology].lost if topology in self._checks else ()
         found = [
+            loop.status.hangs,
             lost_files_warning(self._module, topology, lost),
             *(lost_depot_warning(name, self._segments.get(name, ())) for name in loop.depots),
             clock_warning(loop.published.clocks.now_ms, self._now_ms(), self._waiting(loop)),

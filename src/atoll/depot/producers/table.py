@@ -17,12 +17,20 @@ import msgspec
 from atoll.errors import ProducerError, UsageError
 
 TOPOLOGY_PREFIX = "topology/"
+"""How the ids of topologies' producers begin."""
+
+OWN_PREFIXES = (TOPOLOGY_PREFIX, "source/")
 """How the ids of Atoll's own producers begin: their entries neither expire nor make room."""
 
 
 def topology_producer(module: str, topology: str) -> str:
     """As which producer a topology appends to the depots of its module."""
     return f"{TOPOLOGY_PREFIX}{module}/{topology}"
+
+
+def source_producer(module: str, depot: str, digest: str) -> str:
+    """As which producer a source feeds its depot, and sets records aside in another one."""
+    return f"source/{module}/{depot}/{digest}"
 
 
 PRODUCER_SECONDS_MAX = 7 * 86_400.0
@@ -130,6 +138,11 @@ class ProducerTable:
         marks = self._marks.get(producer_id, ())
         return () if marks and self._expired(marks, now_ms) else marks
 
+    def newest(self, most: int, now_ms: int) -> list[ProducerMark]:
+        """The last append of each producer, newest first, of so many at most."""
+        last = [marks[-1] for marks in self._marks.values() if not self._expired(marks, now_ms)]
+        return last[::-1][:most]
+
     def admit(self, producer: Producer, crc: int, now_ms: int) -> Append | Duplicate:
         """Decide about one append by what the table holds; it does not change.
 
@@ -167,7 +180,7 @@ class ProducerTable:
     def _expired(self, marks: tuple[ProducerMark, ...], now_ms: int) -> bool:
         last = marks[-1]
         return last.time_ms + self.seconds_max * 1000 < now_ms and not last.id.startswith(
-            TOPOLOGY_PREFIX
+            OWN_PREFIXES
         )
 
     def _make_room(self) -> None:
@@ -247,7 +260,7 @@ def _first(marks: dict[str, tuple[ProducerMark, ...]], count: int) -> Iterator[s
     for key in marks:
         if count == 0:
             return
-        if not key.startswith(TOPOLOGY_PREFIX):
+        if not key.startswith(OWN_PREFIXES):
             count -= 1
             yield key
 

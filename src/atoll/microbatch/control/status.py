@@ -61,6 +61,8 @@ class Status:
     """The last attempts that failed of the microbatch that runs, with their reasons."""
     since_ms: int = 0
     """When the present phase began, by the wall clock."""
+    hangs: ActorFailure | None = None
+    """What is said of a step of the driver's own that hangs for longer than the phase timeout."""
     telemetry: Telemetry = field(default_factory=Telemetry)
     _worker_of: dict[int, str] = field(default_factory=dict)
     _vnode_bytes: dict[tuple[str, int], int] = field(default_factory=dict)

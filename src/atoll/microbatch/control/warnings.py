@@ -8,8 +8,10 @@ from collections.abc import Collection, Sequence
 from atoll.errors import DamageError
 from atoll.microbatch.commits.recovery import LostFile
 from atoll.microbatch.outcome import ActorFailure
+from atoll.microbatch.stragglers import Straggler
 
 CLOCK_BEHIND = "W-CLOCK-BEHIND"
+STEP_HANGS = "W-STEP-HANGS"
 _BEHIND_MS_MAX = 1_000
 """A clock that is set back by less is not worth a word: it is slewed every day."""
 _SHOWN_MAX = 5
@@ -35,6 +37,19 @@ def clock_warning(time_ms: int, now_ms: int, waiting: Collection[str]) -> ActorF
         "set the clock right if it is wrong; else wait, or roll back to a microbatch from before "
         "the clock was ahead",
         {"until": until.isoformat(timespec="seconds"), "waits": waits},
+    )
+
+
+def step_warning(lost: Straggler) -> ActorFailure:
+    """That a numbered step of the driver's own hangs, which nothing but its process's end ends."""
+    beat = lost.beat
+    return ActorFailure(
+        STEP_HANGS,
+        f"step {beat.number} of the microbatch, the driver's own work on its storage, has given no "
+        f"sign of life for longer than the phase timeout, at: {beat.step}",
+        "see whether the storage answers: when it does, the step goes on; a call that never "
+        "returns ends with its process alone, and another one goes on from what is durable",
+        {"stack": beat.stack},
     )
 
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
+from atoll.outside.urls import url_misfit
 from atoll.runtime.actors.interface import ActorType, Effect, Event, Given, Result, State
 from atoll.runtime.events import FieldName, compact
 from atoll.runtime.problems import Problem, pointer
-from atoll.runtime.urls import url_misfit
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\t]{0,8192}\Z")

@@ -7,6 +7,7 @@ further, so a route that somebody forgot there is closed, not open.
 from __future__ import annotations
 
 import hmac
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -25,6 +26,8 @@ from atoll.errors import (
 )
 from atoll.server.access.table import ROWS, Found, Reach, Row, find_row
 from atoll.server.context import CALLER, Context
+from atoll.server.event_stream import STILL_LET_IN
+from atoll.server.listening.connection import PEER
 from atoll.server.problems import problem_answer, problem_for, problem_of
 
 __all__ = ["CSRF_HEADER", "Gate", "cookie_name", "presented_of"]
@@ -62,7 +65,7 @@ def presented_of(scope: Scope) -> Presented:
     session = cookies.get(_SECURE_COOKIE)
     if session is None and scope.get("scheme") != "https":
         session = cookies.get(_COOKIE)
-    return Presented(address, session=session)
+    return Presented(address, session=session, user=scope.get(PEER))
 
 
 class Gate:
@@ -99,7 +102,18 @@ class Gate:
         if found.row is None:
             await _nowhere(scope, found)(scope, receive, send)
             return
+        scope[STILL_LET_IN] = partial(self._still_let_in, scope, found.row)
         await self._app(scope, receive, send)
+
+    async def _still_let_in(self, scope: Scope, row: Row) -> bool:
+        """Whether an answer that never ends goes on: not when the token was revoked meanwhile."""
+        if self._authority is None or row.role is None:
+            return True
+        try:
+            caller = await self._known(self._authority, presented_of(scope))
+        except AtollError:
+            return False
+        return caller is not None
 
     async def _caller(self, scope: Scope, row: Row | None) -> Caller | None:
         """Who calls; None for somebody unknown, who may call what anybody may.
@@ -112,7 +126,7 @@ class Gate:
             return local_caller()
         presented = presented_of(scope)
         try:
-            caller = self._authority.caller(presented)
+            caller = await self._known(self._authority, presented)
         except (UnauthenticatedError, ThrottledError):
             if row is not None and row.role is None:
                 return None
@@ -121,6 +135,13 @@ class Gate:
         if changes and caller is not None and caller.how == "session":
             self._check_page(scope, presented)
         return caller
+
+    @staticmethod
+    async def _known(authority: Authority, presented: Presented) -> Caller | None:
+        """Who calls; on a thread where others may have to be asked."""
+        if authority.is_slow(presented):
+            return await anyio.to_thread.run_sync(authority.caller, presented)
+        return authority.caller(presented)
 
     def _check_page(self, scope: Scope, presented: Presented) -> None:
         """See that a change with a cookie comes from the service's own page.

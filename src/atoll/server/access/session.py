@@ -13,7 +13,7 @@ from atoll.access.roles import Caller, Role
 from atoll.access.sessions import Session
 from atoll.errors import UnauthenticatedError, UsageError
 from atoll.server.access.gate import cookie_name, presented_of
-from atoll.server.context import ContextOf, answer
+from atoll.server.context import CALLER, ContextOf, answer
 
 router = APIRouter(prefix="/v1/session", tags=["session"])
 
@@ -45,13 +45,14 @@ async def get_session(context: ContextOf, request: Request) -> Response:
 
 
 @router.post("")
-async def log_in(request: Request, wanted: Login) -> Response:
+async def log_in(context: ContextOf, request: Request, wanted: Login) -> Response:
     """Exchange a token for a session: the answer is as of GET, and sets a cookie."""
     authority = _authority(request)
     if authority is None:
         raise UsageError("this service asks nobody who calls", hint="go on without logging in")
     address = presented_of(request.scope).address
-    session = authority.log_in(Presented(address, bearer=wanted.token))
+    session = await context.in_thread(authority.log_in, Presented(address, bearer=wanted.token))
+    request.scope[CALLER] = session.caller  # for the log of changes
     response = answer(_told(session.caller, session, asked=True))
     seconds = max(1, (session.expires_ms - authority.now_ms()) // 1000)
     _set_cookie(request, response, session.text, seconds)

@@ -71,6 +71,29 @@ async def get_depot(context: ContextOf, module: Name, depot: Name) -> Response:
     return answer(await context.in_thread(_describe, found))
 
 
+@router.get("/{depot}/source")
+async def get_source(context: ContextOf, module: Name, depot: Name) -> Response:
+    """What feeds the depot from outside: state, position, lag, last failure."""
+    found = context.app(module).source(depot)
+    return answer(await context.in_thread(found.status))
+
+
+@router.post("/{depot}/source/pause")
+async def pause_source(context: ContextOf, module: Name, depot: Name) -> Response:
+    """Let the append under way end and read no more; answers with the status then."""
+    found = context.app(module).source(depot)
+    await context.in_waiting_thread(found.pause)
+    return answer(await context.in_thread(found.status))
+
+
+@router.post("/{depot}/source/resume")
+async def resume_source(context: ContextOf, module: Name, depot: Name) -> Response:
+    """Go on, also at once after a failure; answers with the status."""
+    found = context.app(module).source(depot)
+    await context.in_waiting_thread(found.resume)
+    return answer(await context.in_thread(found.status))
+
+
 @router.post("/{depot}/records", openapi_extra=_BODY)
 async def append_records(  # noqa: PLR0913 - each is a parameter of the request
     context: ContextOf,
@@ -143,6 +166,7 @@ async def _append_streamed(
     body = BodyFile(
         chunks,
         chunk_timeout_seconds=context.settings.chunk_timeout_seconds,
+        crowded=lambda: context.stream_limiter.statistics().tasks_waiting > 0,
         read_bytes_max=context.settings.message_bytes_max,
     )
     read = BATCHES_OF[media_type(request.headers)]

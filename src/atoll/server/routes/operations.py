@@ -8,9 +8,13 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from atoll.errors import DamageError
+from atoll.microbatch.control.warnings import STEP_HANGS
 from atoll.runtime.service.registry import Registered
 from atoll.server.context import Context, ContextOf, answer
 from atoll.server.problems import problem_for
+
+_NOT_READY = (DamageError.code, STEP_HANGS)
+"""Warnings with which a topology is not ready."""
 
 _STOPPED = ("failed", "fenced")
 
@@ -66,9 +70,7 @@ def _reasons(context: Context) -> list[dict[str, Any]]:
         for topology in app.topologies():
             status = app.topology(topology).status()
             stopped = [status["error"]] if status["state"] in _STOPPED else []
-            damaged = [
-                each for each in status.get("warnings", ()) if each["code"] == DamageError.code
-            ]
+            damaged = [each for each in status.get("warnings", ()) if each["code"] in _NOT_READY]
             found += [
                 {"module": name, "topology": topology, **each}
                 for each in (*stopped, *damaged)

@@ -164,10 +164,10 @@ class JobFrames:
         """The units of the source fragment in turn."""
         source = self.placement.source
         units = [source[index % len(source)] for index in range(self.reading_tasks)]
-        return self.seats.tasks(units, self.placement.hosts)
+        return self.seats.tasks(units, self.placement.workers)
 
     def _actors(self) -> DataFrame:
-        return self.seats.tasks(self.placement.units, self.placement.hosts)
+        return self.seats.tasks(self.placement.units, self.placement.workers)
 
     def _frame(self, operator: Operator) -> DataFrame:
         """The rows after an operator as a DataFrame."""

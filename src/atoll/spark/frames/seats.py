@@ -1,8 +1,9 @@
 """Frames of one row per task, the task's number: what every stage of tasks begins with.
 
-On a cluster each task has a host that it wants to run on, so that an actor meets the vnode stores
-that it left there. Spark takes the wish from the frame's first RDD; it waits for the host as long
-as ``spark.locality.wait`` says, and a host that is gone is no wish at all.
+On a cluster each task has a worker that it wants to run on, so that an actor meets the vnode stores
+that it left there: a host, or of several workers on one host the executors of one. Spark takes the
+wish from the frame's first RDD; it waits as long as ``spark.locality.wait`` says, and who is gone
+is no wish at all.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from atoll.spark.members import members
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,28 +27,28 @@ class Seats:
 
     Args:
         session: Whose frames they are.
-        fixed: Whether a task wants to run on the host of its unit: on a cluster.
+        fixed: Whether a task wants to run on the worker of its unit: on a cluster.
     """
 
     def __init__(self, session: SparkSession, *, fixed: bool = False) -> None:
         self.session = session
         self.fixed = fixed
         self._lock = threading.Lock()
-        self._frames: OrderedDict[tuple[str, ...] | int, DataFrame] = OrderedDict()
+        self._frames: OrderedDict[tuple[tuple[str, ...], ...] | int, DataFrame] = OrderedDict()
 
-    def tasks(self, units: Sequence[int], hosts: Mapping[int, str]) -> DataFrame:
+    def tasks(self, units: Sequence[int], workers: Mapping[int, str]) -> DataFrame:
         """One Spark partition for each unit, with one row, the partition's index.
 
         Args:
             units: Who runs the tasks; a unit may be named several times.
-            hosts: Where the units are.
+            workers: The worker of each unit, by its name.
         """
         with self._lock:  # attempts run while another placement is got ready
-            return self._tasks(units, hosts)
+            return self._tasks(units, workers)
 
-    def _tasks(self, units: Sequence[int], hosts: Mapping[int, str]) -> DataFrame:
+    def _tasks(self, units: Sequence[int], workers: Mapping[int, str]) -> DataFrame:
         count = len(units)
-        key = tuple(hosts[unit] for unit in units) if self.fixed else count
+        key = self._places([workers[unit] for unit in units]) if self.fixed else count
         if key not in self._frames:
             self._frames[key] = (
                 _seated(self.session, key)
@@ -56,8 +59,13 @@ class Seats:
                 self._frames.popitem(last=False)
         return self._frames[key]
 
+    def _places(self, workers: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """Where Spark shall run each task; of a worker that is not there, what it is called."""
+        known = members(self.session)
+        return tuple(known[each].places if each in known else (each,) for each in workers)
 
-def _seated(session: SparkSession, hosts: Sequence[str]) -> DataFrame:
+
+def _seated(session: SparkSession, places: Sequence[Sequence[str]]) -> DataFrame:
     """Through Scala's ``SparkContext.makeRDD`` with preferred locations, which Python lacks."""
     from pyspark.sql import DataFrame
 
@@ -65,11 +73,11 @@ def _seated(session: SparkSession, hosts: Sequence[str]) -> DataFrame:
     jvm: Any = context._jvm  # noqa: SLF001 - no public way
     gateway: Any = context._gateway  # noqa: SLF001 - no public way
     seats = []
-    for index, host in enumerate(hosts):
+    for index, wished in enumerate(places):
         cells = gateway.new_array(jvm.java.lang.Object, 1)
         cells[0] = index
         row = jvm.org.apache.spark.sql.RowFactory.create(cells)
-        seats.append(jvm.scala.Tuple2(row, _scala(jvm, [host])))
+        seats.append(jvm.scala.Tuple2(row, _scala(jvm, wished)))
     rows = jvm.java.lang.Class.forName("org.apache.spark.sql.Row")
     tag = jvm.scala.reflect.ClassTag.apply(rows)
     rdd = context._jsc.sc().makeRDD(_scala(jvm, seats), tag)  # noqa: SLF001 - no public way

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 HERE = ""
-"""The host of all posts where there is but one."""
+"""The worker of all posts where there is but one."""
 
 POSTS_SETTING = "spark.atoll.standing.posts"
 """How many tasks may stand in local mode, where it is not one for each core."""
@@ -28,7 +28,7 @@ class Slots:
     """The slots of a session.
 
     Attributes:
-        posts: How many tasks may stand on each host.
+        posts: How many tasks may stand on each worker, by its name.
         total: How many tasks Spark runs at once.
     """
 
@@ -46,11 +46,11 @@ class Slots:
             UsageError: When the setting is no number of tasks.
         """
         if seated:
-            cores = members(session)
+            cores = {name: each.cores for name, each in members(session).items()}
             return cls(cores, sum(cores.values()))
         found = _LOCAL.fullmatch(str(session.sparkContext.master))
         if found is None:  # a cluster of which nobody wants to know the hosts
-            total = sum(members(session).values())
+            total = sum(each.cores for each in members(session).values())
         elif found[1] == "*":
             jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - no public way
             total = int(jvm.java.lang.Runtime.getRuntime().availableProcessors())

@@ -38,6 +38,7 @@ from atoll.spark.folders import claim_folder
 from atoll.spark.frames.seats import Seats
 from atoll.spark.jobs.stages import stages_of
 from atoll.spark.jvm.lives import lives
+from atoll.spark.members import members
 from atoll.spark.standing.messages import Hello
 from atoll.spark.standing.post import Post, PostKey
 from atoll.spark.standing.slots import HERE, Slots, posts_told
@@ -228,17 +229,17 @@ class StandingTasks:
     # Who is wanted --------------------------------------------------------------------------------
 
     def _keys(self, placement: Placement) -> dict[int, PostKey]:
-        """The post of each unit: a host's units in turn, on as many posts as it has."""
+        """The post of each unit: a worker's units in turn, on as many posts as it has."""
         found: dict[int, PostKey] = {}
         ranks: dict[str, int] = {}
         for unit in sorted({*placement.units, *placement.source}):
-            host = placement.hosts[unit] if self.seated else HERE
-            rank = ranks.get(host, 0)
-            ranks[host] = rank + 1
-            most = self._slots.posts.get(host, 0)
+            worker = placement.workers[unit] if self.seated else HERE
+            rank = ranks.get(worker, 0)
+            ranks[worker] = rank + 1
+            most = self._slots.posts.get(worker, 0)
             if not most:
                 return {}  # not known yet, or gone
-            found[unit] = (host, rank % most)
+            found[unit] = (worker, rank % most)
         return found
 
     def _watch(self) -> None:
@@ -280,19 +281,19 @@ class StandingTasks:
                 self._retire([self._posts.pop(key)])
 
     def _begin(self, key: PostKey) -> None:
-        host, number = key
+        worker, number = key
         post = Post(
             key,
             self.session,
-            lambda: self._seats.tasks([0], {0: host}),
-            lambda generation: StandingTask(self._address, self._secret, host, number, generation),
+            lambda: self._seats.tasks([0], {0: worker}),
+            lambda life: StandingTask(self._address, self._secret, worker, number, life),
             self._is_at,
         )
         post.begin()
         self._posts[key] = post
 
-    def _is_at(self, tag: str, host: str) -> bool:
-        """Whether the running job of a tag runs on a host, as far as Spark tells."""
+    def _is_at(self, tag: str, worker: str) -> bool:
+        """Whether the running job of a tag runs on a worker, as far as Spark tells."""
         if not self.seated:
             return True
         context: Any = self.session.sparkContext
@@ -301,9 +302,10 @@ class StandingTasks:
         while time.monotonic() < until:
             for stage in stages_of(context, tag):
                 tasks = store.taskList(stage, 0, _TRIALS_MAX)
-                hosts = {tasks.apply(at).host() for at in range(tasks.size())}
-                if hosts:
-                    return host in hosts
+                found = {tasks.apply(at).executorId() for at in range(tasks.size())}
+                if found:
+                    known = members(self.session).get(worker)
+                    return known is not None and not found.isdisjoint(known.executors)
             time.sleep(_BEGUN_SECONDS)
         return False
 

@@ -54,6 +54,14 @@ class Changes(StateOperator):
         return (self.pstate,)
 
     @property
+    def of_sets(self) -> bool:
+        """Whether an entry is an element of a set, there or not."""
+        node: Node = self.pstate.node
+        while isinstance(node, Map):
+            node = node.value
+        return isinstance(node, Set)
+
+    @property
     def follows(self) -> PStateDeclaration:
         """The PState, whose changes are whole once all have written it."""
         return self.pstate

@@ -56,7 +56,15 @@ class WriteTo(StateOperator):
     def rows(self, schema: pa.Schema) -> SinkRows:
         """What the sink gets, given the columns that reach it."""
         before = self.inputs[0]
-        return SinkRows(schema, before.key_names if isinstance(before, Changes) else ())
+        if not isinstance(before, Changes):
+            return SinkRows(schema)
+        return SinkRows(schema, before.key_names, "elements" if before.of_sets else "entries")
+
+    @property
+    def gets(self) -> str:
+        """What rows the sink gets, as far as that may not change."""
+        before = self.inputs[0]
+        return f"changes of {before.pstate.name}" if isinstance(before, Changes) else "rows"
 
     def bind(self, binding: Binding) -> tuple[BoundStep, ...]:
         """One step, of which any actor takes rows."""

@@ -9,11 +9,13 @@ import time
 
 import pytest
 
+from atoll.outside import asking
+from atoll.outside.asking import Transient
+from atoll.outside.urls import UrlRules
 from atoll.runtime.service.effects import performing
 from atoll.runtime.service.effects.outside import Database, Outside
-from atoll.runtime.service.effects.performing import Transient, perform_http, perform_sql
+from atoll.runtime.service.effects.performing import perform_http, perform_sql
 from atoll.runtime.service.effects.worker import EffectWorker
-from atoll.runtime.urls import UrlRules
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def request(port):
 
 def test_a_request_is_given_up_in_its_time_however_its_answer_drips(dripping, monkeypatch):
     """One limit in all, not one for each read."""
-    monkeypatch.setattr(performing, "_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(asking, "_SECONDS_MAX", 0.3)
     outside = Outside(UrlRules(local=frozenset({f"127.0.0.1:{dripping}"})))
     before = time.monotonic()
     with pytest.raises(Transient, match=r"no whole answer in 0\.3 s"):

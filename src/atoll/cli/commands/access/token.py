@@ -6,6 +6,7 @@ token would only ever be stopped by finding all that were made.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from atoll.access.audit import AuditLog, Change, moment
 from atoll.access.roles import Role
 from atoll.access.token_file import TokenFile
 from atoll.access.tokens import Token, created, revoked, rotated
@@ -61,6 +63,7 @@ def create(
     text = file.change(
         lambda kept: created(kept, name, role, _now_ms(), lives_ms=lives_ms, modules=module)
     )
+    _note(root, tokens, f"create {name} --role {role}")
     _say(text, f"{name} is {role} of {', '.join(module) if module else 'all modules'}", lives_ms)
 
 
@@ -77,6 +80,7 @@ def rotate(
     lives_ms = None if expires is None else _lives_ms(expires)
     file = _file(root, tokens)
     text = file.change(lambda kept: rotated(kept, name, _now_ms(), overlap_ms, lives_ms))
+    _note(root, tokens, f"rotate {name}")
     _say(text, f"the old token of {name} is taken for {overlap} more", lives_ms)
 
 
@@ -88,6 +92,7 @@ def revoke(
 ) -> None:
     """Take it no more, from now on; sessions that were made of it end too."""
     _file(root, tokens).change(lambda kept: (revoked(kept, name, _now_ms()), None))
+    _note(root, tokens, f"revoke {name}")
     note(f"{name} is revoked")
 
 
@@ -111,6 +116,26 @@ def list_tokens(
 
 def _file(root: Path, tokens: Path | None) -> TokenFile:
     return TokenFile.of(root) if tokens is None else TokenFile(tokens)
+
+
+def _note(root: Path, tokens: Path | None, did: str) -> None:
+    """Into the log of changes, where the tokens are those of a root."""
+    if tokens is not None:
+        return
+    log = AuditLog.of(root)
+    log.note(
+        Change(
+            at=moment(time.time()),
+            who=f"user {os.geteuid()} of this machine",
+            how="command",
+            address="this machine",
+            action=f"atoll token {did}",
+            route="",
+            outcome="done",
+            status=0,
+        )
+    )
+    log.close()
 
 
 def _now_ms() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -102,7 +101,20 @@ def run(
     root: Annotated[Path, typer.Option(help="Folder of depots, commits and state.")],
     name: Annotated[
         str | None,
-        typer.Option(help="The worker's name; this host's without.", show_default=False),
+        typer.Option(
+            help="The worker's name, which tells it apart from others on this host; the host's "
+            "without.",
+            show_default=False,
+        ),
+    ] = None,
+    units: Annotated[
+        int | None,
+        typer.Option(
+            help="How many parallel units it has; as many as its cores without.",
+            min=1,
+            max=UNITS_MAX,
+            show_default=False,
+        ),
     ] = None,
     timeout: Annotated[
         float, typer.Option(help="How many seconds a stop waits until nothing runs.", min=0)
@@ -115,7 +127,7 @@ def run(
     """
     from atoll.cli.leaving import run_worker
 
-    raise typer.Exit(run_worker(command, root, name or socket.gethostname(), timeout))
+    raise typer.Exit(run_worker(command, root, name, timeout, units))
 
 
 def _change(action: str, given: list[str], url: str, output: Output) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from atoll.errors import UsageError
-from atoll.runtime.urls import UrlRules
+from atoll.outside.urls import UrlRules
 
 
 @dataclass(frozen=True)

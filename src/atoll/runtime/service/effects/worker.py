@@ -28,12 +28,13 @@ import msgspec
 
 from atoll.errors import AtollError, FencedError
 from atoll.logs import get_logger
+from atoll.outside.asking import Transient
 from atoll.runtime.actors.interface import Effect
 from atoll.runtime.engine.compile import EFFECTS
 from atoll.runtime.limits import check_size
 from atoll.runtime.service.beside import Beside
 from atoll.runtime.service.effects.outside import Outside
-from atoll.runtime.service.effects.performing import Transient, perform_http, perform_sql
+from atoll.runtime.service.effects.performing import perform_http, perform_sql
 from atoll.runtime.service.running import RunningRuntime
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError

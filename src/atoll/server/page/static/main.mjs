@@ -1,9 +1,12 @@
 /** The page around the pages: where to go, which module, and whether the service is heard. */
-import { Asked, readOnly, setReadOnly } from "./lib/ask.mjs";
-import { connection, follow, modules, version } from "./lib/live.mjs";
+import { Asked, attempt, cautious, readOnly, setReadOnly } from "./lib/ask.mjs";
+import { remove } from "./lib/api.mjs";
+import { again, connection, follow, modules, version } from "./lib/live.mjs";
 import { go, link, route } from "./lib/route.mjs";
+import { locked, session } from "./lib/session.mjs";
 import { html, render, signal, useEffect } from "./lib/ui.mjs";
 import { PAGES } from "./pages/all.mjs";
+import { Login } from "./pages/login.mjs";
 
 const THEMES = ["auto", "light", "dark"];
 const theme = signal(localStorage.getItem("atoll.theme") || "auto");
@@ -36,6 +39,7 @@ function Page() {
   useEffect(() => {
     document.title = `${page.title}${page.ofModule && module ? ` · ${module}` : ""} · Atoll`;
   }, [page, module]);
+  if (locked()) return html`<${Login} /><${Asked} />`;
   return html`
     <a class="skip" href="#content" onClick=${skip}>Skip to the content</a>
     <header>
@@ -43,7 +47,8 @@ function Page() {
       ${found && html`<${Modules} found=${found} module=${module} page=${page} />`}
       <span class="space"></span>
       <${Heard} />
-      <label class="check"><input type="checkbox" checked=${readOnly.value} onChange=${(e) => setReadOnly(e.currentTarget.checked)} /> read only</label>
+      <${Who} />
+      <label class="check"><input type="checkbox" checked=${readOnly.value} disabled=${readOnly.value && !cautious.value} onChange=${(e) => setReadOnly(e.currentTarget.checked)} /> read only</label>
       <select aria-label="Theme" value=${theme.value} onChange=${(e) => setTheme(e.currentTarget.value)}>
         ${THEMES.map((each) => html`<option key=${each}>${each}</option>`)}
       </select>
@@ -82,6 +87,19 @@ function Heard() {
   const { open, wait, tries } = connection.value;
   const text = open ? "live" : tries ? `no connection, trying again in ${wait} s` : "connecting";
   return html`<span class=${`heard ${open ? "good" : "warn"}`} role="status" title=${`Atoll ${version.value}`}>${text}</span>`;
+}
+
+/** Who is logged in, where the service asks. */
+function Who() {
+  const who = session.value;
+  if (!who || !who.authentication) return null;
+  const leave = async () => {
+    await attempt("logged out", () => remove("/v1/session"));
+    modules.value = null;
+    again();
+  };
+  return html`<span class="who">${who.name} <span class="dim">${who.role}</span>
+    <button class="plain" onClick=${leave}>log out</button></span>`;
 }
 
 const Ring = () => html`<svg viewBox="0 0 32 32" width="22" height="22" aria-hidden="true">

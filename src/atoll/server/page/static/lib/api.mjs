@@ -1,4 +1,5 @@
 /** Requests to the service, and its problems as errors. */
+import { forget, proof } from "./session.mjs";
 import { useEffect, useState } from "./ui.mjs";
 
 /** An answer that is no success: what was wrong, and what to do. */
@@ -32,6 +33,7 @@ async function ask(path, how = {}) {
   } catch {
     throw new Problem({ detail: `the answer to ${path} is no JSON`, status: answer.status });
   }
+  if (answer.status === 401) forget();
   if (!answer.ok) throw new Problem(data || { detail: answer.statusText, status: answer.status });
   return data;
 }
@@ -39,14 +41,17 @@ async function ask(path, how = {}) {
 /** @param {string} path @param {AbortSignal} [signal] */
 export const get = (path, signal) => ask(path, { signal });
 
-/** @param {string} path @param {any} [data] @param {AbortSignal} [signal] */
+/** @param {string} path @param {any} [data] What is sent; a text is JSON already. @param {AbortSignal} [signal] */
 export const post = (path, data = {}, signal) =>
   ask(path, {
     method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(data),
+    headers: { "content-type": "application/json", ...proof() },
+    body: typeof data === "string" ? data : JSON.stringify(data),
     signal,
   });
+
+/** @param {string} path */
+export const remove = (path) => ask(path, { method: "DELETE", headers: proof() });
 
 /**
  * The answer to a question, asked again whenever what it depends on moved on.
@@ -59,12 +64,12 @@ export const post = (path, data = {}, signal) =>
 export function useData(path, moved, data) {
   const [state, set] = useState({ path: null, data: null, error: null });
   const [turn, setTurn] = useState(0);
-  const sent = data === undefined ? undefined : JSON.stringify(data);
+  const sent = data === undefined || typeof data === "string" ? data : JSON.stringify(data);
   const key = `${path} ${sent}`;
   useEffect(() => {
     if (path === null) return undefined;
     const over = new AbortController();
-    (sent === undefined ? get(path, over.signal) : post(path, JSON.parse(sent), over.signal)).then(
+    (sent === undefined ? get(path, over.signal) : post(path, sent, over.signal)).then(
       (found) => set({ key, data: found, error: null }),
       (error) => error.name === "AbortError" || set({ key, data: null, error }),
     );

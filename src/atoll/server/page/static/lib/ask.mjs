@@ -1,17 +1,20 @@
 /** Questions before changes, and what became of them. */
-import { html, signal, useEffect, useRef } from "./ui.mjs";
+import { session } from "./session.mjs";
+import { computed, html, signal, useEffect, useRef } from "./ui.mjs";
 
 const asked = signal(null);
 const told = signal([]);
 let next = 0;
 
-/** Whether the page may change nothing: as its user chose, or as the service says. */
-export const readOnly = signal(localStorage.getItem("atoll.read-only") === "yes");
+/** Whether the user of this browser chose to change nothing. */
+export const cautious = signal(localStorage.getItem("atoll.read-only") === "yes");
+/** Whether the page offers no change: as its user chose, or as the service says. */
+export const readOnly = computed(() => cautious.value || !!(session.value && session.value.read_only));
 
 /** @param {boolean} yes */
 export function setReadOnly(yes) {
   localStorage.setItem("atoll.read-only", yes ? "yes" : "no");
-  readOnly.value = yes;
+  cautious.value = yes;
 }
 
 /**

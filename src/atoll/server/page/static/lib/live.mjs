@@ -1,4 +1,5 @@
 /** How all modules are, told by one stream that every page shares. */
+import { locked, recognise } from "./session.mjs";
 import { signal } from "./ui.mjs";
 
 const FIRST_MS = 500;
@@ -38,7 +39,19 @@ function close() {
   stream = null;
 }
 
-function open() {
+/** Who may not look is told so by the service, and asked to log in, before anything is followed. */
+async function open() {
+  close();
+  try {
+    await recognise();
+  } catch {
+    retry();
+    return;
+  }
+  if (locked()) {
+    connection.value = { open: false, wait: 0, tries: 0 };
+    return;
+  }
   close();
   stream = new EventSource("/v1/live");
   stream.onopen = () => {
@@ -63,10 +76,14 @@ function retry() {
   timer = setTimeout(open, wait);
 }
 
+/** Begin anew, as after a login. */
+export const again = () => open();
+
 /** Begin to follow; a page that nobody sees does not. */
 export function follow() {
   const look = () => (document.hidden ? close() : open());
   document.addEventListener("visibilitychange", look);
+  addEventListener("pageshow", (event) => event.persisted && look());
   window.addEventListener("pagehide", close);
   look();
 }

@@ -42,7 +42,7 @@ function Timeline({ list, chosen, open }) {
     if (box.current) box.current.scrollLeft = box.current.scrollWidth;
   }, [last]);
   if (!list.length) return html`<p class="note">No microbatch of it is known yet.</p>`;
-  const most = Math.max(...list.map((each) => each.total), 0.001);
+  const most = Math.max(...list.map((each) => each.total || 0), 0.001);
   return html`<figure>
     <figcaption class="row"><span>Durations, ${millis(most)} at most</span>
       ${STEPS.map((step, at) => html`<span key=${step} class="key"><i class=${`fill${at}`}></i>${at + 1} ${step}</span>`)}
@@ -56,7 +56,7 @@ function Timeline({ list, chosen, open }) {
             <title>${told}</title>
             <rect class="back" x=${at * BAR} y="0" width=${BAR} height=${HIGH} />
             ${STEPS.map((step, index) => {
-              const high = (each[step] / most) * (HIGH - 8);
+              const high = ((each[step] || 0) / most) * (HIGH - 8);
               top -= high;
               return html`<rect key=${step} class=${`fill${index}`} x=${at * BAR + 1} y=${top} width=${BAR - 2} height=${high} />`;
             })}
@@ -101,6 +101,7 @@ function Told({ one, two }) {
     <${Facts} of=${both.flatMap((each) => [[`${each.id} committed`, when(each.committed_at_ms)], [`${each.id} version`, each.version]])} />
     <${Table} label="Durations and counts" rowKey=${(row) => row.name} rows=${measures}
       columns=${[{ head: "", cell: (row) => row.name }, ...columns((row, each) => row.text(row.of(each))), ...change]} />
+    ${both.some((each) => each.total == null) && html`<p class="dim">Of a microbatch before this life of the topology the root knows what it read, and when; how long it took is not kept.</p>`}
     <h3>Rows by step</h3>
     <${Operators} both=${both} />
     <h3>Ranges read</h3>
@@ -149,8 +150,8 @@ function Ranges({ both }) {
 }
 
 function Changed({ each }) {
-  const changed = Object.entries(each.vnodes).map(([name, count]) => [`${name} in ${each.id}`, `${number(count)} vnodes changed`]);
-  const appended = Object.entries(each.appended).map(([name, count]) => [`${name} in ${each.id}`, `${number(count)} rows appended`]);
+  const changed = Object.entries(each.vnodes || {}).map(([name, count]) => [`${name} in ${each.id}`, `${number(count)} vnodes changed`]);
+  const appended = Object.entries(each.appended || {}).map(([name, count]) => [`${name} in ${each.id}`, `${number(count)} rows appended`]);
   return html`<${Facts} of=${[...changed, ...appended]} />
     ${(each.failed_attempts || []).map(
       (failed) => html`<p key=${failed.version} class="note bad"><span>${each.id}: attempt ${failed.version} failed ${when(failed.at_ms)}:

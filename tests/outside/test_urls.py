@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from atoll.runtime.urls import (
+from atoll.outside.urls import (
     Redirect,
     Refused,
     Target,

@@ -1,0 +1,1 @@
+"""Asking what is outside over HTTP: which addresses may be asked, and one request."""

@@ -1,0 +1,1 @@
+"""Metrics of parts of the service, asked for at each scrape."""
