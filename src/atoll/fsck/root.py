@@ -49,6 +49,9 @@ def check_root(root: Path | str, *, stores: bool = False) -> Report:
     _check_sequence(store, "meta/runtimes", cost, report)
     cost = "who follows the root does not know whom to pass changes of runtimes on to"
     _check_sequence(store, "meta/runtime-owners", cost, report)
+    for folder in sorted((store.root / "meta" / "addresses").glob("*")):
+        name = f"meta/addresses/{folder.name}"
+        _check_sequence(store, name, "doors do not find who runs a module", report)
     _check_cluster(store, report)
     for module in modules:
         _check_module(store, module, report, stores=stores)
