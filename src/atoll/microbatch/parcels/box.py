@@ -73,6 +73,8 @@ class Parcels:
         self.objects = NumberedObjects(store, objects)
         self._rows = rows
         self._known: dict[int, Parcel] = {}
+        self._last: int | None = None
+        """The last parcel that was seen here: from it on the next ones are found without a list."""
 
     def send(self, timeline: int, commit: int, files: Iterable[FileRef], now_ms: int) -> int | None:
         """Make a parcel of a commit's rows, unless there is one; when this returns it is durable.
@@ -86,7 +88,7 @@ class Parcels:
         """
         mine, linked = (timeline, commit), None
         while True:
-            latest = self.objects.latest()
+            latest = self._last = self.objects.latest(self._last)
             if latest is not None:
                 self.objects.settle(latest)  # another life may have died before it was durable
                 last = self.read(latest)
@@ -97,6 +99,7 @@ class Parcels:
             number = (latest or 0) + 1
             with contextlib.suppress(ObjectExistsError):  # another life sends the same commit
                 self.objects.create(number, msgspec.msgpack.encode(parcel))
+                self._last = number
                 return number
 
     def read(self, number: int) -> Parcel:
