@@ -12,6 +12,7 @@ from atoll.cli.options import DEFAULT_PORT
 from atoll.cli.output import note
 from atoll.cli.protecting import (
     BehindProxyOption,
+    OidcOption,
     SocketOption,
     TlsCertOption,
     TlsClientCaOption,
@@ -45,6 +46,7 @@ def serve(
     tls_key: TlsKeyOption = None,
     tls_client_ca: TlsClientCaOption = None,
     socket: SocketOption = None,
+    oidc: OidcOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every event.")] = False,
 ) -> None:
     """Be one more door to all modules of a root, which other processes run.
@@ -67,7 +69,7 @@ def serve(
             f"there is no root {root}", hint="name the folder that atoll run was started with"
         )
     root = root.resolve()
-    protection = protect(host, root, tokens, behind_proxy, tls_cert, tls_key, tls_client_ca)
+    protection = protect(host, root, tokens, behind_proxy, tls_cert, tls_key, tls_client_ca, oidc)
     with bind(host, port) as listener, listening(socket) as unix, stopping() as stop:
         names = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
         service = create_app(
