@@ -124,3 +124,14 @@ def test_where_they_are_kept(tmp_path):
 def test_the_version_as_an_option(atoll):
     """As with most commands."""
     assert atoll("--version").out == atoll("version").out
+
+
+def test_a_check_of_the_status(atoll, app, url):
+    """Exit code 1 and what is not well; 0 while all is."""
+    assert atoll("status", "--check").code == 0
+    topology = app.topology("mb")
+    topology.state = "failed"
+    failed = atoll("status", "--check", "-o", "json")
+    assert failed.code == 1
+    assert "key-pairs/mb has failed" in failed.err
+    assert atoll("status").code == 0

@@ -9,7 +9,7 @@ import atoll
 from atoll import Map, agg, start
 from atoll.codec.values.exchange import VALUES
 from atoll.server import create_app
-from atoll.server.tags import at_one_commit, matches
+from atoll.server.conventions.tags import at_one_commit, matches
 from atoll.testing import TopologyTestDriver
 
 COUNTS = "/v1/modules/tagged/pstates/counts"

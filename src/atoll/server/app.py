@@ -21,6 +21,8 @@ from atoll.server.access.audit import Auditing
 from atoll.server.access.gate import Gate
 from atoll.server.access.proxies import Proxies
 from atoll.server.context import Context, Served
+from atoll.server.conventions.described import describing
+from atoll.server.conventions.heads import Heads
 from atoll.server.doors.modules import DoorModules
 from atoll.server.doors.passing_on import PassingOn
 from atoll.server.forwarding import Forwarding
@@ -153,6 +155,8 @@ def create_app(  # noqa: PLR0913 - each is a part of the service
     ):
         application.include_router(part.router)
         application.state.routes += part.router.routes
+    application.openapi = describing(application)  # type: ignore[method-assign]  # as FastAPI says
+    application.add_middleware(Heads)
     if isinstance(runtimes, FollowedRuntimes):
         application.add_middleware(Forwarding, owner=runtimes.owner)
     if door is not None:

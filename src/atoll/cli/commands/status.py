@@ -30,10 +30,18 @@ def status(
     module: Annotated[
         str | None, typer.Argument(help="Only this module.", show_default=False)
     ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Exit code 1 when something has stopped, failed or is lost."),
+    ] = False,
     url: UrlOption = DEFAULT_URL,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show each topology's state, microbatch, lag and durations."""
+    """Show each topology's state, microbatch, lag and durations.
+
+    With --check it fails when a module is stopped, a topology has failed or was fenced, or a file
+    that recovery needs is lost.
+    """
     from atoll.cli.client import Client
 
     with Client(url) as client:
@@ -47,6 +55,26 @@ def status(
                 url=url,
             )
         modules = {module: modules[module]}
+    _show(answer, modules, url, output)
+    if check and (wrong := [each for name, one in modules.items() for each in _wrong(name, one)]):
+        note(f"not well: {', '.join(wrong)}")
+        raise typer.Exit(1)
+
+
+def _wrong(module: str, status: dict[str, Any]) -> list[str]:
+    """What of a module has stopped, failed or is lost."""
+    if status.get("state") == "stopped":
+        return [f"{module} is stopped"]
+    found = []
+    for name, details in status["topologies"].items():
+        if details["state"] in ("failed", "fenced", "stopped"):
+            found.append(f"{module}/{name} has {details['state']}")
+        if any(each["code"] == "E-DAMAGE" for each in details.get("warnings", ())):
+            found.append(f"{module}/{name} has lost files")
+    return found
+
+
+def _show(answer: dict[str, Any], modules: dict[str, Any], url: str, output: Output) -> None:
     if output is Output.JSON:
         print_json({**answer, "modules": modules})
         return

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from atoll.access.authority import Authority, Presented
 from atoll.access.roles import Caller, Role
@@ -14,16 +14,15 @@ from atoll.access.sessions import Session
 from atoll.errors import UnauthenticatedError, UsageError
 from atoll.server.access.gate import cookie_name, presented_of
 from atoll.server.context import CALLER, ContextOf, answer
+from atoll.server.conventions.strict import StrictModel, StrictRoute
 
-router = APIRouter(prefix="/v1/session", tags=["session"])
+router = APIRouter(route_class=StrictRoute, prefix="/v1/session", tags=["session"])
 
 _TOKEN_CHARACTERS_MAX = 8_000
 
 
-class Login(BaseModel):
+class Login(StrictModel):
     """The token that a session is wanted for."""
-
-    model_config = ConfigDict(extra="forbid")
 
     token: Annotated[str, Field(min_length=1, max_length=_TOKEN_CHARACTERS_MAX)]
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from atoll import path as paths
 from atoll.errors import PathError
 from atoll.pstate.navigate.budget import Budget, within
 from atoll.pstate.walking import Entry, Walk, Walked
 from atoll.server.context import ContextOf, Name, answer
+from atoll.server.conventions.strict import StrictModel, StrictRoute
 from atoll.server.event_stream import EVENT_STREAM, EventStream, admit
 from atoll.server.page.live import Live, ModuleEvents
 from atoll.server.render import render_json
 from atoll.views.readable import ReadablePState
 
-router = APIRouter(prefix="/v1", tags=["page"])
+router = APIRouter(route_class=StrictRoute, prefix="/v1", tags=["page"])
 
 
 @router.get("/live", response_class=Response, responses={200: {"content": {EVENT_STREAM: {}}}})
@@ -41,12 +42,10 @@ _TEXT_CHARACTERS_MAX = 2000
 _WHOLE_CHARACTERS_MAX = 100_000
 
 
-class Walking(BaseModel):
+class Walking(StrictModel):
     """A place of a PState, and which page of it."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    path: list[Any] = []
+    path: list[Any] = Field(default_factory=list)
     start: Annotated[list[Any] | None, Field(min_length=1, max_length=1)] = None
     beyond: bool = False
     backwards: bool = False

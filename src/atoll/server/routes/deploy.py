@@ -5,19 +5,18 @@ from __future__ import annotations
 from functools import partial
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from atoll.server.context import ContextOf, Name, answer
+from atoll.server.conventions.strict import StrictModel, StrictRoute
 
-router = APIRouter(prefix="/v1/modules/{module}/deploy", tags=["modules"])
+router = APIRouter(route_class=StrictRoute, prefix="/v1/modules/{module}/deploy", tags=["modules"])
 
 _REMOVED_MAX = 1_000
 
 
-class Deploy(BaseModel):
+class Deploy(StrictModel):
     """Whether only to plan, and what may go; never where code is, which the operator says."""
-
-    model_config = ConfigDict(extra="forbid")
 
     dry_run: bool = False
     remove: list[str] = Field(default_factory=list, max_length=_REMOVED_MAX)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from atoll.cluster.deploy.stopped import AppOrStopped
@@ -20,10 +20,11 @@ from atoll.depot.receipt import Receipt
 from atoll.errors import AtollError, UsageError
 from atoll.server.body import BodyFile, drain
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, answer
+from atoll.server.conventions.strict import StrictModel, StrictRoute
 from atoll.server.guard import ARROW_STREAM, CSV, JSON, NDJSON, media_type
 from atoll.server.intake import BATCHES_OF, batches_of_json, producer_of
 
-router = APIRouter(prefix="/v1/modules/{module}/depots", tags=["depots"])
+router = APIRouter(route_class=StrictRoute, prefix="/v1/modules/{module}/depots", tags=["depots"])
 
 _BODY = {
     "requestBody": {
@@ -49,10 +50,8 @@ WaitSeconds = Annotated[float, Query(gt=0, le=WAIT_SECONDS_MAX)]
 """How long to wait until records are processed."""
 
 
-class Wait(BaseModel):
+class Wait(StrictModel):
     """What to wait for: by depot partition the offset after the last record, or all there is."""
-
-    model_config = ConfigDict(extra="forbid")
 
     ends: dict[Partition, Annotated[int, Field(ge=0)]] | None = None
     timeout_seconds: float = Field(default=60.0, gt=0, le=WAIT_SECONDS_MAX)

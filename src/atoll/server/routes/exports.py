@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Response
 
 from atoll.errors import UsageError
 from atoll.server.context import ContextOf, Name
+from atoll.server.conventions.strict import Flag
 from atoll.server.event_stream import EventStream, Wording, admit
 from atoll.server.guard import ARROW_STREAM
 from atoll.server.wording.exports import PARQUET, ExportArrow, ExportParquet, ExportTold
@@ -34,7 +35,7 @@ async def export_pstate(  # noqa: PLR0913 - each is a parameter of the request
     form: Annotated[ExportFormat, Query(alias="format")] = ExportFormat.ARROW,
     field: Annotated[str | None, Query(max_length=_FIELD_CHARACTERS_MAX)] = None,
     as_of: Microbatch = None,
-    changes: Annotated[bool, Query()] = False,  # noqa: FBT002 - a parameter of the request
+    changes: Flag = False,  # noqa: FBT002 - a parameter of the request
     after: Microbatch = None,
     up_to: Microbatch = None,
 ) -> Response:

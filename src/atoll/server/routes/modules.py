@@ -6,20 +6,19 @@ from typing import Annotated, Any
 
 import anyio.to_thread
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 import atoll
 from atoll.cluster.deploy.stopped import AppOrStopped
 from atoll.errors import UsageError
 from atoll.server.context import WAIT_SECONDS_MAX, ContextOf, Name, Token, answer
+from atoll.server.conventions.strict import StrictModel, StrictRoute
 
-router = APIRouter(prefix="/v1", tags=["modules"])
+router = APIRouter(route_class=StrictRoute, prefix="/v1", tags=["modules"])
 
 
-class Awaiting(BaseModel):
+class Awaiting(StrictModel):
     """What to wait for: appends, by their tokens, or until nothing is left to do; and how long."""
-
-    model_config = ConfigDict(extra="forbid")
 
     tokens: Annotated[list[Token], Field(min_length=1, max_length=64)] | None = None
     idle: bool = False

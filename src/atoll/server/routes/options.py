@@ -5,17 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, StrictInt
+from pydantic import StrictInt
 
 from atoll.server.context import ContextOf, Name, answer
+from atoll.server.conventions.strict import StrictModel, StrictRoute
 
-router = APIRouter(prefix="/v1/modules/{module}/options", tags=["options"])
+router = APIRouter(route_class=StrictRoute, prefix="/v1/modules/{module}/options", tags=["options"])
 
 
-class OptionChange(BaseModel):
+class OptionChange(StrictModel):
     """An option, where it is set, and its value; null takes it back."""
-
-    model_config = ConfigDict(extra="forbid")
 
     option: str
     value: StrictInt | None

@@ -7,19 +7,20 @@ from typing import Annotated
 
 import anyio.to_thread
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from atoll.cluster.topologies import RunningTopology
 from atoll.errors import UsageError
 from atoll.server.context import WAIT_SECONDS_MAX, ContextOf, Name, Token, answer
+from atoll.server.conventions.strict import StrictModel, StrictRoute
 
-router = APIRouter(prefix="/v1/modules/{module}/topologies", tags=["topologies"])
+router = APIRouter(
+    route_class=StrictRoute, prefix="/v1/modules/{module}/topologies", tags=["topologies"]
+)
 
 
-class TopologyWait(BaseModel):
+class TopologyWait(StrictModel):
     """What to wait for: appends by their tokens, a count of records, or what is being filled."""
-
-    model_config = ConfigDict(extra="forbid")
 
     tokens: Annotated[list[Token], Field(min_length=1, max_length=64)] | None = None
     processed: Annotated[int, Field(ge=0)] | None = None

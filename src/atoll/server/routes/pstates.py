@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 import anyio.to_thread
 from fastapi import APIRouter, Header, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from atoll import path as paths
 from atoll import schema
@@ -27,14 +27,15 @@ from atoll.server.context import (
     answer_values,
     wants_values,
 )
+from atoll.server.conventions.strict import Flag, StrictModel, StrictRoute
+from atoll.server.conventions.tags import at_one_commit, matches, read_path_text, tag_of
 from atoll.server.event_stream import EventStream, admit
-from atoll.server.tags import at_one_commit, matches, read_path_text, tag_of
 from atoll.server.wording.values import ValueFrames, ValuesTold
 from atoll.views.readable import ReadablePState
 
 _Result = TypeVar("_Result")
 
-router = APIRouter(prefix="/v1/modules/{module}/pstates", tags=["pstates"])
+router = APIRouter(route_class=StrictRoute, prefix="/v1/modules/{module}/pstates", tags=["pstates"])
 
 
 AsOf = Annotated[int | None, Query(ge=0)]
@@ -52,10 +53,8 @@ AfterSeconds = Annotated[float, Query(gt=0, le=WAIT_SECONDS_MAX)]
 """How long to wait until it does."""
 
 
-class Selection(BaseModel):
+class Selection(StrictModel):
     """What to read: a path as JSON, and whether it must lead to exactly one value."""
-
-    model_config = ConfigDict(extra="forbid")
 
     path: list[Any]
     one: bool = False
@@ -67,18 +66,14 @@ _PATH_CHARACTERS_MAX = 10_000
 _TAGS_CHARACTERS_MAX = 1_000
 
 
-class Keys(BaseModel):
+class Keys(StrictModel):
     """The keys of one value, from the top."""
-
-    model_config = ConfigDict(extra="forbid")
 
     keys: Annotated[list[Any], Field(max_length=_KEYS_MAX)]
 
 
-class Fresh(BaseModel):
+class Fresh(StrictModel):
     """How long to wait until a PState shows all that there is now."""
-
-    model_config = ConfigDict(extra="forbid")
 
     timeout_seconds: float = Field(default=60.0, gt=0, le=WAIT_SECONDS_MAX)
 
@@ -138,7 +133,7 @@ async def get_selected(  # noqa: PLR0913 - each is a parameter of the request
     module: Name,
     pstate: Name,
     path: Annotated[str, Query(max_length=_PATH_CHARACTERS_MAX)] = "[]",
-    one: Annotated[bool, Query()] = True,  # noqa: FBT002 - a parameter of the request
+    one: Flag = True,  # noqa: FBT002 - a parameter of the request
     as_of: AsOf = None,
     if_none_match: Annotated[str | None, Header(max_length=_TAGS_CHARACTERS_MAX)] = None,
 ) -> Response:

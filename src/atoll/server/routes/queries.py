@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from atoll.server.context import ContextOf, Name, Token, answer, answer_values
+from atoll.server.conventions.strict import StrictModel, StrictRoute
 
-router = APIRouter(prefix="/v1/modules/{module}/queries", tags=["queries"])
+router = APIRouter(route_class=StrictRoute, prefix="/v1/modules/{module}/queries", tags=["queries"])
 
 _SECONDS_MAX = 300.0
 
@@ -19,12 +20,10 @@ After = Annotated[Token | None, Query()]
 """The token of an append that the answer must show."""
 
 
-class Question(BaseModel):
+class Question(StrictModel):
     """What a query is asked, and how long the answer may take."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = Field(default_factory=dict)
     timeout_seconds: Annotated[float, Field(gt=0, le=_SECONDS_MAX)] = 10.0
 
 

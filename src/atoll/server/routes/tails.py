@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from atoll.codec.values.exchange import VALUES
 from atoll.depot.tail_start import read_start
 from atoll.server.context import ContextOf, Name, Token
+from atoll.server.conventions.strict import Flag
 from atoll.server.event_stream import EVENT_STREAM, EventStream, Wording, admit
 from atoll.server.guard import ARROW_STREAM, NDJSON
 from atoll.server.wording.records import RecordArrow, RecordEvents, RecordLines
@@ -54,7 +55,7 @@ async def tail_records(  # noqa: PLR0913 - each is a parameter of the request
     depot: Name,
     start: Annotated[Token, Query(alias="from")] = "beginning",
     partition: Annotated[int | None, Query(ge=0)] = None,
-    follow: Annotated[bool | None, Query()] = None,
+    follow: Flag | None = None,
     batch_records: Annotated[int, Query(ge=1, le=_BATCH_RECORDS_MAX)] = _BATCH_RECORDS,
     form: Annotated[Form | None, Query(alias="format")] = None,
     last_event_id: Annotated[Token | None, Header()] = None,

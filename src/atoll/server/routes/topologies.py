@@ -6,21 +6,22 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from atoll.errors import NotFoundError
 from atoll.server.context import ContextOf, Name, answer
+from atoll.server.conventions.strict import Flag, StrictModel, StrictRoute
 
-router = APIRouter(prefix="/v1/modules/{module}/topologies", tags=["topologies"])
+router = APIRouter(
+    route_class=StrictRoute, prefix="/v1/modules/{module}/topologies", tags=["topologies"]
+)
 
 _LONG = ("ranges", "operators")
 """What a list of microbatches leaves out."""
 
 
-class Rollback(BaseModel):
+class Rollback(StrictModel):
     """Where to go back to, whether appended rows may stay, or only what would be done."""
-
-    model_config = ConfigDict(extra="forbid")
 
     to_microbatch: int = Field(ge=0)
     keep_appended: bool = False
@@ -53,7 +54,7 @@ async def list_microbatches(
     module: Name,
     topology: Name,
     after: Annotated[int, Query(ge=0)] = 0,
-    whole: Annotated[bool, Query()] = False,  # noqa: FBT002 - a parameter of the request
+    whole: Flag = False,  # noqa: FBT002 - a parameter of the request
 ) -> Response:
     """The last microbatches, oldest first, behind one if wished.
 

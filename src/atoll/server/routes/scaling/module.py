@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from atoll.cluster.description import described_plan
 from atoll.errors import UsageError
@@ -16,8 +16,9 @@ from atoll.placement.reschedule.change import UnitChange
 from atoll.placement.reschedule.plan import ReschedulePlan
 from atoll.placement.reschedule.text import parse_plan
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, answer
+from atoll.server.conventions.strict import StrictModel, StrictRoute
 
-router = APIRouter(prefix="/v1/modules/{module}", tags=["cluster"])
+router = APIRouter(route_class=StrictRoute, prefix="/v1/modules/{module}", tags=["cluster"])
 
 _ID_DIGITS_MAX = 18
 _LIST_LENGTH_MAX = 10_000
@@ -35,17 +36,15 @@ _Seconds = Annotated[float, Field(gt=0, le=WAIT_SECONDS_MAX)]
 """How long to wait for the first microbatch on the new mapping."""
 
 
-class _Body(BaseModel):
+class _Body(StrictModel):
     """Nothing is turned into another type, and nothing unknown is passed over."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class FragmentChange(_Body):
     """The units that get an actor of a fragment, and those that lose theirs."""
 
-    added: _Units = []
-    removed: _Units = []
+    added: _Units = Field(default_factory=list)
+    removed: _Units = Field(default_factory=list)
 
 
 class Reschedule(_Body):

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Response
 
 from atoll.cluster.description import described_plan
 from atoll.server.context import Context, ContextOf, answer
+from atoll.server.conventions.strict import StrictRoute
 from atoll.server.routes.scaling.module import (
     ParallelismOf,
     Reschedule,
@@ -18,7 +19,7 @@ from atoll.server.routes.scaling.module import (
     rescheduled,
 )
 
-router = APIRouter(prefix="/v1/cluster", tags=["cluster"])
+router = APIRouter(route_class=StrictRoute, prefix="/v1/cluster", tags=["cluster"])
 
 
 @router.get("")

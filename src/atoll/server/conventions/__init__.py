@@ -1,0 +1,1 @@
+"""What holds for every route: HEAD, strict bodies, the description, tags of commits."""
