@@ -75,6 +75,9 @@ class FakeDepot:
         return (sum(batch.num_rows for batch in self.batches),)
 
 
+_SEVENTH = SimpleNamespace(timeline=0, commit_id=7)
+
+
 class FakePState:
     """Answers every path with its canned values."""
 
@@ -83,6 +86,10 @@ class FakePState:
         self.values = values
         self.paths = []
         self.earlier = {}
+
+    def history(self):
+        """Nothing ever commits."""
+        return _SEVENTH
 
     def as_of(self, microbatch):
         """The canned reader of an earlier microbatch."""

@@ -25,7 +25,7 @@ from typing import Annotated
 import typer
 
 from atoll.cli.asked import with_contexts
-from atoll.cli.commands import context, demo, deploy, fsck, run, runtime, status, version
+from atoll.cli.commands import context, demo, deploy, fsck, run, runtime, serve, status, version
 from atoll.cli.commands.access import audit, token
 from atoll.cli.commands.data import append, ask, export, query, tail, watch
 from atoll.cli.commands.topology import checkpoint, microbatch, options, pause, resume, rollback
@@ -49,6 +49,7 @@ app = typer.Typer(
 
 for _command in (
     run,
+    serve,
     append,
     query,
     export,

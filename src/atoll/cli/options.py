@@ -48,3 +48,13 @@ TimeoutOption = Annotated[
 ModuleName = Annotated[str, typer.Argument(help="Name of the module.", show_default=False)]
 
 TopologyName = Annotated[str, typer.Argument(help="Name of the topology.", show_default=False)]
+
+AnnounceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--announce",
+        help="Address at which doors on other hosts reach it, such as https://a.example; where it "
+        "listens without.",
+        show_default=False,
+    ),
+]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["connect", "connect_async"]
 
 _RETRY_SECONDS = 10.0
-_SCHEMES = ("http://", "https://")
+_SCHEMES = ("http://", "https://", "unix://")
 
 
 @overload

@@ -46,6 +46,9 @@ def check_root(root: Place | str, *, stores: bool = False) -> Report:
     _check_sequence(store, "meta/runtimes", cost, report)
     cost = "who follows the root does not know whom to pass changes of runtimes on to"
     _check_sequence(store, "meta/runtime-owners", cost, report)
+    for module in store.folders("meta/addresses"):
+        name = f"meta/addresses/{module}"
+        _check_sequence(store, name, "doors do not find who runs a module", report)
     _check_cluster(store, report)
     for module in modules:
         _check_module(store, module, report, stores=stores)

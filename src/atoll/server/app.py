@@ -21,6 +21,8 @@ from atoll.server.access.audit import Auditing
 from atoll.server.access.gate import Gate
 from atoll.server.access.proxies import Proxies
 from atoll.server.context import Context, Served
+from atoll.server.doors.modules import DoorModules
+from atoll.server.doors.passing_on import PassingOn
 from atoll.server.forwarding import Forwarding
 from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
@@ -62,13 +64,14 @@ _CHANGES_MAX = 8
 """So many requests wait for a microbatch at once; the rest wait for them."""
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 - each is a part of the service
     *apps: AppOrStopped,
     settings: ServerSettings | None = None,
     deployers: Mapping[str, Redeployer] | None = None,
     runtimes: Runtimes | FollowedRuntimes | None = None,
     cluster: RootCluster | None = None,
     authority: Authority | None = None,
+    door: DoorModules | None = None,
     audit_root: Place | None = None,
 ) -> FastAPI:
     """The service over the given deployed modules.
@@ -82,17 +85,20 @@ def create_app(
         runtimes: The runtimes to serve; changes of those that are followed are passed on.
         cluster: That of the root, over all its modules: ``whole`` of what deployed them.
         authority: Who says who calls; nobody is asked without.
+        door: All modules of a root, for a service that runs none of them: it reads them, and passes
+            on what it cannot answer.
         audit_root: The root that keeps the log of changes; none is kept without.
 
     Raises:
         UsageError: When two modules have one name.
     """
     named = {app.name: app for app in apps}
-    by_name = Served(named, deployers or {}, runtimes)
+    by_name = door if door is not None else Served(named, deployers or {}, runtimes)
     if len(named) < len(apps):
         raise UsageError("two modules have one name", hint="serve them from two processes")
     chosen = settings or ServerSettings()
-    metrics = Metrics(by_name)
+    # what runs elsewhere is measured there
+    metrics = Metrics(by_name if door is None else {})
     if runtimes is not None:
         metrics.add(RuntimeCollector(runtimes))
     application = FastAPI(
@@ -141,13 +147,14 @@ def create_app(
         audit,
         runtime_routes,
         runtime_actors,
-        page_routes,
-        assets,
+        *(() if door is not None else (page_routes, assets)),  # the page looks at what runs here
     ):
         application.include_router(part.router)
         application.state.routes += part.router.routes
     if isinstance(runtimes, FollowedRuntimes):
         application.add_middleware(Forwarding, owner=runtimes.owner)
+    if door is not None:
+        application.add_middleware(PassingOn, modules=door)
     application.add_middleware(RequestMetrics, metrics=metrics)
     application.add_middleware(Gate, authority=authority, context=context)
     if audit_root is not None:

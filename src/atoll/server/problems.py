@@ -20,6 +20,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from atoll import errors
+from atoll.client.errors import ServiceUnreachableError
 from atoll.errors import AtollError
 from atoll.logs import get_logger
 from atoll.server.render import render_json
@@ -50,6 +51,7 @@ _STATUS: tuple[tuple[type[AtollError], HTTPStatus], ...] = (
     (errors.BusyError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.StoppedError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.FencedError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (ServiceUnreachableError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.StorageError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.WaitTimeoutError, HTTPStatus.GATEWAY_TIMEOUT),
 )

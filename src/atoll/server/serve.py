@@ -76,6 +76,12 @@ def bind(host: str, port: int) -> socket.socket:
         ) from None
 
 
+def address_of(listener: socket.socket, tls: Tls | None = None) -> ServingAddress:
+    """Where a socket listens; known before anything is served there."""
+    host, port = listener.getsockname()[:2]
+    return ServingAddress(host, port, "http" if tls is None else "https")
+
+
 @contextmanager
 def serve(
     application: FastAPI,
@@ -99,7 +105,6 @@ def serve(
     Raises:
         UsageError: When the service does not come up.
     """
-    host, port = listener.getsockname()[:2]
     context = getattr(getattr(application, "state", None), "context", None)
     settings: ServerSettings = getattr(context, "settings", None) or ServerSettings()
     limits = Limits(_connections_max(settings), settings.header_timeout_seconds)
@@ -124,7 +129,7 @@ def serve(
     try:
         if not server.up.wait(_START_SECONDS_MAX):
             raise UsageError("the HTTP service does not start", hint="look into the log")
-        yield ServingAddress(host, port, "http" if tls is None else "https")
+        yield address_of(listener, tls)
     finally:
         server.should_exit = True
         _end_subscriptions(application)

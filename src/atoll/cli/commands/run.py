@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atoll.cli.options import DEFAULT_PORT, DEFAULT_URL, EngineChoice
+from atoll.cli.options import DEFAULT_PORT, DEFAULT_URL, AnnounceOption, EngineChoice
 from atoll.cli.output import OutputClosedError, OutputError, note
 from atoll.cli.protecting import (
     BehindProxyOption,
@@ -97,7 +97,7 @@ def run(
         str | None,
         typer.Option(
             help="Master of a Spark cluster to run on, such as spark://HOST:7077; every worker "
-            "must reach ROOT at the same path.",
+            "must reach ROOT, a folder at the same path.",
             show_default=False,
         ),
     ] = None,
@@ -134,6 +134,7 @@ def run(
             help="Show the runtimes that another process runs on ROOT, and pass changes on to it.",
         ),
     ] = False,
+    announce_url: AnnounceOption = None,
     tokens: TokensOption = None,
     behind_proxy: BehindProxyOption = None,
     tls_cert: TlsCertOption = None,
@@ -151,12 +152,14 @@ def run(
     from atoll.cli.logs import configure_logs
     from atoll.cli.signals import stopping, telling
     from atoll.cli.target import load_module
-    from atoll.server.serve import bind
+    from atoll.server.doors.announcing import announced_host, announcing
+    from atoll.server.serve import address_of, bind
 
     configure_logs(verbose=verbose)
     if local is not None:
         os.environ[LOCAL_VARIABLE] = str(local.expanduser().resolve())
     protection = protect(host, root, tokens, behind_proxy, tls_cert, tls_key, tls_client_ca)
+    announced = announced_host(announce_url)
     module = None if target is None else load_module(target)
     with bind(host, port) as listener, listening(socket) as unix, stopping() as stop:
         settings = _settings(conf or [], master)
@@ -171,11 +174,13 @@ def run(
 
         with ending_spark(), telling(stop, _running(cluster)), cluster:
             cluster.on_change(_ending(stop.event))
+            url = announce_url or address_of(listener, protection.tls).url
+            cluster.on_change(announcing(cluster.root, url))
             if uncordon and module is not None:
                 _uncordon(cluster, module.name)
             apps = [] if module is None else [cluster.deploy(module)]
             runtimes = _runtimes(cluster, outside, follow=follow)
-            names = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
+            names = (f"[{host}]" if ":" in host else host, *(allow_host or ()), *announced)
             service = create_app(
                 *apps,
                 settings=ServerSettings(hosts=names, proxies=protection.proxies),

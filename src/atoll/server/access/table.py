@@ -133,6 +133,7 @@ ROWS: tuple[Row, ...] = (
     _reading(f"{_MODULE}/pstates"),
     _reading(_PSTATE),
     _reading(f"{_PSTATE}/get", method="POST"),
+    _reading(f"{_PSTATE}/value"),
     _reading(f"{_PSTATE}/wait", method="POST"),
     _reading(f"{_PSTATE}/select", method="POST"),
     _reading(f"{_PSTATE}/walk", method="POST"),

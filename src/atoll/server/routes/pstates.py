@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
 import anyio.to_thread
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from atoll import path as paths
@@ -25,6 +26,7 @@ from atoll.server.context import (
     wants_values,
 )
 from atoll.server.event_stream import EventStream, admit
+from atoll.server.tags import at_one_commit, matches, read_path_text, tag_of
 from atoll.server.wording.values import ValueFrames, ValuesTold
 from atoll.views.readable import ReadablePState
 
@@ -57,6 +59,8 @@ class Selection(BaseModel):
 
 
 _KEYS_MAX = 200
+_PATH_CHARACTERS_MAX = 10_000
+_TAGS_CHARACTERS_MAX = 1_000
 
 
 class Keys(BaseModel):
@@ -120,7 +124,34 @@ async def get_value(
     what the PState begins with.
     """
     found = context.app(module).pstate(pstate)
-    return answer_values(request, await context.in_thread(_get, found, wanted.keys, as_of))
+    return await _told(context, request, found, as_of, partial(_get, wanted.keys))
+
+
+@router.get("/{pstate}/value")
+async def get_selected(  # noqa: PLR0913 - each is a parameter of the request
+    context: ContextOf,
+    request: Request,
+    module: Name,
+    pstate: Name,
+    path: Annotated[str, Query(max_length=_PATH_CHARACTERS_MAX)] = "[]",
+    one: Annotated[bool, Query()] = True,  # noqa: FBT002 - a parameter of the request
+    as_of: AsOf = None,
+    if_none_match: Annotated[str | None, Header(max_length=_TAGS_CHARACTERS_MAX)] = None,
+) -> Response:
+    """The one value that a path (as JSON) leads to, or with ``one=false`` all: as ``select``.
+
+    The ``ETag`` is the timeline and the microbatch of the commit that was read; with
+    ``If-None-Match`` the answer is a 304 while that is the last one, and nothing is read.
+    """
+    found = context.app(module).pstate(pstate)
+    wanted = Selection(path=read_path_text(path), one=one)
+    if if_none_match is not None:
+        shown = found if as_of is None else await context.in_thread(found.as_of, as_of)
+        history = await context.in_thread(shown.history)
+        tag = tag_of(history, values=wants_values(request))
+        if matches(if_none_match, tag):
+            return Response(status_code=304, headers={"etag": tag, "vary": "Accept"})
+    return await _told(context, request, found, as_of, partial(_select, wanted))
 
 
 @router.post("/{pstate}/select")
@@ -156,7 +187,7 @@ async def select(  # noqa: PLR0913 - each is a parameter of the request
         await anyio.to_thread.run_sync(waiting, limiter=context.wait_limiter)
     if wanted.stream:
         return await _streamed(context, request, found, wanted, as_of)
-    return answer_values(request, await context.in_thread(_select, found, wanted, as_of))
+    return await _told(context, request, found, as_of, partial(_select, wanted))
 
 
 async def _streamed(
@@ -181,9 +212,24 @@ async def _streamed(
 _ABSENT = object()
 
 
-def _get(pstate: ReadablePState, keys: list[Any], as_of: int | None) -> dict[str, Any]:
+async def _told(
+    context: ContextOf,
+    request: Request,
+    pstate: ReadablePState,
+    as_of: int | None,
+    reading: Callable[[ReadablePState], dict[str, Any]],
+) -> Response:
+    """What is read, and of which commit."""
     if as_of is not None:
-        pstate = pstate.as_of(as_of)
+        pstate = await context.in_thread(pstate.as_of, as_of)
+    told, commit = await context.in_thread(at_one_commit, pstate, reading)
+    response = answer_values(request, told)
+    response.headers["etag"] = tag_of(commit, values=wants_values(request))
+    response.headers["vary"] = "Accept"
+    return response
+
+
+def _get(keys: list[Any], pstate: ReadablePState) -> dict[str, Any]:
     fitted = fit_path(paths.from_json([["key", each] for each in keys]), pstate.spec.node)
     typed = [step.arguments[0] for step in fitted.steps]
     value = pstate.get(*typed, default=_ABSENT)
@@ -198,9 +244,7 @@ def _path_of(wanted: Selection) -> Path:
         raise PathError("the path is nested too deeply", hint="write it flatter") from None
 
 
-def _select(pstate: ReadablePState, wanted: Selection, as_of: int | None) -> dict[str, Any]:
-    if as_of is not None:
-        pstate = pstate.as_of(as_of)
+def _select(wanted: Selection, pstate: ReadablePState) -> dict[str, Any]:
     path = _path_of(wanted)
     if wanted.one:
         return {"value": pstate.select_one(path)}
