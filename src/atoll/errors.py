@@ -14,6 +14,7 @@ __all__ = [
     "AccountsError",
     "AtollError",
     "BacklogError",
+    "BudgetError",
     "BusyError",
     "ConflictError",
     "DamageError",
@@ -111,6 +112,12 @@ class BacklogError(AtollError):
     """
 
     code = "E-BACKLOG"
+
+
+class BudgetError(AtollError):
+    """A read that somebody asked a service for costs more than one may."""
+
+    code = "E-BUDGET"
 
 
 class BusyError(AtollError):

@@ -5,6 +5,7 @@ Everything here runs in children. Small limits let a life make many appends, and
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -14,8 +15,15 @@ from interpose import Call, Interposer
 
 from atoll.sources import kept
 from atoll.sources.base import Source
+from atoll.sources.delta import Delta
 from atoll.sources.files import Files
+from atoll.sources.iceberg import Iceberg
 from atoll.sources.postgres import Postgres
+
+with contextlib.suppress(ImportError):  # what takes long is imported once, before the forks
+    import psycopg  # noqa: F401
+    import pyiceberg.catalog.sql
+    import pyiceberg.io.pyarrow  # noqa: F401
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "sources"))
 
@@ -30,6 +38,10 @@ def source_of(kind: str, where: str) -> Source:
     """A source that makes an append of a few records each."""
     if kind == "files":
         return Files(f"{where}/*", settled="0 seconds", files_max=1)
+    if kind == "delta":
+        return Delta(where, after=0, versions_max=1)
+    if kind == "iceberg":
+        return Iceberg("n.t", catalog="c", snapshots_max=1, **json.loads(where))
     return Postgres(where, "t", along="id", rows_max=4, id="t")
 
 

@@ -10,6 +10,7 @@ import json
 import random
 import time
 
+import pyarrow as pa
 import pytest
 from harness import Zygote, replay, report, seed, soaking, volume, zygote
 from postgres import database, postgres_server
@@ -53,12 +54,47 @@ def table(database):
 
 def test_files_are_read_once_whatever_call_is_the_last(source_children, files, tmp_path):
     """JSON lines, one file an append."""
-    _kill_at_every_call("files", files, source_children, tmp_path, small=8)
+    _kill_at_every_call("files", files, source_children, tmp_path, small=5)
 
 
 def test_rows_are_read_once_whatever_call_is_the_last(source_children, table, tmp_path):
     """PostgreSQL, four rows an append."""
-    _kill_at_every_call("postgres", table, source_children, tmp_path, small=4)
+    _kill_at_every_call("postgres", table, source_children, tmp_path, small=3)
+
+
+def test_delta_versions_are_read_once_whatever_call_is_the_last(source_children, tmp_path):
+    """A version an append."""
+    deltalake = pytest.importorskip("deltalake")
+    where = str(tmp_path / "table")
+    for rows in _tables():  # version 0 is empty
+        deltalake.write_deltalake(where, rows, mode="append")
+    _kill_at_every_call("delta", where, source_children, tmp_path, small=3)
+
+
+def test_iceberg_snapshots_are_read_once_whatever_call_is_the_last(source_children, tmp_path):
+    """A snapshot an append."""
+    catalogs = pytest.importorskip("pyiceberg.catalog")
+    properties = {
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "warehouse": f"file://{tmp_path}/warehouse",
+    }
+    catalog = catalogs.load_catalog("c", **properties)
+    catalog.create_namespace("n")
+    empty, *tables = _tables()
+    table = catalog.create_table("n.t", schema=empty.schema)
+    for rows in (empty, *tables):
+        table.append(rows)
+    where = json.dumps({"properties": properties, "after": table.snapshots()[0].snapshot_id})
+    _kill_at_every_call("iceberg", where, source_children, tmp_path, small=3)
+    catalog.close()
+
+
+def _tables():
+    """The sixteen records in four tables, behind one that is empty."""
+    for first in range(-4, 16, 4):
+        numbers = [n if n % 5 else None for n in range(first, first + 4) if first >= 0]
+        yield pa.table({"v": pa.array(numbers, pa.int64())})
 
 
 def _kill_at_every_call(kind: str, where: str, children: Zygote, folder, small: int) -> None:

@@ -62,3 +62,15 @@ class Seen:
         """Nothing went wrong but what was expected."""
         bad = [each for each in self.wrong if not any(text in each for text in self.expected)]
         assert bad == []
+
+
+@contextmanager
+def opened(browser, url, **how):
+    """A fresh page; what went wrong on it fails the test."""
+    context = browser.new_context(viewport=WIDE, **how)
+    try:
+        found = Seen(context.new_page(), url)
+        yield found
+        found.check()
+    finally:
+        context.close()

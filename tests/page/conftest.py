@@ -60,17 +60,19 @@ def url(shop):
         yield found
 
 
+@pytest.fixture(scope="module")
+def context(browser):
+    """What the pages of a module share: the files that a browser keeps."""
+    made = browser.new_context(viewport=WIDE)
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def seen(browser, url):
+def seen(context, url):
     """A fresh page; what went wrong on it fails the test."""
-    yield from _looked(browser, url)
-
-
-def _looked(browser, url, **how):
-    context = browser.new_context(viewport=WIDE, **how)
-    try:
-        found = Seen(context.new_page(), url)
-        yield found
-        found.check()
-    finally:
-        context.close()
+    found = Seen(context.new_page(), url)
+    yield found
+    found.page.evaluate("localStorage.clear()")
+    found.page.close()
+    found.check()

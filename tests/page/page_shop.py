@@ -1,6 +1,6 @@
 """The module that the page's tests look at: a depot, steps in Python, nested state, a query."""
 
-from atoll import Map, Module, Set, Struct, agg
+from atoll import Map, Module, Set, Struct, agg, path
 
 
 def build(name="shop"):
@@ -37,6 +37,11 @@ def build(name="shop"):
     stream.process(note, key="item", states=[items])
     stream.aggregate(total, agg.sum("cents"))
     stream.where("cents > 1000").select("customer", "cents").append_to(audit)
+    spent = module.query("spent", customer=str)
+    paid = spent.select_from(
+        by_customer, lambda row: path.key(row.customer).map_vals(), emits="cents long"
+    )
+    paid.agg(total=agg.sum("cents")).returns("total")
     return module
 
 

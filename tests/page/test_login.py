@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from browsing import Seen, served
+from browsing import opened, served
 
 from atoll.access.authority import Authority
 from atoll.access.roles import Role
@@ -29,13 +29,8 @@ def locked(shop, tmp_path_factory):
 @pytest.fixture
 def seen(browser, locked):
     """A fresh page of it."""
-    context = browser.new_context()
-    try:
-        found = Seen(context.new_page(), locked[0])
+    with opened(browser, locked[0]) as found:
         yield found
-        found.check()
-    finally:
-        context.close()
 
 
 def log_in(page, token):

@@ -3,7 +3,7 @@
 import statistics
 
 import pytest
-from browsing import Seen, served
+from browsing import opened, served
 from harness import soaking
 
 from atoll import LocalCluster, Map, Module, agg
@@ -104,9 +104,7 @@ def much(tmp_path):
 
 def test_pages_of_much_state_come_at_once(browser, much):
     """Each page reads its own entries, however many there are, and the table stays small."""
-    context = browser.new_context()
-    try:
-        seen = Seen(context.new_page(), much)
+    with opened(browser, much) as seen:
         page = seen.open("m/much/state/counts")
         page.get_by_role("link", name="0", exact=True).wait_for()
         took = []
@@ -118,6 +116,16 @@ def test_pages_of_much_state_come_at_once(browser, much):
         page.get_by_role("button", name="Go").click()
         page.get_by_role("link", name=str(KEYS - 1), exact=True).wait_for()
         assert page.get_by_role("button", name="After").is_disabled()
-        seen.check()
-    finally:
-        context.close()
+
+
+def test_what_is_being_typed_stays_when_something_is_committed(seen, shop):
+    """The page is drawn anew with each commit; the form is not."""
+    app = shop[1]
+    page = seen.open("m/shop/state/total")
+    page.get_by_label("As of microbatch").fill("2")
+    page.get_by_label("From key").fill("half a k")
+    before = app.pstate("total").get()
+    app.wait(app.depot("orders").append([{"customer": "c000", "item": "tea", "cents": 1}]))
+    page.locator("pre.value", has_text=f"{before + 1}").wait_for()
+    assert page.get_by_label("As of microbatch").input_value() == "2"
+    assert page.get_by_label("From key").input_value() == "half a k"

@@ -51,7 +51,8 @@ def test_who_did_what(client, root, tokens, bearer):
 
 def test_every_change_is_noted(application, client, root, tokens, bearer):
     """Whichever route: the table says what changes."""
-    names = {"module": "shop", "topology": "none", "reference": "none"}
+    names = dict.fromkeys(["topology", "depot", "pstate", "reference", "actor"], "none")
+    names["module"] = "shop"
     changing = [
         row for row in ROWS if row.effect is Effect.CHANGES and "session" not in row.template
     ]

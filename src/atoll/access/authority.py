@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from atoll.access.files import access_folder
+from atoll.access.oidc import Oidc, OidcSettings
 from atoll.access.roles import Caller, Role, local_caller
 from atoll.access.sessions import Session, Sessions
 from atoll.access.throttle import Throttle
 from atoll.access.token_file import LiveTokens, TokenFile
-from atoll.access.tokens import Token, known_id, proved
+from atoll.access.tokens import PREFIX, Token, known_id, proved
 from atoll.errors import ThrottledError, UnauthenticatedError, UsageError
 from atoll.storage.places import Place
 
@@ -49,6 +50,7 @@ class Authority:
     Args:
         tokens: The tokens. As long as there have never been any, nobody is asked.
         sessions: Those of browsers.
+        oidc: Says who tokens are that somebody else signs; they are not taken without.
         now_ms: The time, in milliseconds since 1970.
         clock: Seconds, for counting failed tries.
     """
@@ -57,6 +59,7 @@ class Authority:
         self,
         tokens: LiveTokens,
         sessions: Sessions,
+        oidc: Oidc | None = None,
         *,
         now_ms: Callable[[], int] = _now_ms,
         clock: Callable[[], float] = time.monotonic,
@@ -64,10 +67,13 @@ class Authority:
         self.sessions = sessions
         self.now_ms = now_ms
         self._tokens = tokens
+        self._oidc = oidc
         self._throttle = Throttle(clock)
 
     @classmethod
-    def of(cls, root: Place, tokens: Path | None = None) -> Authority:
+    def of(
+        cls, root: Place, tokens: Path | None = None, oidc: OidcSettings | None = None
+    ) -> Authority:
         """That of a root; with its tokens in the root, or in a file that must be there.
 
         Raises:
@@ -75,7 +81,8 @@ class Authority:
         """
         file = TokenFile.of(root) if tokens is None else TokenFile(tokens)
         live = LiveTokens(file, required=tokens is not None)
-        return cls(live, Sessions(access_folder(root)))
+        signed = None if oidc is None else Oidc(oidc)
+        return cls(live, Sessions(access_folder(root)), signed)
 
     @property
     def required(self) -> bool:
@@ -84,7 +91,14 @@ class Authority:
         Raises:
             StorageError: When the tokens cannot be read any more.
         """
-        return self._tokens.present() is not None
+        return self._oidc is not None or self._tokens.present() is not None
+
+    def is_slow(self, presented: Presented) -> bool:
+        """Whether saying who calls may take a while, since others are asked."""
+        return self._oidc is not None and self._is_signed(presented.bearer)
+
+    def _is_signed(self, bearer: str | None) -> bool:
+        return bearer is not None and not bearer.startswith(PREFIX)
 
     def caller(self, presented: Presented) -> Caller | None:
         """Who calls; None when nothing is presented where something must be.
@@ -94,7 +108,7 @@ class Authority:
             ThrottledError: After too many such tries.
             StorageError: When the tokens cannot be read any more.
         """
-        tokens = self._tokens.present()
+        tokens = self._all()
         if tokens is None:
             return local_caller()
         if presented.problem is None and presented.bearer is None:
@@ -114,18 +128,27 @@ class Authority:
                 retry_after_seconds=wait_seconds,
             )
         try:
-            return self._bearer(tokens, presented)
+            return self._bearer(tokens, presented)[0]
         except UnauthenticatedError:
             self._throttle.failed(key)
             raise
 
-    def _bearer(self, tokens: tuple[Token, ...], presented: Presented) -> Caller:
+    def _all(self) -> tuple[Token, ...] | None:
+        """The tokens; None where nobody is asked."""
+        tokens = self._tokens.present()
+        return () if tokens is None and self._oidc is not None else tokens
+
+    def _bearer(self, tokens: tuple[Token, ...], presented: Presented) -> tuple[Caller, int | None]:
+        """Who a token is, and when it ends."""
         if presented.problem is not None or presented.bearer is None:
             raise UnauthenticatedError(
                 presented.problem or "no token was sent",
                 hint="send one header: Authorization: Bearer TOKEN",
             )
-        return proved(tokens, presented.bearer, self.now_ms()).caller()
+        if self._oidc is not None and self._is_signed(presented.bearer):
+            return self._oidc.known(presented.bearer)
+        token = proved(tokens, presented.bearer, self.now_ms())
+        return token.caller(), token.expires_ms
 
     def session(self, text: str) -> Session:
         """The session that a text is, while the token that it was made of is taken.
@@ -148,12 +171,10 @@ class Authority:
             ThrottledError: After too many such tries.
             UsageError: Where nobody is asked who calls.
         """
-        tokens = self._tokens.present()
+        tokens = self._all()
         if tokens is None:
             raise UsageError("this service asks nobody who calls", hint="go on without logging in")
-        caller = self.caller(presented)
-        if caller is None:
+        if self.caller(presented) is None:  # which counts failed tries
             raise UnauthenticatedError("no token was sent", hint='send {"token": "atoll_..."}')
-        token = next((each for each in tokens if each.id == caller.token), None)
-        ends = None if token is None else token.expires_ms
+        caller, ends = self._bearer(tokens, presented)
         return self.sessions.open(caller, self.now_ms(), ends)

@@ -27,10 +27,13 @@ __all__ = ["Token", "checked_tokens", "created", "known_id", "proved", "revoked"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,62}\Z")
 """What a token may be called: also an address of mail."""
 
-_TOKEN = re.compile(r"atoll_([0-9a-f]{12})_([0-9a-f]{64})\Z")
+PREFIX = "atoll_"
+"""What every token begins with."""
+
+_TOKEN = re.compile(rf"{PREFIX}([0-9a-f]{{12}})_([0-9a-f]{{64}})\Z")
 _ID_BYTES = 6
 _SECRET_BYTES = 32
-_TOKEN_CHARACTERS = len("atoll_") + 2 * _ID_BYTES + 1 + 2 * _SECRET_BYTES
+_TOKEN_CHARACTERS = len(PREFIX) + 2 * _ID_BYTES + 1 + 2 * _SECRET_BYTES
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _HINT = "have a token made on the machine of the service: atoll token create NAME --role ROLE"
 
@@ -214,7 +217,7 @@ def _with_one(
         expires_ms=None if lives_ms is None else now_ms + lives_ms,
         modules=modules,
     )
-    return (*tokens, token), f"atoll_{name_of}_{secret}"
+    return (*tokens, token), f"{PREFIX}{name_of}_{secret}"
 
 
 def _digest(secret: str) -> str:

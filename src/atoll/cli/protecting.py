@@ -67,6 +67,15 @@ SocketOption = Annotated[
 ]
 
 
+OidcOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="JSON file of whose signed tokens are taken besides (OpenID Connect).",
+        show_default=False,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Protection:
     """How the service is protected.
@@ -90,6 +99,7 @@ def protect(
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
     tls_client_ca: Path | None = None,
+    oidc: Path | None = None,
 ) -> Protection:
     """The protection of a service that will listen on an address.
 
@@ -98,9 +108,10 @@ def protect(
             what is said.
     """
     from atoll.access.authority import Authority
+    from atoll.access.oidc import read_oidc
 
     proxies = tuple(_network(each) for each in behind_proxy or ())
-    authority = Authority.of(place_of(root), tokens)
+    authority = Authority.of(place_of(root), tokens, None if oidc is None else read_oidc(oidc))
     tls = _tls(tls_cert, tls_key, tls_client_ca)
     if not is_loopback(host):
         if not authority.required:

@@ -30,7 +30,7 @@ from atoll.depot.migration import DepotMigration
 from atoll.depot.partitioner import Placer
 from atoll.depot.producers.fingerprint import RecordsCrc
 from atoll.depot.producers.resent import Resent, TwoCodecs, stored_before
-from atoll.depot.producers.table import Producer
+from atoll.depot.producers.table import Producer, ProducerMark
 from atoll.depot.reader import read_range, resolve_start
 from atoll.depot.receipt import Receipt
 from atoll.depot.segments.blocks import BlockRef
@@ -236,6 +236,11 @@ class Depot:
         with self._chain.lock:
             marks = self._chain.producers().marks(producer_id, int(self._clock() * 1000))
         return marks[-1].sequence if marks else None
+
+    def producers(self, most: int = 100) -> list[ProducerMark]:
+        """The last append of each producer that is remembered, newest first."""
+        with self._chain.lock:
+            return self._chain.producers().newest(most, int(self._clock() * 1000))
 
     def codec_for(self, producer: Producer | None) -> RecordCodec:
         """What reads the records of an append: also those sent again from before a migration.

@@ -46,8 +46,8 @@ def check_root(root: Place | str, *, stores: bool = False) -> Report:
     _check_sequence(store, "meta/runtimes", cost, report)
     cost = "who follows the root does not know whom to pass changes of runtimes on to"
     _check_sequence(store, "meta/runtime-owners", cost, report)
-    for module in store.folders("meta/addresses"):
-        name = f"meta/addresses/{module}"
+    for served in store.folders("meta/addresses"):
+        name = f"meta/addresses/{served}"
         _check_sequence(store, name, "doors do not find who runs a module", report)
     _check_cluster(store, report)
     for module in modules:

@@ -7,6 +7,7 @@ from typing import Any
 
 from atoll.errors import PathError
 from atoll.path import Path
+from atoll.pstate.navigate.budget import BudgetedReader, current_budget
 from atoll.pstate.navigate.fit_path import fit_path
 from atoll.pstate.navigate.places import Places
 from atoll.pstate.navigate.stored import StoredWalker
@@ -30,6 +31,9 @@ def iterate(reader: Reader, spec: PStateSpec, path: Path) -> Iterator[Any]:
         PathError: When the path does not fit the schema; at once.
     """
     fitted = fit_path(path, spec.node)
+    budget = current_budget()
+    if budget is not None:
+        reader = BudgetedReader(reader, budget)
     places = Places(reader, spec)
     return StoredWalker(places).results(places.root(), fitted)
 

@@ -27,6 +27,7 @@ from atoll.server.forwarding import Forwarding
 from atoll.server.guard import Guard
 from atoll.server.metrics import Metrics, RequestMetrics
 from atoll.server.page import assets
+from atoll.server.page import parts_routes as page_parts
 from atoll.server.page import routes as page_routes
 from atoll.server.page.live import Looking
 from atoll.server.problems import install_problems
@@ -147,7 +148,8 @@ def create_app(  # noqa: PLR0913 - each is a part of the service
         audit,
         runtime_routes,
         runtime_actors,
-        *(() if door is not None else (page_routes, assets)),  # the page looks at what runs here
+        # the page looks at what runs here
+        *(() if door is not None else (page_routes, page_parts, assets)),
     ):
         application.include_router(part.router)
         application.state.routes += part.router.routes

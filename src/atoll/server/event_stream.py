@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from atoll.errors import AtollError, BusyError
 from atoll.logs import get_logger
+from atoll.pstate.navigate.budget import Budget, within
 from atoll.server.context import Context
 from atoll.server.problems import problem_for
 from atoll.server.render import render_json
@@ -163,9 +164,9 @@ class EventStream(Response):
         text = self._wording.head()
         if self._first is not None:
             text = self._wording.piece(self._first)
-        still_let_in = scope.get(STILL_LET_IN, lambda: True)
+        still_let_in = scope.get(STILL_LET_IN)
         while True:
-            if not still_let_in():
+            if still_let_in is not None and not await still_let_in():
                 _log.info("subscriber-let-in-no-more", path=scope["path"])
                 return
             if text:
@@ -187,7 +188,8 @@ class EventStream(Response):
         """What to send next; it may be the last."""
         told, wording = self._told, self._wording
         try:
-            piece = told.next(heartbeat_seconds)
+            with within(Budget(seconds_max=self._context.settings.select_seconds)):
+                piece = told.next(heartbeat_seconds)
             if piece is not None:
                 return wording.piece(piece)
         except AtollError as error:

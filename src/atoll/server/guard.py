@@ -17,8 +17,10 @@ Every answer carries a request id and headers that forbid sniffing, framing and 
 
 from __future__ import annotations
 
+import json
 import secrets
 import traceback
+from collections import Counter
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,6 +30,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from atoll.depot.receipt import TOKEN_CHARACTERS_MAX
 from atoll.logs import get_logger
 from atoll.server.problems import problem_of, problem_response, smaller
 from atoll.server.settings import ServerSettings
@@ -43,6 +46,9 @@ STREAMED = frozenset({NDJSON, ARROW_STREAM, CSV})
 
 _LENGTH_DIGITS_MAX = 18
 """More digits than any real length has; what is longer is cut, and is too large all the same."""
+
+_ADDRESS_BYTES_MAX = TOKEN_CHARACTERS_MAX + (16 << 10)
+"""An address may carry the token of a receipt."""
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -98,9 +104,7 @@ class Guard:
         if problem is not None:
             await problem_response(problem)(scope, receive, decorated_send)
             return
-        if scope["method"] not in _READING and media_type(headers) not in STREAMED:
-            limits = self._settings
-            receive = _limited(receive, limits.body_bytes_max, limits.body_timeout_seconds)
+        receive = self._limited(scope, headers, receive)
         try:
             await self._app(scope, receive, decorated_send)
         except ClientDisconnect:
@@ -123,11 +127,21 @@ class Guard:
             )
             await problem_response(failed)(scope, receive, decorated_send)
 
+    def _limited(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
+        """What a body that is not streamed may be."""
+        if scope["method"] in _READING or media_type(headers) in STREAMED:
+            return receive
+        limits = self._settings
+        receive = _limited(receive, limits.body_bytes_max, limits.body_timeout_seconds)
+        if media_type(headers) == JSON and not _checks_itself(scope["path"]):
+            receive = _unambiguous(receive)
+        return receive
+
     def _long_head(self, scope: Scope) -> dict[str, Any] | None:
         """The problem with a request whose head is too long, or None."""
-        size = len(scope["query_string"]) + len(scope["path"])
-        size += sum(len(name) + len(value) for name, value in scope["headers"])
-        if size <= self._settings.header_bytes_max:
+        size = sum(len(name) + len(value) for name, value in scope["headers"])
+        address = len(scope["query_string"]) + len(scope["path"])
+        if size <= self._settings.header_bytes_max and address <= _ADDRESS_BYTES_MAX:
             return None
         limit = self._settings.header_bytes_max
         return problem_of(
@@ -232,6 +246,41 @@ def _limited(receive: Receive, limit: int, seconds: float) -> Receive:
         return message
 
     return counted
+
+
+def _checks_itself(path: str) -> bool:
+    """Whether a route reads its body in its own way: records, and what runtimes take."""
+    return path.endswith("/records") or path.startswith("/api/")
+
+
+def _unambiguous(receive: Receive) -> Receive:
+    """Refuse JSON in which a member stands twice: whoever looked at it may have seen the other."""
+    parts: list[bytes] = []
+
+    async def checked() -> Message:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False) and message["type"] == "http.request":
+            _check_members(b"".join(parts))
+        return message
+
+    return checked
+
+
+def _check_members(body: bytes) -> None:
+    try:
+        json.loads(body, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return  # the route says so
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        counted = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counted.items() if count > 1)
+        raise HTTPException(400, f"the member {twice[:100]!r} stands twice in the body")
+    return found
 
 
 def _host_name(host: str) -> str:

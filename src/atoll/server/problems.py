@@ -37,6 +37,7 @@ _STATUS: tuple[tuple[type[AtollError], HTTPStatus], ...] = (
     (errors.ForbiddenError, HTTPStatus.FORBIDDEN),
     (errors.ThrottledError, HTTPStatus.TOO_MANY_REQUESTS),
     (errors.PathError, HTTPStatus.BAD_REQUEST),
+    (errors.BudgetError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.UserCodeError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.UsageError, HTTPStatus.BAD_REQUEST),

@@ -34,6 +34,9 @@ class ServerSettings:
         subscriber_count_max: How many subscriptions are open at once; more of them are refused.
         heartbeat_seconds: How long a subscription is silent before it shows that it is there.
         event_timeout_seconds: How long a subscriber may take to receive one event.
+        select_entries_max: How many entries of stores one select may read.
+        select_bytes_max: How many bytes of them.
+        select_seconds: How long one select, or one look of a subscription, may take.
         refusals_max: How many refused records an answer lists; it always counts all.
     """
 
@@ -51,6 +54,9 @@ class ServerSettings:
     subscriber_count_max: int = 64
     heartbeat_seconds: float = 15.0
     event_timeout_seconds: float = 30.0
+    select_entries_max: int = 2_000_000
+    select_bytes_max: int = 128 << 20
+    select_seconds: float = 30.0
     refusals_max: int = 20
 
     def __post_init__(self) -> None:

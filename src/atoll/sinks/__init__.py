@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from atoll.kafka.sink import KafkaTopic
+    from atoll.sinks.delta import Delta, delta_version
     from atoll.sinks.folder import Folder
+    from atoll.sinks.iceberg import Iceberg, iceberg_snapshot
     from atoll.sinks.interface import (
         Guarantee,
         Opening,
@@ -27,9 +29,11 @@ if TYPE_CHECKING:
     from atoll.sinks.webhook import Webhook
 
 __all__ = [
+    "Delta",
     "Folder",
     "FolderReader",
     "Guarantee",
+    "Iceberg",
     "KafkaTopic",
     "Opening",
     "Postgres",
@@ -38,15 +42,19 @@ __all__ = [
     "SinkRows",
     "SinkWriter",
     "Webhook",
+    "delta_version",
+    "iceberg_snapshot",
     "read_folder",
     "sink_kinds",
 ]
 
 _LAZY = {
+    "Delta": "atoll.sinks.delta",
     "Folder": "atoll.sinks.folder",
     "FolderReader": "atoll.sinks.reading",
     "KafkaTopic": "atoll.kafka.sink",
     "Guarantee": "atoll.sinks.interface",
+    "Iceberg": "atoll.sinks.iceberg",
     "Opening": "atoll.sinks.interface",
     "Postgres": "atoll.sinks.postgres",
     "Sink": "atoll.sinks.interface",
@@ -54,6 +62,8 @@ _LAZY = {
     "SinkRows": "atoll.sinks.interface",
     "SinkWriter": "atoll.sinks.interface",
     "Webhook": "atoll.sinks.webhook",
+    "delta_version": "atoll.sinks.delta",
+    "iceberg_snapshot": "atoll.sinks.iceberg",
     "read_folder": "atoll.sinks.reading",
     "sink_kinds": "atoll.sinks.registry",
 }

@@ -6,8 +6,9 @@ the other was first. Buckets do that by a conditional put.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -66,31 +67,50 @@ class BucketPlace:
             raise SinkError(
                 f"{url} needs the package obstore", hint="pip install 'atoll[objects]'"
             ) from error
+        self._url = url
         self._store: Any = from_url(url, **options)
 
     def create(self, name: str, data: bytes) -> None:
         """A put that fails when the name is taken."""
         from obstore.exceptions import AlreadyExistsError
 
-        try:
-            self._store.put(name, data, mode="create", use_multipart=False)
-        except AlreadyExistsError as error:
-            raise ObjectExistsError("the object exists already", file=name) from error
+        with self._reached():
+            try:
+                self._store.put(name, data, mode="create", use_multipart=False)
+            except AlreadyExistsError as error:
+                raise ObjectExistsError("the object exists already", file=name) from error
 
     def read(self, name: str) -> bytes:
         """Its bytes."""
-        try:
-            return bytes(self._store.get(name).bytes())
-        except FileNotFoundError as error:
-            raise NotFoundError("no such object", file=name) from error
+        with self._reached():
+            try:
+                return bytes(self._store.get(name).bytes())
+            except FileNotFoundError as error:
+                raise NotFoundError("no such object", file=name) from error
 
     def list(self, prefix: str) -> list[str]:
         """The names, page by page."""
-        return sorted(each["path"] for page in self._store.list(f"{prefix}/") for each in page)
+        with self._reached():
+            return sorted(each["path"] for page in self._store.list(f"{prefix}/") for each in page)
 
     def is_empty(self) -> bool:
         """Whether nothing is there at all: one page."""
-        return not next(iter(self._store.list(chunk_size=1)), [])
+        with self._reached():
+            return not next(iter(self._store.list(chunk_size=1)), [])
+
+    @contextlib.contextmanager
+    def _reached(self) -> Iterator[None]:
+        """Say of what the store's client raises which bucket it is about."""
+        from obstore.exceptions import BaseError
+
+        try:
+            yield
+        except BaseError as error:
+            why = str(error).strip().partition("\n")[0][:500]
+            raise SinkError(
+                f"{self._url} cannot be reached, or refuses: {type(error).__name__}: {why}",
+                hint="let the store run, and give the sink rights to list, read and create there",
+            ) from error
 
 
 def place_of(url: str, options: Mapping[str, Any]) -> Place:

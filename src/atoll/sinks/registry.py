@@ -21,7 +21,9 @@ from atoll.sinks.interface import Sink
 GROUP = "atoll.sinks"
 
 _OWN = {
+    "delta": "atoll.sinks.delta:Delta",
     "folder": "atoll.sinks.folder:Folder",
+    "iceberg": "atoll.sinks.iceberg:Iceberg",
     "kafka": "atoll.kafka.sink:KafkaTopic",
     "postgres": "atoll.sinks.postgres:Postgres",
     "webhook": "atoll.sinks.webhook:Webhook",

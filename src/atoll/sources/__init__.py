@@ -11,15 +11,36 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from atoll.sources.base import Source, SourceError
+    from atoll.sources.delta import Delta
     from atoll.sources.files import Files
+    from atoll.sources.iceberg import Iceberg
+    from atoll.sources.once import Once
     from atoll.sources.postgres import Postgres
 
-__all__ = ["GROUP", "Files", "Postgres", "Source", "SourceError", "kind_named"]
+__all__ = [
+    "GROUP",
+    "Delta",
+    "Files",
+    "Iceberg",
+    "Once",
+    "Postgres",
+    "Source",
+    "SourceError",
+    "kind_named",
+]
 
 GROUP = "atoll.sources"
 """The entry-point group."""
 
-_HOMES = {"Files": "files", "Postgres": "postgres", "Source": "base", "SourceError": "base"}
+_HOMES = {
+    "Delta": "delta",
+    "Files": "files",
+    "Iceberg": "iceberg",
+    "Once": "once",
+    "Postgres": "postgres",
+    "Source": "base",
+    "SourceError": "base",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,9 @@
 """The Spark sessions that Atoll runs on, with the settings that its jobs rely on.
 
 All listeners are bound to loopback and the web interface is off: by default Spark listens on
-every interface without authentication. Adaptive execution is off because every job has the
+every interface without authentication. In local mode whoever connects must know a secret that
+Spark makes for each start; on a cluster the cluster has to know it too, so there its owner says
+``spark.authenticate``. Adaptive execution is off because every job has the
 partitions it needs; Unix sockets between the JVM and Python save tens of milliseconds a stage.
 A cancelled task's Python worker is killed after half a second: until then it may hold its stores.
 Python workers are forked from a process that has imported what they need.
@@ -75,6 +77,10 @@ def local_session(parallelism: int) -> SparkSession:
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        # Spark makes a secret for each start. Without one, every user of this machine can talk to
+        # the driver, and stop its executor.
+        "spark.authenticate": "true",
+        "spark.network.crypto.enabled": "true",
         "spark.sql.shuffle.partitions": str(parallelism),
         "spark.default.parallelism": str(parallelism),
     }

@@ -279,7 +279,7 @@ def make_folder(folder: Path) -> None:
     if found is None:
         make_folder(folder.parent)
         with contextlib.suppress(FileExistsError):
-            folder.mkdir()
+            folder.mkdir(mode=0o700)  # what lies there may be read as code by whoever runs it
         fsync_folder(folder.parent)
     else:
         # whoever may not read the folder above has not made this one

@@ -273,6 +273,8 @@ class SinkContract(ABC):
         writer.close()
         found = sorted(self.held(target), key=lambda row: row["id"])
         expected = rows.to_pylist()
+        if len(found) != len(expected):
+            raise AssertionError(f"{len(expected)} rows came as {len(found)}")
         for wanted, there in zip(expected, found, strict=True):
             for name in wanted:
                 if not _alike(wanted[name], there[name]):

@@ -10,6 +10,7 @@ from collecting_sink import Collecting, Forgetful, Server
 import atoll
 from atoll import LocalCluster, agg, start
 from atoll.errors import (
+    DamageError,
     DeclarationError,
     DeployError,
     SinkError,
@@ -386,3 +387,52 @@ def test_what_cannot_be_declared():
         TopologyTestDriver(module)
     with pytest.raises(SinkError, match="no column item here"):
         TopologyTestDriver(shop(Collecting(Server(refuses="item"))))
+
+
+def test_a_damaged_parcel_is_told_by_its_sink_alone(tmp_path):
+    """The status of all else is there, and says which file it is; restored, it goes on."""
+    server, other = Server(), Server()
+    root = tmp_path / "root"
+    with TopologyTestDriver(shop(Collecting(server), Collecting(other)), root=root) as driver:
+        order(driver, 1)
+    parcel = next((root / "shop/mb/sinks/sink0/parcels").iterdir())
+    whole = parcel.read_bytes()
+    parcel.write_bytes(whole[:-1] + b"x")
+    with TopologyTestDriver(shop(Collecting(server), Collecting(other)), root=root) as driver:
+        sinks = driver.status()["sinks"]
+        assert sinks["sink0"]["error"]["code"] == "E-DAMAGE"
+        assert sinks["sink1"]["error"] is None
+        with pytest.raises(DamageError):
+            driver.write_sinks()
+        assert ids(other) == [1]
+        parcel.write_bytes(whole)
+        driver.write_sinks()
+        assert ids(server) == [1]
+
+
+def test_status_and_metrics_say_how_sinks_are():
+    """A line each at the command line, families of metrics over HTTP."""
+    from atoll.cli.commands.status import _sink
+    from atoll.server.families.sinks import SinkFamilies
+
+    server = Server(fails=lambda _: SinkError("no room", hint="make some"))
+    with TopologyTestDriver(shop(Collecting(server))) as driver:
+        order(driver, 1, 2)
+        with pytest.raises(SinkError):
+            driver.write_sinks()
+        told = driver.status()["sinks"]["sink0"]
+        line = _sink("shop/mb", "sink0", told, told["oldest_ms"] + 3_000)
+        behind, *error = line.splitlines()
+        assert behind.endswith(" is 1 microbatch behind, 2 rows, the oldest for 3 s")
+        assert error == ["it fails: no room", "to do: make some", " code: E-SINK"]
+        families = SinkFamilies()
+        families.add("shop", "mb", driver.status())
+        found = {each.name: each.samples[0].value for each in families.all()}
+        assert found["atoll_sink_records_waiting"] == 2
+        assert found["atoll_sink_failing"] == found["atoll_sink_failures"] == 1
+        server.fails = lambda _: None
+        driver.write_sinks()
+        told = driver.status()["sinks"]["sink0"]
+        assert _sink("shop/mb", "sink0", told, 0) == (
+            "shop/mb: sink sink0 (collecting, exactly once) has all; last written: microbatch 1"
+        )

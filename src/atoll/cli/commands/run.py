@@ -14,6 +14,7 @@ from atoll.cli.options import DEFAULT_PORT, DEFAULT_URL, AnnounceOption, EngineC
 from atoll.cli.output import OutputClosedError, OutputError, note
 from atoll.cli.protecting import (
     BehindProxyOption,
+    OidcOption,
     SocketOption,
     TlsCertOption,
     TlsClientCaOption,
@@ -141,6 +142,7 @@ def run(
     tls_key: TlsKeyOption = None,
     tls_client_ca: TlsClientCaOption = None,
     socket: SocketOption = None,
+    oidc: OidcOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every event.")] = False,
 ) -> None:
     """Deploy a module, run its topologies and serve its depots and PStates over HTTP.
@@ -158,7 +160,7 @@ def run(
     configure_logs(verbose=verbose)
     if local is not None:
         os.environ[LOCAL_VARIABLE] = str(local.expanduser().resolve())
-    protection = protect(host, root, tokens, behind_proxy, tls_cert, tls_key, tls_client_ca)
+    protection = protect(host, root, tokens, behind_proxy, tls_cert, tls_key, tls_client_ca, oidc)
     announced = announced_host(announce_url)
     module = None if target is None else load_module(target)
     with bind(host, port) as listener, listening(socket) as unix, stopping() as stop:

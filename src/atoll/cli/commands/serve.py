@@ -12,6 +12,7 @@ from atoll.cli.options import DEFAULT_PORT
 from atoll.cli.output import note
 from atoll.cli.protecting import (
     BehindProxyOption,
+    OidcOption,
     SocketOption,
     TlsCertOption,
     TlsClientCaOption,
@@ -26,7 +27,7 @@ from atoll.storage.places import place_of
 
 def serve(
     root: Annotated[
-        str, typer.Option(help="Folder or URL of depots, commits and state that others run.")
+        str, typer.Option(help="Folder, or s3://BUCKET/PREFIX, of modules that others run.")
     ] = ".atoll",
     host: Annotated[
         str, typer.Option(help="Address to listen on; others than this machine's need tokens.")
@@ -46,6 +47,7 @@ def serve(
     tls_key: TlsKeyOption = None,
     tls_client_ca: TlsClientCaOption = None,
     socket: SocketOption = None,
+    oidc: OidcOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every event.")] = False,
 ) -> None:
     """Be one more door to all modules of a root, which other processes run.
@@ -68,7 +70,7 @@ def serve(
         raise NotFoundError(
             f"there is no root {root}", hint="name the root that atoll run was started with"
         )
-    protection = protect(host, place, tokens, behind_proxy, tls_cert, tls_key, tls_client_ca)
+    protection = protect(host, root, tokens, behind_proxy, tls_cert, tls_key, tls_client_ca, oidc)
     with bind(host, port) as listener, listening(socket) as unix, stopping() as stop:
         names = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
         service = create_app(

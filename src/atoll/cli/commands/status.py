@@ -113,7 +113,8 @@ def _sink(name: str, sink: str, told: dict[str, Any], now_ms: int) -> str:
     said = f"{name}: sink {sink} ({told['kind']}, {told['guarantee']})"
     if waiting:
         seconds = max(0, now_ms - told["oldest_ms"]) / 1000
-        said += f" is {waiting:,} microbatches behind, {told['waiting_records']:,} rows"
+        unit = "microbatch" if waiting == 1 else "microbatches"
+        said += f" is {waiting:,} {unit} behind, {told['waiting_records']:,} rows"
         said += f", the oldest for {seconds:.0f} s"
     else:
         said += " has all"

@@ -102,6 +102,10 @@ class StoppedModule:
         """Refused."""
         self._refuse()
 
+    def story(self) -> NoReturn:
+        """Refused."""
+        self._refuse()
+
     def subscribe(self, pstate: str, *_: Any, **__: Any) -> NoReturn:  # noqa: ARG002 - as of an app
         """Refused."""
         self._refuse()

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from atoll.cluster.sinks.delivering import BoundSink, SinkDelivery
-from atoll.errors import FencedError, SinkError
+from atoll.errors import AtollError, FencedError, SinkError
 from atoll.logs import get_logger
 from atoll.microbatch.backoff import delay_ms
 from atoll.microbatch.outcome import failure_of
+from atoll.microbatch.parcels.box import Waiting
 from atoll.microbatch.parcels.sink_box import SinkBox
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _LOOK_SECONDS = 1.0
 _DELAY_MS_MAX = 60_000
 _INTERNAL = "E-INTERNAL"
 _HINT = "let the sink's target run and take rows; it goes on by itself then"
-_CLOSE_SECONDS = 5.0
+_CLOSE_SECONDS = 2.0
 """A parcel that is being written may be finished. One that is not is found out about later."""
 
 _log = get_logger("atoll.sinks")
@@ -71,6 +72,7 @@ class RunningSink:
         self._failure: SinkFailure | None = None
         self._last_failure: SinkFailure | None = None
         self._failures = 0
+        self._writing_since_ms = 0
         self._writing = threading.Lock()
         self._stopping = threading.Event()
         self._woken = threading.Event()
@@ -96,6 +98,7 @@ class RunningSink:
         with self._writing:
             if self._stopping.is_set():
                 return 0
+            self._writing_since_ms = self._now_ms()
             try:
                 count = self._delivery.deliver(self._stopping.is_set)
             except FencedError:
@@ -103,6 +106,8 @@ class RunningSink:
             except Exception as error:
                 self._note(error)
                 raise
+            finally:
+                self._writing_since_ms = 0
             if self._failure is not None:
                 _log.warning("a sink is written again", **self._named())
             self._failure = None
@@ -126,8 +131,12 @@ class RunningSink:
 
     def status(self) -> dict[str, Any]:
         """What it is, how far it is behind, and why."""
-        waiting, taken, sink = self.box.waiting(), self._delivery.taken, self.bound.sink
-        failure = self._failure
+        taken, sink, failure = self._delivery.taken, self.bound.sink, self._failure
+        try:
+            waiting = self.box.waiting()
+        except AtollError as error:  # of this box; the status of all else is still wanted
+            waiting, now = Waiting(), self._now_ms()
+            failure = failure or SinkFailure(failure_of(error), now, 0, now)
         return {
             "kind": sink.kind,
             "target": sink.target,
@@ -136,6 +145,7 @@ class RunningSink:
             "waiting_microbatches": waiting.parcels,
             "waiting_records": waiting.records,
             "oldest_ms": waiting.oldest_ms,
+            "writing_since_ms": self._writing_since_ms,
             "last_written": {
                 "number": taken.number,
                 "timeline": taken.timeline,
@@ -174,6 +184,8 @@ class RunningSink:
                 self._stopping.wait(wait / 1000)
                 continue
             self._woken.wait(_LOOK_SECONDS)
+        with self._writing:  # who closed may not have waited until it was written
+            self._delivery.close()
 
     def _named(self) -> dict[str, str]:
         _, topology, sink = self.box.place

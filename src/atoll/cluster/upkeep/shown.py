@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from atoll.cluster.scaling.sizes import pstate_vnodes, vnode_bytes
+from atoll.cluster.upkeep.story import story
 from atoll.engine.stores import state_folder
 from atoll.stream.drawing import described
 
@@ -12,8 +13,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from atoll.cluster.scaling.scaling import Scaling
+    from atoll.microbatch.epochs import Epoch
     from atoll.microbatch.stepping import Stepper
     from atoll.placement.info import ClusterInfo
+    from atoll.storage.roots import RootStore
     from atoll.topology.graph import Graph
     from atoll.views.readable import ReadablePState
 
@@ -22,7 +25,9 @@ class ModuleShown:
     """The side of an app that is looked at. Safe from any thread."""
 
     name: str
+    store: RootStore
     local: Path
+    epoch: Epoch
     cluster: Scaling
     _loops: dict[str, Stepper]
     _graphs: dict[str, Graph]
@@ -46,6 +51,10 @@ class ModuleShown:
         count = self.pstate(pstate).spec.vnode_count
         folder = state_folder(self.local, self.name)
         return pstate_vnodes(self.cluster.info(), pstate, count, folder, self._told_bytes())
+
+    def story(self) -> list[dict[str, Any]]:
+        """What happened to it, newest first: lives, revisions, rollbacks, options, failures."""
+        return story(self.store, self.name, self.epoch, self._loops)
 
     def _vnode_bytes(self, info: ClusterInfo) -> dict[int, list[int]]:
         return vnode_bytes(info, state_folder(self.local, self.name), self._told_bytes())

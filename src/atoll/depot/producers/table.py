@@ -138,6 +138,11 @@ class ProducerTable:
         marks = self._marks.get(producer_id, ())
         return () if marks and self._expired(marks, now_ms) else marks
 
+    def newest(self, most: int, now_ms: int) -> list[ProducerMark]:
+        """The last append of each producer, newest first, of so many at most."""
+        last = [marks[-1] for marks in self._marks.values() if not self._expired(marks, now_ms)]
+        return last[::-1][:most]
+
     def admit(self, producer: Producer, crc: int, now_ms: int) -> Append | Duplicate:
         """Decide about one append by what the table holds; it does not change.
 

@@ -11,6 +11,7 @@ from typing import Any
 from atoll.codec.detached import detached
 from atoll.errors import StateError
 from atoll.path import VOID, Path, Step
+from atoll.pstate.navigate.budget import current_budget
 from atoll.pstate.navigate.walker import (
     KINDS,
     Collected,
@@ -75,7 +76,10 @@ def _stop(value: Any, step: Step, rest: _Rest, collected: Collected) -> Any:  # 
 
 
 def _several(value: Any, step: Step, rest: _Rest, collected: Collected) -> Any:
+    budget = current_budget()
     for path in step.arguments:
+        if budget is not None:
+            budget.branch()
         value = changed(value, (*path.steps, *rest), collected)
         if value is VOID:
             break

@@ -12,6 +12,7 @@ from typing import Any
 
 from atoll.errors import PathError
 from atoll.path import Path, Step
+from atoll.pstate.navigate.budget import current_budget
 from atoll.pstate.navigate.keyed import KEYED
 from atoll.pstate.navigate.kinds import Kind
 from atoll.pstate.navigate.listed import LISTED
@@ -72,7 +73,10 @@ def _stop(walker: Walker, spot: Any, step: Step, collected: Collected) -> _Hits:
 
 
 def _several(walker: Walker, spot: Any, step: Step, collected: Collected) -> _Hits:
+    budget = current_budget()
     for path in step.arguments:
+        if budget is not None:
+            budget.branch()
         yield from walker.walk(spot, path.steps, collected)
 
 

@@ -105,12 +105,12 @@ class Gate:
         scope[STILL_LET_IN] = partial(self._still_let_in, scope, found.row)
         await self._app(scope, receive, send)
 
-    def _still_let_in(self, scope: Scope, row: Row) -> bool:
+    async def _still_let_in(self, scope: Scope, row: Row) -> bool:
         """Whether an answer that never ends goes on: not when the token was revoked meanwhile."""
         if self._authority is None or row.role is None:
             return True
         try:
-            caller = self._authority.caller(presented_of(scope))
+            caller = await self._known(self._authority, presented_of(scope))
         except AtollError:
             return False
         return caller is not None
@@ -126,7 +126,7 @@ class Gate:
             return local_caller()
         presented = presented_of(scope)
         try:
-            caller = self._authority.caller(presented)
+            caller = await self._known(self._authority, presented)
         except (UnauthenticatedError, ThrottledError):
             if row is not None and row.role is None:
                 return None
@@ -135,6 +135,13 @@ class Gate:
         if changes and caller is not None and caller.how == "session":
             self._check_page(scope, presented)
         return caller
+
+    @staticmethod
+    async def _known(authority: Authority, presented: Presented) -> Caller | None:
+        """Who calls; on a thread where others may have to be asked."""
+        if authority.is_slow(presented):
+            return await anyio.to_thread.run_sync(authority.caller, presented)
+        return authority.caller(presented)
 
     def _check_page(self, scope: Scope, presented: Presented) -> None:
         """See that a change with a cookie comes from the service's own page.

@@ -45,13 +45,13 @@ async def get_session(context: ContextOf, request: Request) -> Response:
 
 
 @router.post("")
-async def log_in(request: Request, wanted: Login) -> Response:
+async def log_in(context: ContextOf, request: Request, wanted: Login) -> Response:
     """Exchange a token for a session: the answer is as of GET, and sets a cookie."""
     authority = _authority(request)
     if authority is None:
         raise UsageError("this service asks nobody who calls", hint="go on without logging in")
     address = presented_of(request.scope).address
-    session = authority.log_in(Presented(address, bearer=wanted.token))
+    session = await context.in_thread(authority.log_in, Presented(address, bearer=wanted.token))
     request.scope[CALLER] = session.caller  # for the log of changes
     response = answer(_told(session.caller, session, asked=True))
     seconds = max(1, (session.expires_ms - authority.now_ms()) // 1000)

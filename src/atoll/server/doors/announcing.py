@@ -12,6 +12,7 @@ from atoll.storage.places import Place
 if TYPE_CHECKING:
     from atoll.cluster.app import App
     from atoll.cluster.deploy.stopped import StoppedModule
+    from atoll.storage.places import Place
 
 
 def announced_host(announce: str | None) -> tuple[str, ...]:

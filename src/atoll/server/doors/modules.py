@@ -157,7 +157,7 @@ class DoorModules(Served):
     """All modules that were ever deployed on a root, also those that come later.
 
     Args:
-        root: The folder of everything that lasts.
+        root: Where everything lies that lasts.
     """
 
     def __init__(self, root: Place) -> None:
@@ -167,7 +167,7 @@ class DoorModules(Served):
 
     def __getitem__(self, name: str) -> AppOrStopped:
         """The module, as far as it is read here."""
-        if name not in self._modules and not _is_deployed(self.store, name):
+        if not _is_deployed(self.store, name):
             raise KeyError(name)
         made = self._modules.setdefault(name, DoorModule(self.store, name))
         # It has what the routes ask that are not passed on to the process that runs the module.
@@ -175,7 +175,7 @@ class DoorModules(Served):
 
     def __iter__(self) -> Iterator[str]:
         """Their names."""
-        return iter([each for each in self.store.folders("") if _is_deployed(self.store, each)])
+        return iter([name for name in self.store.folders("") if _is_deployed(self.store, name)])
 
     def __len__(self) -> int:
         """How many there are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import anyio.to_thread
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -15,9 +15,11 @@ from atoll import schema
 from atoll.codec.values.exchange import VALUES
 from atoll.errors import PathError, UsageError
 from atoll.path import Path
+from atoll.pstate.navigate.budget import Budget, within
 from atoll.pstate.navigate.fit_path import fit_path
 from atoll.server.context import (
     WAIT_SECONDS_MAX,
+    Context,
     ContextOf,
     Name,
     Token,
@@ -29,6 +31,8 @@ from atoll.server.event_stream import EventStream, admit
 from atoll.server.tags import at_one_commit, matches, read_path_text, tag_of
 from atoll.server.wording.values import ValueFrames, ValuesTold
 from atoll.views.readable import ReadablePState
+
+_Result = TypeVar("_Result")
 
 router = APIRouter(prefix="/v1/modules/{module}/pstates", tags=["pstates"])
 
@@ -212,6 +216,21 @@ async def _streamed(
 _ABSENT = object()
 
 
+def budget_of(context: Context) -> Budget:
+    """What one select may cost."""
+    limits = context.settings
+    return Budget(
+        entries_max=limits.select_entries_max,
+        bytes_max=limits.select_bytes_max,
+        seconds_max=limits.select_seconds,
+    )
+
+
+def _within(budget: Budget, read: Callable[..., _Result], *arguments: Any) -> _Result:
+    with within(budget):
+        return read(*arguments)
+
+
 async def _told(
     context: ContextOf,
     request: Request,
@@ -222,7 +241,8 @@ async def _told(
     """What is read, and of which commit."""
     if as_of is not None:
         pstate = await context.in_thread(pstate.as_of, as_of)
-    told, commit = await context.in_thread(at_one_commit, pstate, reading)
+    reading_once = partial(_within, budget_of(context), at_one_commit, pstate, reading)
+    told, commit = await context.in_thread(reading_once)
     response = answer_values(request, told)
     response.headers["etag"] = tag_of(commit, values=wants_values(request))
     response.headers["vary"] = "Accept"

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from atoll import path as paths
 from atoll.codec.values.exchange import VALUES
 from atoll.errors import PathError, UsageError
+from atoll.pstate.navigate.budget import Budget, within
 from atoll.server.context import WAIT_SECONDS_MAX, Context, ContextOf, Name, Token, wants_values
 from atoll.server.event_stream import EVENT_STREAM, ChangeEvents, EventStream, admit
 from atoll.server.wording.values import ChangeFrames
@@ -57,7 +58,8 @@ async def subscribe(  # noqa: PLR0913 - each is a parameter of the request
     )
     context.subscriptions.add(subscription)
     try:
-        first = await context.in_thread(_first, subscription)
+        budget = Budget(seconds_max=context.settings.select_seconds)
+        first = await context.in_thread(_first, subscription, budget)
         wording = ChangeFrames() if wants_values(request) else ChangeEvents()
         return EventStream(context, subscription, wording, first)
     except BaseException:
@@ -65,8 +67,9 @@ async def subscribe(  # noqa: PLR0913 - each is a parameter of the request
         raise
 
 
-def _first(subscription: Subscription) -> ValueChange | None:
-    return subscription.next(0)
+def _first(subscription: Subscription, budget: Budget) -> ValueChange | None:
+    with within(budget):
+        return subscription.next(0)
 
 
 def _drop(context: Context, subscription: Subscription) -> None:

@@ -50,7 +50,7 @@ function Module({ name, module }) {
     <h2>${name} <${State} state=${module.state} /> ${module.runtime && html`<span class="dim">a runtime</span>`}</h2>
     <${Table} label=${`Topologies of ${name}`} columns=${columns} rows=${rows} rowKey=${([topology]) => topology} empty="no topology runs" />
     ${depots.length > 0 &&
-    html`<p class="dim">Depots: ${depots.map(([depot, count], at) => html`${at > 0 && ", "}${depot} ${number(count)}`)}</p>`}
+    html`<p class="dim">Depots: ${depots.map(([depot, count], at) => html`${at > 0 && ", "}<a href=${link(["m", name, "depots", depot])}>${depot}</a> ${number(count)}`)}</p>`}
   </section>`;
 }
 

@@ -48,7 +48,7 @@ function One({ module, status, query, pstate }) {
     <form class="row" onSubmit=${(event) => { event.preventDefault(); enter(event.currentTarget, spec, at); }}>
       <label class="wider">Keys or a path <input name="keys" class="wider" placeholder='a / b, or [["key","a"]]' /></label>
       <label>From key <input name="from" size="10" /></label>
-      <label>As of microbatch <input name="as_of" type="number" min="0" value=${asked.asOf} /></label>
+      <label>As of microbatch <input name="as_of" type="number" min="0" key=${asked.asOf} defaultValue=${asked.asOf} /></label>
       <button type="submit">Go</button>
       <label class="check"><input type="checkbox" checked=${live} disabled=${!!asked.asOf} onChange=${(e) => setLive(e.currentTarget.checked)} /> follow</label>
     </form>

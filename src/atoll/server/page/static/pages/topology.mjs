@@ -91,7 +91,7 @@ function Moving({ module, topology, live }) {
 async function goBack(at, topology, live) {
   let wanted = Math.max(live.readable_from, live.committed - 1);
   const body = html`<label>Last microbatch that stays
-    <input type="number" min=${live.readable_from} max=${live.committed} value=${wanted} onInput=${(e) => { wanted = Number(e.currentTarget.value); }} />
+    <input type="number" min=${live.readable_from} max=${live.committed} defaultValue=${wanted} onInput=${(e) => { wanted = Number(e.currentTarget.value); }} />
   </label><p class="dim">Possible are ${live.readable_from} to ${live.committed}. Nothing happens before the plan is shown.</p>`;
   if (!(await ask({ title: `Roll ${topology} back`, verb: "Show the plan", body }))) return;
   let plan;
@@ -176,7 +176,8 @@ function rowsOf({ from, to }, byId, of_) {
 function Node({ module, node, found, live, skew }) {
   if (node.kind === "depot") {
     return html`<section class="card"><h2>Depot ${node.label}</h2>
-      <${Facts} of=${[["lag", live && number(live.lag[node.label])]]} /></section>`;
+      <${Facts} of=${[["lag", live && number(live.lag[node.label])]]} />
+      <a href=${link(["m", module, "depots", node.label])}>Look into it</a></section>`;
   }
   if (node.kind === "pstate") {
     return html`<section class="card"><h2>PState ${node.label}</h2>
