@@ -147,7 +147,7 @@ class SparkCluster(Cluster):
 
     def _watch(self) -> None:
         """Tell the modules of every change, again and again until they took it."""
-        while not self._ended.wait(_LOOK_SECONDS):
+        while not self._ended.wait(self.whole.look_seconds(_LOOK_SECONDS)):
             try:
                 present = self.present()
                 for app in list(self.apps.values()):

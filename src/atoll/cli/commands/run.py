@@ -98,7 +98,7 @@ def run(
         str | None,
         typer.Option(
             help="Master of a Spark cluster to run on, such as spark://HOST:7077; every worker "
-            "must reach ROOT at the same path.",
+            "must reach ROOT, a folder at the same path.",
             show_default=False,
         ),
     ] = None,

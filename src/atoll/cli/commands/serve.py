@@ -22,6 +22,7 @@ from atoll.cli.protecting import (
     protect,
 )
 from atoll.errors import NotFoundError
+from atoll.storage.places import place_of
 
 
 def serve(
@@ -62,13 +63,12 @@ def serve(
     from atoll.server import serve as serving
     from atoll.server.doors.modules import DoorModules
     from atoll.server.serve import bind
-    from atoll.storage.places import place_of
 
     configure_logs(verbose=verbose)
     place = place_of(root)
     if isinstance(place, Path) and not place.is_dir():
         raise NotFoundError(
-            f"there is no root {root}", hint="name the folder that atoll run was started with"
+            f"there is no root {root}", hint="name the root that atoll run was started with"
         )
     protection = protect(host, root, tokens, behind_proxy, tls_cert, tls_key, tls_client_ca, oidc)
     with bind(host, port) as listener, listening(socket) as unix, stopping() as stop:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from atoll.errors import UsageError
+from atoll.storage.places import Place
 
 if TYPE_CHECKING:
     from atoll.cluster.app import App
