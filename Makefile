@@ -41,7 +41,7 @@ format: $(DEV_DONE) ## Format the code and fix what can be fixed
 	$(BIN)/ruff format .
 
 bench: $(DEV_DONE) ## Run the benchmarks (hours; PART=nexmark runs one)
-	@set -e; for name in $(or $(PART),keyed_sum latency point_reads rescale cluster_gaps recovery outer_joins sorted_index backfill pipelining nexmark); do echo "== $$name"; $(BIN)/python "bench/$$name.py" $(ARGS); done
+	@set -e; for name in $(or $(PART),keyed_sum latency point_reads rescale cluster_gaps recovery outer_joins sorted_index backfill pipelining kafka nexmark); do echo "== $$name"; $(BIN)/python "bench/$$name.py" $(ARGS); done
 
 clean: ## Remove .venv and everything generated
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache spark-warehouse

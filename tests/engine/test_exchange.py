@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from atoll.engine.exchange.blobs import clear, fetch, park, unwrap, wrap
 from atoll.errors import StorageError
-from atoll.storage.folders import LOCAL_VARIABLE, RootFolders
+from atoll.storage.folders import RootFolders
+from atoll.storage.places import LOCAL_VARIABLE
 
 
 @given(st.integers(-1, 2**31 - 1), st.integers(0, 2**63 - 1), st.binary(max_size=99))

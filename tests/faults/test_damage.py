@@ -76,7 +76,7 @@ def kinds(fast: Path) -> dict[str, Kind]:
     commit = read_commit(store, MODULE, TOPOLOGY, 4)
     part = read_commit(store, MODULE, TOPOLOGY, 3).pstates[PSTATE]
     log, checkpoint = commit.pstates[PSTATE].logs[0][0].file, part.checkpoints[0].file
-    staged = stage(root, f"{MODULE}/{TOPOLOGY}/staged/{1:020d}/rows", pa.table({"v": [1, 2, 3]}))
+    staged = stage(store, f"{MODULE}/{TOPOLOGY}/staged/{1:020d}/rows", pa.table({"v": [1, 2, 3]}))
     life.close()
     depot = root / MODULE / "d"
     claims = NumberedObjects(LocalStore(depot), "writers")
@@ -85,7 +85,7 @@ def kinds(fast: Path) -> dict[str, Kind]:
     commits = commit_objects(store, MODULE, TOPOLOGY)
     plans = plan_objects(store, MODULE, TOPOLOGY)
     epochs = NumberedObjects(store, f"{MODULE}/epochs")
-    rows: Callable[[], list[Any]] = lambda: [b.to_pylist() for b in read_staged(root, staged)]  # noqa: E731
+    rows: Callable[[], list[Any]] = lambda: [b.to_pylist() for b in read_staged(store, staged)]  # noqa: E731
     appended, owed = _owed(store)
     back = timeline_objects(store, MODULE, _WENT_BACK)
     create_timeline(store, MODULE, _WENT_BACK, 1, Branch(2, 1, 1, 1, 1))

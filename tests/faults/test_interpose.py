@@ -50,8 +50,8 @@ def storage_work(root: Path) -> None:
         objects.create(number, b"payload" * number)
     objects.delete_below(3)
     objects.store.write("m/t/logs/a", b"log")
-    stage(root, "m/t/staged/1/rows", pa.table({"v": [1, 2]}))
-    stage(root, "m/t/staged/2/rows", pa.table({"v": [3]}))
+    stage(LocalStore(root), "m/t/staged/1/rows", pa.table({"v": [1, 2]}))
+    stage(LocalStore(root), "m/t/staged/2/rows", pa.table({"v": [3]}))
     shutil.rmtree(root / "m" / "t" / "staged" / "1")
     with (root / "text").open("w") as file:
         file.write("äöü\nline")

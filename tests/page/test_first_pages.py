@@ -57,6 +57,15 @@ class TestTopology:
         page.reload()
         card.wait_for()
 
+    def test_a_depot_and_a_pstate_lead_to_their_pages(self, seen):
+        """By a link in what is told of them."""
+        page = seen.open("m/shop/topology/sales")
+        for kind, name, place in (("depot", "audit", "depots"), ("PState", "total", "state")):
+            page.locator(f".box.{kind.lower()}", has_text=name).click()
+            page.get_by_role("heading", name=f"{kind} {name}").wait_for()
+            link = page.get_by_role("link", name="Look into it")
+            assert link.get_attribute("href") == f"#/m/shop/{place}/{name}"
+
     def test_rows_stand_on_edges_and_colours_can_be_chosen(self, seen):
         """By time, rows and skew."""
         page = seen.open("m/shop/topology/sales")

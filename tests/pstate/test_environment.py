@@ -98,7 +98,7 @@ def test_another_boot_is_not_trusted(new_world, tmp_path):
     with world.open(world.attempt()) as session:
         assert session.opening.kind == "absent"
         assert session.get(b"a") == b"1"
-    assert boot.read_text() == module._boot_id()
+    assert boot.read_text() == module.boot_id()
 
 
 def test_a_file_that_is_no_store_is_dropped(new_world, tmp_path):

@@ -158,13 +158,3 @@ def test_a_root_is_for_its_owner(tmp_path):
     LocalStore(tmp_path / "root").create("meta/x", b"x")
     for folder in ("root", "root/meta"):
         assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
-
-
-def test_spark_lets_in_nobody_else():
-    """S8, and the finding of a hostile hand: in local mode its ports need a secret."""
-    from atoll.spark.session import local_session
-
-    settings = local_session(2).sparkContext.getConf()
-    assert settings.get("spark.authenticate") == "true"
-    assert settings.get("spark.network.crypto.enabled") == "true"
-    assert settings.get("spark.authenticate.secret") is None  # it stands in no command line

@@ -116,3 +116,11 @@ except BrokenPipeError:
     )
     assert done.stdout.split() == ["1", "raised"]
     assert done.stderr == ""
+
+
+def test_spark_lets_in_nobody_else():
+    """In local mode its ports need a secret of each start, which stands in no command line."""
+    settings = local_session(2).sparkContext.getConf()
+    assert settings.get("spark.authenticate") == "true"
+    assert settings.get("spark.network.crypto.enabled") == "true"
+    assert settings.get("spark.authenticate.secret") is None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from atoll.storage.folders import LOCAL_VARIABLE, RootFolders, share
+from atoll.storage.folders import RootFolders, share
 from atoll.storage.local import LocalStore
+from atoll.storage.places import LOCAL_VARIABLE
 
 
 def test_a_root_of_one_host_holds_its_cache(tmp_path, monkeypatch):

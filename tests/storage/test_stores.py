@@ -12,11 +12,15 @@ from memory_store import MemoryStore
 
 from atoll.errors import NotFoundError, StorageError
 from atoll.storage import LocalStore, ObjectExistsError, ObjectStore
+from atoll.storage.roots import open_store
 
 
-@pytest.fixture(params=["local", "memory"])
+@pytest.fixture(params=["local", "memory", "bucket"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     """A store of each kind."""
+    if request.param == "bucket":
+        pytest.importorskip("obstore")
+        return open_store(f"memory://{tmp_path.name}/root")
     return LocalStore(tmp_path / "root") if request.param == "local" else MemoryStore()
 
 

@@ -25,6 +25,7 @@ import msgspec
 from atoll.access.files import access_folder, private_folder
 from atoll.errors import StorageError
 from atoll.logs import get_logger
+from atoll.storage.places import Place
 
 __all__ = ["AuditLog", "Change", "read_audit"]
 
@@ -94,7 +95,7 @@ class AuditLog:
     _lost: int = 0
 
     @classmethod
-    def of(cls, root: Path) -> AuditLog:
+    def of(cls, root: Place) -> AuditLog:
         """That of a root."""
         return cls(access_folder(root) / "audit")
 
@@ -173,7 +174,7 @@ class AuditLog:
         return self._open
 
 
-def read_audit(root: Path, limit: int, before: str | None = None) -> list[dict[str, Any]]:
+def read_audit(root: Place, limit: int, before: str | None = None) -> list[dict[str, Any]]:
     """The last entries of all processes, the latest first.
 
     Args:

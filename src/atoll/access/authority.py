@@ -16,6 +16,7 @@ from atoll.access.throttle import Throttle
 from atoll.access.token_file import LiveTokens, TokenFile
 from atoll.access.tokens import PREFIX, Token, known_id, proved
 from atoll.errors import ThrottledError, UnauthenticatedError, UsageError
+from atoll.storage.places import Place
 
 __all__ = ["Authority", "Presented"]
 
@@ -71,7 +72,7 @@ class Authority:
 
     @classmethod
     def of(
-        cls, root: Path, tokens: Path | None = None, oidc: OidcSettings | None = None
+        cls, root: Place, tokens: Path | None = None, oidc: OidcSettings | None = None
     ) -> Authority:
         """That of a root; with its tokens in the root, or in a file that must be there.
 

@@ -1,6 +1,7 @@
 """Files that only their owner reads: the tokens, the key of sessions, the log of changes.
 
-They lie in the folder ``.access`` of the root, whose name no module can have.
+They lie in the folder ``.access`` of the root, whose name no module can have; those of a root in an
+object store in the local folder of the host that serves it.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ from pathlib import Path
 
 from atoll.errors import UsageError
 from atoll.storage.local import fsync_folder, storage_errors
+from atoll.storage.places import Place, local_base
 
 __all__ = ["access_folder", "private_folder", "read_private", "write_private"]
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def access_folder(root: Path) -> Path:
-    """Where a root keeps what is about access."""
-    return root / ".access"
+def access_folder(root: Place) -> Path:
+    """Where a root keeps what is about access; secrets are never put into a bucket."""
+    if isinstance(root, Path):
+        return root / ".access"
+    return local_base() / "access" / str(root).replace("/", "_")
 
 
 def private_folder(folder: Path) -> Path:

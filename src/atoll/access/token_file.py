@@ -13,6 +13,7 @@ import msgspec
 from atoll.access.files import access_folder, locked, read_private, write_private
 from atoll.access.tokens import Token, checked_tokens
 from atoll.errors import StorageError, UsageError
+from atoll.storage.places import Place
 
 __all__ = ["LiveTokens", "TokenFile"]
 
@@ -38,7 +39,7 @@ class TokenFile:
         self.path = path
 
     @classmethod
-    def of(cls, root: Path) -> TokenFile:
+    def of(cls, root: Place) -> TokenFile:
         """That of a root."""
         return cls(access_folder(root) / "tokens.json")
 

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from types import FrameType
 
 from atoll.cli.output import note
@@ -18,14 +17,14 @@ from atoll.cluster.scaling.leaving import await_empty, say_leaving
 from atoll.cluster.scaling.revisions import Revisions
 from atoll.errors import AtollError
 from atoll.spark.members import reported
-from atoll.storage.local import LocalStore
+from atoll.storage.roots import open_store
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def run_worker(
     command: Sequence[str],
-    root: Path,
+    root: str,
     name: str | None,
     timeout_seconds: float,
     units: int | None = None,
@@ -65,9 +64,9 @@ def run_worker(
         return process.wait()
 
 
-def _leave(root: Path, name: str, timeout_seconds: float) -> None:
+def _leave(root: str, name: str, timeout_seconds: float) -> None:
     """Say it and wait; whatever stands in the way is told, and the worker ends all the same."""
-    revisions = Revisions(LocalStore(root.expanduser().resolve()))
+    revisions = Revisions(open_store(root))
     note(f"worker {name} is leaving")
     try:
         worker = say_leaving(revisions, name, lambda: int(time.time() * 1000))

@@ -14,6 +14,7 @@ import typer
 from atoll.cli.output import note
 from atoll.client.tokens import is_loopback
 from atoll.errors import UsageError
+from atoll.storage.places import Place, place_of
 
 if TYPE_CHECKING:
     from atoll.access.authority import Authority
@@ -92,7 +93,7 @@ class Protection:
 
 def protect(
     host: str,
-    root: Path,
+    root: Place | str,
     tokens: Path | None = None,
     behind_proxy: list[str] | None = None,
     tls_cert: Path | None = None,
@@ -110,7 +111,7 @@ def protect(
     from atoll.access.oidc import read_oidc
 
     proxies = tuple(_network(each) for each in behind_proxy or ())
-    authority = Authority.of(root, tokens, None if oidc is None else read_oidc(oidc))
+    authority = Authority.of(place_of(root), tokens, None if oidc is None else read_oidc(oidc))
     tls = _tls(tls_cert, tls_key, tls_client_ca)
     if not is_loopback(host):
         if not authority.required:

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from atoll.queries.run import BoundQuery
     from atoll.sources.base import Source
     from atoll.sources.runner import RunningSource
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
     from atoll.topology.graph import Graph
     from atoll.views.mirrored import MirroredPStates
 
@@ -78,7 +78,7 @@ class App(ModuleWaits, HandingOver, ModuleShown):
         self,
         name: str,
         *,
-        store: LocalStore,
+        store: RootStore,
         local: Path,
         engine: Engine,
         epoch: Epoch,

@@ -31,7 +31,7 @@ from atoll.cluster.scaling.revisions import Revision, Revisions
 from atoll.errors import NotFoundError, UsageError
 from atoll.placement.deploying import WorkerReport
 from atoll.placement.registry import view, with_view, without
-from atoll.storage.local import LocalStore
+from atoll.storage.roots import open_store
 from atoll.views.deployment import latest_deployment
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Cluster(ABC):
         self._engine = engine
         self._observer = observer
         self._drive = drive or Drive()
-        self._revisions = Revisions(LocalStore(folders.root))
+        self._revisions = Revisions(open_store(folders.root))
         self._deploying = Deploying(self._lives)
         self.whole = self._deploying.over_modules(self._revisions, self.set_units)
         """The workers, and what runs where, of all modules of the root."""
@@ -250,7 +250,7 @@ class Cluster(ABC):
             before: Deployment | None = last.deployment
             registry = with_view(registry, module.name, last.info)
         else:
-            before = latest_deployment(LocalStore(self.root), module.name)
+            before = latest_deployment(open_store(self.root), module.name)
         return checked_version(
             module,
             remove,

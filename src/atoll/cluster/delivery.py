@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from atoll.codec.records.refusals import Checked
     from atoll.depot.depot import Depot
     from atoll.microbatch.commits.objects import AppendedRows, Commit, Reach
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 
 class Delivery:
@@ -40,7 +40,7 @@ class Delivery:
 
     def __init__(
         self,
-        store: LocalStore,
+        store: RootStore,
         depots: Mapping[str, Depot],
         module: str,
         topology: str,

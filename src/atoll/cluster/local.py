@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atoll.cluster.cluster import Cluster
@@ -16,8 +15,8 @@ from atoll.cluster.engines import EngineName, engine_named
 from atoll.errors import AtollError, DeclarationError, NotFoundError, UsageError
 from atoll.placement.deploying import WorkerReport
 from atoll.placement.limits import LOCAL_WORKER, UNITS_MAX
-from atoll.storage.folders import RootFolders
-from atoll.storage.local import LocalStore
+from atoll.storage.folders import begin_on
+from atoll.storage.places import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +30,8 @@ class LocalCluster(Cluster):
     """Runs modules in this process, on Spark in local mode or without Spark.
 
     Args:
-        root: The folder of everything that lasts; a temporary one, removed by :meth:`close`,
+        root: The folder of everything that lasts, or the URL of a place in an object store
+            (``s3://BUCKET/PREFIX``); a temporary folder, removed by :meth:`close`,
             when None.
         parallelism: How many actors each topology has.
         engine: ``spark``, or ``inline``: attempts run in this process, without Spark and Java;
@@ -49,7 +49,7 @@ class LocalCluster(Cluster):
 
     def __init__(
         self,
-        root: Path | str | None = None,
+        root: Place | str | None = None,
         *,
         parallelism: int = 2,
         engine: EngineName = "spark",
@@ -63,8 +63,8 @@ class LocalCluster(Cluster):
         if units is not None and units < 1:
             raise DeclarationError(f"{units} units cannot be", hint="use 1 or more")
         self._temporary = root is None
-        folder = Path(tempfile.mkdtemp(prefix="atoll-")) if root is None else Path(root)
-        folders = RootFolders.of(LocalStore(folder.expanduser().resolve()))
+        place = tempfile.mkdtemp(prefix="atoll-") if root is None else root
+        folders = begin_on(place, shared=False)
         super().__init__(folders, engine_named(engine, parallelism, session), observer)
         self.parallelism = parallelism
         self._workers = {LOCAL_WORKER: parallelism if units is None else units}
@@ -79,7 +79,7 @@ class LocalCluster(Cluster):
             super().close()
         finally:
             if self._temporary:
-                shutil.rmtree(self.root, ignore_errors=True)
+                shutil.rmtree(str(self.root), ignore_errors=True)
 
     def set_units(self, units: int) -> None:
         """Give this process so many parallel units from now on, while its modules run.

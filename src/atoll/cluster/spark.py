@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atoll.cluster.cluster import Cluster
@@ -20,8 +19,8 @@ from atoll.cluster.engines import SparkEngine
 from atoll.errors import AtollError, UsageError
 from atoll.logs import get_logger
 from atoll.placement.deploying import WorkerReport
-from atoll.storage.folders import share
-from atoll.storage.local import LocalStore
+from atoll.storage.folders import begin_on
+from atoll.storage.places import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +42,8 @@ class SparkCluster(Cluster):
     """Runs modules on a Spark cluster; this process is the driver.
 
     Args:
-        root: The folder of everything that lasts, at the same path on every host.
+        root: The folder of everything that lasts, at the same path on every host, or the URL of
+            a place in an object store that all of them reach.
         master: ``spark://HOST:PORT``, or what else Spark takes as its master.
         settings: Of Spark: ``{"spark.executor.memory": "4g"}``.
         units_per_worker: How many parallel units each worker has that says nothing of its own; as
@@ -58,7 +58,7 @@ class SparkCluster(Cluster):
 
     def __init__(
         self,
-        root: Path | str,
+        root: Place | str,
         master: str,
         *,
         settings: Mapping[str, str] | None = None,
@@ -72,7 +72,7 @@ class SparkCluster(Cluster):
         self._settings = dict(settings or {})
         self._units_per_worker = units_per_worker
         self._columns: str | None = None
-        folders = share(LocalStore(Path(root).expanduser().resolve()))
+        folders = begin_on(root, shared=True)
         self._spark = SparkEngine(self._session, seated=True)
         super().__init__(folders, self._spark, observer)
         self._ended = threading.Event()
@@ -147,7 +147,7 @@ class SparkCluster(Cluster):
 
     def _watch(self) -> None:
         """Tell the modules of every change, again and again until they took it."""
-        while not self._ended.wait(_LOOK_SECONDS):
+        while not self._ended.wait(self.whole.look_seconds(_LOOK_SECONDS)):
             try:
                 present = self.present()
                 for app in list(self.apps.values()):

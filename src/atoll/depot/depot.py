@@ -35,9 +35,10 @@ from atoll.depot.reader import read_range, resolve_start
 from atoll.depot.receipt import Receipt
 from atoll.depot.segments.blocks import BlockRef
 from atoll.depot.segments.chain import SegmentChain
+from atoll.depot.segments.index import SEGMENTS_FOLDER, segment_number
 from atoll.depot.segments.presence import lost_segments
 from atoll.depot.segments.retention import removable
-from atoll.depot.segments.segment_file import clean_staging, sync_file
+from atoll.depot.segments.segment_file import clean_staging, sync_segment
 from atoll.depot.spec import DepotSpec
 from atoll.depot.start import StartFrom
 from atoll.depot.tail import BATCH_RECORDS, Tail, Tailing
@@ -45,8 +46,9 @@ from atoll.depot.tail_start import Start
 from atoll.errors import AtollError, ProducerError, RecordsRefusedError, UsageError
 from atoll.logs import get_logger
 from atoll.markup import table
-from atoll.storage.local import storage_errors
+from atoll.storage.glances import delete_each
 from atoll.storage.objects import ObjectExistsError
+from atoll.storage.places import Place
 
 __all__ = ["Depot", "OnInvalid"]
 
@@ -80,14 +82,14 @@ class Depot:
 
     def __init__(
         self,
-        folder: Path | str,
+        folder: Place | str,
         spec: DepotSpec,
         epoch: int = 0,
         fence: Callable[[], None] = _no_fence,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Fence earlier writers, find the valid end, begin a new segment."""
-        self.folder = Path(folder)
+        self.folder = Path(folder) if isinstance(folder, str) else folder
         self.spec = spec
         self.codec = RecordCodec(spec.schema)
         self._clock = clock
@@ -399,22 +401,21 @@ class Depot:
         tail = self._chain.tail
         if tail is None:
             return
-        path = self._chain.path(tail.header.number)
         if self._chain.torn is not None:
             _log.warning(
                 "the torn end of a depot segment is dropped",
-                file=str(path),
+                file=self._chain.where(tail.header.number),
                 position=tail.valid_length,
                 reason=self._chain.torn,
             )
-        sync_file(path)
+        sync_segment(self.folder, tail.header.number)
 
     def _delete_below(self, first: int) -> None:
         self._chain.retained.delete_below(first)
-        for path in sorted(self._chain.path(first).parent.glob("*.seg")):
-            if path.stem.isdecimal() and int(path.stem) < first:
-                with storage_errors(path):
-                    path.unlink(missing_ok=True)
+        segments = self._chain.store.list(SEGMENTS_FOLDER)
+        numbers = {name: segment_number(name) for name in segments}
+        gone = (name for name, number in numbers.items() if number is not None and number < first)
+        delete_each(self._chain.store, gone)
 
     def _resent(self, producer: Producer | None) -> Resent | None:
         """What is stored under a producer's number since before a migration, if anything is."""

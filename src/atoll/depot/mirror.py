@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
@@ -19,8 +18,10 @@ from atoll.depot.migration import DepotMigration
 from atoll.depot.reader import resolve_start
 from atoll.depot.segments.blocks import BlockRef
 from atoll.depot.segments.chain import SegmentChain
-from atoll.depot.segments.segment_file import sync_file
+from atoll.depot.segments.segment_file import sync_segment
 from atoll.depot.start import StartFrom
+from atoll.storage.glances import look_seconds
+from atoll.storage.places import Place
 
 
 class MirrorDepot(Protocol):
@@ -62,7 +63,7 @@ class SegmentMirror(MirrorDepot):
 
     def __init__(
         self,
-        folder: Path,
+        folder: Place,
         schema: pa.Schema,
         partitions: int,
         migrations: tuple[DepotMigration, ...] = (),
@@ -77,6 +78,7 @@ class SegmentMirror(MirrorDepot):
         self._chain = SegmentChain(folder, partitions, to_ddl(schema), migrations)
         self._lock = threading.Lock()
         self._ends: tuple[int, ...] = ()
+        self._refreshed = float("-inf")
         self._refresh()
 
     def start_offsets(self) -> tuple[int, ...]:
@@ -111,9 +113,13 @@ class SegmentMirror(MirrorDepot):
 
     def _refresh(self) -> tuple[int, ...]:
         with self._lock, self._chain.lock:
+            now = time.monotonic()
+            if now - self._refreshed < look_seconds(self._chain.store):
+                return self._ends
             self._chain.refresh()
+            self._refreshed = now
             ends, tail = self._chain.end_offsets(), self._chain.tail
             if ends != self._ends and tail is not None:
-                sync_file(self._chain.path(tail.header.number))
+                sync_segment(self._chain.folder, tail.header.number)
             self._ends = ends
             return ends

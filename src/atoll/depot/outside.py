@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -17,6 +16,8 @@ from atoll.depot.start import StartFrom
 from atoll.depot.tail import BATCH_RECORDS, Tail, Tailing
 from atoll.depot.tail_start import Start
 from atoll.errors import DepotError
+from atoll.storage.glances import look_seconds
+from atoll.storage.places import Place
 
 _LOOK_SECONDS = 0.05
 """Between two looks for what another process has appended."""
@@ -41,7 +42,7 @@ class OutsideDepot:
 
     def __init__(  # each says one thing of the depot
         self,
-        folder: Path,
+        folder: Place,
         schema: pa.Schema,
         partitions: int,
         migrations: tuple[DepotMigration, ...],
@@ -117,7 +118,8 @@ class OutsideDepot:
         """Return when the end offsets are others, when it is over, or when the time is."""
         until = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while not over() and self.end_offsets() == tuple(known):
-            left = _LOOK_SECONDS if until is None else min(_LOOK_SECONDS, until - time.monotonic())
+            left = look_seconds(self._chain.store, _LOOK_SECONDS)
+            left = left if until is None else min(left, until - time.monotonic())
             if left <= 0:
                 return
             with self._woken:

@@ -13,6 +13,7 @@ from atoll.depot.migration import DepotMigration
 from atoll.depot.segments.blocks import BlockRef, read_blocks
 from atoll.depot.segments.chain import SegmentChain
 from atoll.depot.start import StartFrom
+from atoll.storage.places import Place
 
 
 class DepotReader:
@@ -33,12 +34,12 @@ class DepotReader:
 
     def __init__(
         self,
-        folder: Path | str,
+        folder: Place | str,
         schema: pa.Schema,
         clock: Callable[[], float] = time.time,
         migrations: tuple[DepotMigration, ...] = (),
     ) -> None:
-        self.folder = Path(folder)
+        self.folder = Path(folder) if isinstance(folder, str) else folder
         self.schema = schema
         self._clock = clock
         ddl = to_ddl(schema) if migrations else None

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -40,7 +41,7 @@ from atoll.microbatch.outcome import Manifest, StagedFile
 from atoll.pstate.store.changefile import Part, write_change_file
 from atoll.pstate.store.stores import module_stores
 from atoll.pstate.view import PStateView
-from atoll.storage.local import LocalStore
+from atoll.storage.roots import open_store
 
 if TYPE_CHECKING:
     from atoll.engine.program import JobProgram, JobSpec, Program
@@ -76,7 +77,7 @@ class _Actor:
         self.job: JobProgram = program.jobs[spec.job]
         self.token = uuid.uuid4().hex
         self.prefix = f"{spec.id:020d}-{spec.epoch}-{spec.version}-{spec.job}-{self.token}"
-        self.store = LocalStore(program.root)
+        self.store = open_store(program.root)
         self.mirrors = MirrorViews(program, spec, self.store)
         self.rejecting = RejectWriter(program, spec, self.token, self.store)
         self.vnodes: dict[int, set[int]] = {}
@@ -125,7 +126,7 @@ class _Actor:
             self._lap("write")
             shared = self.program.folders.identity is not None
             vnode_bytes = self.stores.vnode_bytes() if shared else {}
-        logs = {name: self._log(name, parts) for name, parts in changed.items() if parts}
+        logs = self._logs({name: parts for name, parts in changed.items() if parts})
         self._run(Phase.HAND_ON)
         self._task.begin("handing rows on")
         staged = [self._stage(*each) for each in self.emitted if each[2].num_rows]
@@ -288,6 +289,15 @@ class _Actor:
                     parts.append((vnode, result.keys, result.values))
         return changed
 
+    def _logs(self, changed: dict[str, list[Part]]) -> dict[str, LogFile]:
+        """Write the logs of the PStates that changed, several at once where each is a request."""
+        at_once = min(len(changed), self.store.at_once)
+        if at_once < 2:  # noqa: PLR2004 - more than one
+            return {name: self._log(name, parts) for name, parts in changed.items()}
+        with ThreadPoolExecutor(at_once) as pool:
+            written = pool.map(self._log, changed.keys(), changed.values())
+            return dict(zip(changed, written, strict=True))
+
     def _log(self, name: str, parts: list[Part]) -> LogFile:
         self._task.begin(("writing the log of", name))
         file = write_change_file(self.store, self._file("logs", name), parts)
@@ -297,7 +307,7 @@ class _Actor:
         folder = staging_folder(self.program.module, self.program.topology, self.spec.id)
         part = "" if sequence is None else f"-{sequence}"
         name = f"{folder}/{self.prefix}-{tag}{part}.arrow"
-        return StagedFile(tag, stage(self.program.root, name, rows), sequence)
+        return StagedFile(tag, stage(self.store, name, rows), sequence)
 
     def _file(self, folder: str, pstate: str) -> str:
         return (

@@ -6,10 +6,10 @@ what the earlier ones wrote. How the tasks of a job are run is the executor's ow
 
 from __future__ import annotations
 
-import shutil
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -25,6 +25,7 @@ from atoll.microbatch.accounts.faults import expected_reads, read_faults, refuse
 from atoll.microbatch.control.options import Options
 from atoll.microbatch.outcome import ActorFailure, JobOutcome, failure_of
 from atoll.pstate.store.history import Prior
+from atoll.storage.roots import open_store
 from atoll.topology.operator import StateOperator
 from atoll.topology.sources import Source, Tick
 
@@ -147,7 +148,9 @@ class JobSpecs:
     def forget(self, microbatch: int) -> None:
         """Drop the rows that attempts at a microbatch staged and parked."""
         folder = staging_folder(self.program.module, self.program.topology, microbatch)
-        shutil.rmtree(self.program.root / folder, ignore_errors=True)
+        root = self.program.root  # in a bucket a look for nothing is a request all the same
+        if isinstance(root, Path) or len(self.program.jobs) > 1 or self.program.folders.scattered:
+            open_store(root).delete_all(folder)
         exchange.clear(self.program, microbatch)
 
     def _fetched(self, shares: tuple[tuple[Split, ...], ...]) -> tuple[tuple[Split, ...], ...]:

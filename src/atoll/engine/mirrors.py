@@ -18,7 +18,7 @@ from atoll.storage.numbered import NumberedObjects
 
 if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 
 class MirrorViews:
@@ -30,7 +30,7 @@ class MirrorViews:
         store: The root.
     """
 
-    def __init__(self, program: Program, spec: JobSpec, store: LocalStore) -> None:
+    def __init__(self, program: Program, spec: JobSpec, store: RootStore) -> None:
         """Nothing is read yet."""
         self._program = program
         self._commits = spec.mirrors

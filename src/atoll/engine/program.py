@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from atoll.placement.mapping import Mapping
 from atoll.placement.placement import NOWHERE, Placement
 from atoll.storage.folders import RootFolders
+from atoll.storage.places import Place
 from atoll.topology.times import Clock, Times
 
 if TYPE_CHECKING:
@@ -113,8 +114,8 @@ class Program:
     """The depot for rows on which a user's function raises; None: they fail the attempt."""
 
     @property
-    def root(self) -> Path:
-        """The folder of all that lasts."""
+    def root(self) -> Place:
+        """The place of all that lasts."""
         return self.folders.root
 
     @property

@@ -13,7 +13,7 @@ from atoll.errors import AtollError, DamageError, NotFoundError
 from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.pstate.store.stores import VnodeStores
 from atoll.pstate.view import PStateView
-from atoll.storage.local import LocalStore
+from atoll.storage.roots import RootStore, open_store
 
 if TYPE_CHECKING:
     from atoll.engine.program import Program
@@ -38,7 +38,7 @@ def warm_up(
     Raises:
         AtollError: When a file is damaged, or the topology was rolled back.
     """
-    store = LocalStore(program.root)
+    store = open_store(program.root)
     stores = VnodeStores(state_folder(program.local, program.module))
     first, step = share
     owned = [(name, vnode) for name in program.pstates for vnode in program.owned(name, unit)]
@@ -78,7 +78,7 @@ def _built(
 
 
 def _newer(
-    names: tuple[LocalStore, str, str], commit_id: int, timeline: int, error: AtollError
+    names: tuple[RootStore, str, str], commit_id: int, timeline: int, error: AtollError
 ) -> CommitHistory:
     """The history as of the last commit; where none is later, the error was not that one's age."""
     last = latest_commit(*names)

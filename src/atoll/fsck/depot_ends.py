@@ -6,6 +6,7 @@ stored. But what a microbatch has read was there, so a depot that ends before th
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,13 +20,13 @@ from atoll.storage.folders import depot_folder
 
 if TYPE_CHECKING:
     from atoll.fsck.findings import Report
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 
 _COST = "the topology does not start: records that it has processed are lost"
 
 
-def check_depot_ends(store: LocalStore, module: str, topology: str, report: Report) -> None:
+def check_depot_ends(store: RootStore, module: str, topology: str, report: Report) -> None:
     """Add to the report the depots of the module that end before what a topology has read."""
     try:
         done = latest_commit(store, module, topology).ends()
@@ -33,12 +34,10 @@ def check_depot_ends(store: LocalStore, module: str, topology: str, report: Repo
         return  # told already
     for depot, offsets in done.items():
         folder = depot_folder(store.root, module, depot)
-        if not folder.is_dir():
-            continue  # a tick, or a depot that was removed
         try:
             ends = list(DepotReader(folder, pa.schema([])).end_offsets())
         except (AtollError, msgspec.MsgspecError):
             continue  # told already
         lost = lost_records({depot: offsets}, {depot: ends}) if ends else None
         if lost is not None:
-            report.damage(folder.relative_to(store.root).as_posix(), lost.message, _COST)
+            report.damage(str(depot_folder(Path(), module, depot)), lost.message, _COST)

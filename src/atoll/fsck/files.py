@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from atoll.errors import AtollError
+from atoll.errors import AtollError, NotFoundError
 from atoll.pstate.store.changefile import ChangeFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from atoll.pstate.store.history import FileRef
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 
-def check_change_file(store: LocalStore, ref: FileRef, vnodes: Sequence[int] | None) -> str | None:
+def check_change_file(store: RootStore, ref: FileRef, vnodes: Sequence[int] | None) -> str | None:
     """What is wrong with an incremental log or checkpoint; None when nothing is.
 
     Args:
@@ -25,22 +25,22 @@ def check_change_file(store: LocalStore, ref: FileRef, vnodes: Sequence[int] | N
         vnodes: The vnodes that it must hold changes of; None when it may hold fewer.
     """
     try:
-        found = ChangeFile(store.path(ref.name), ref).vnodes()
+        found = ChangeFile(store.read(ref.name), ref).vnodes()
+    except NotFoundError:
+        return "a change file is missing"
     except AtollError as error:
         return error.message
-    except OSError as error:
-        return f"it cannot be read: {error.strerror}"
     if vnodes is not None and sorted(set(vnodes)) != found:
         return f"it holds vnodes {found}, but its commit says {sorted(set(vnodes))}"
     return None
 
 
-def check_rows_file(store: LocalStore, ref: FileRef) -> str | None:
+def check_rows_file(store: RootStore, ref: FileRef) -> str | None:
     """What is wrong with a file of rows to append; None when nothing is."""
     try:
-        data = store.path(ref.name).read_bytes()
-    except OSError as error:
-        return f"it cannot be read: {error.strerror}"
+        data = store.read(ref.name)
+    except AtollError as error:
+        return f"it cannot be read: {error.message}"
     fault = ref.fault(data)
     if fault is not None:
         return f"it {fault}"

@@ -16,22 +16,22 @@ from atoll.microbatch.parcels.sink_box import SinkBox
 
 if TYPE_CHECKING:
     from atoll.fsck.findings import Report
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 
-def check_parcels(store: LocalStore, module: str, depot: str, report: Report) -> None:
+def check_parcels(store: RootStore, module: str, depot: str, report: Report) -> None:
     """Add to the report the parcels for a depot that are damaged, or have lost rows."""
     for box in boxes_for(store, module, depot):
         _check_box(box, f"depot {box.depot}", report, lambda _: None)
 
 
-def check_sinks(store: LocalStore, module: str, topology: str, report: Report) -> None:
+def check_sinks(store: RootStore, module: str, topology: str, report: Report) -> None:
     """Add to the report the parcels for a topology's sinks that are damaged, or have lost rows."""
-    for folder in sorted(store.path(f"{module}/{topology}/sinks").glob("*")):
-        box = SinkBox(store, module, topology, folder.name)
+    for name in store.folders(f"{module}/{topology}/sinks"):
+        box = SinkBox(store, module, topology, name)
         with contextlib.suppress(AtollError, msgspec.MsgspecError):  # which its sequence has told
             box.taken()
-            _check_box(box, f"sink {folder.name}", report, partial(_waits, box))
+            _check_box(box, f"sink {name}", report, partial(_waits, box))
 
 
 def _waits(box: SinkBox, number: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import msgspec
@@ -14,34 +13,32 @@ from atoll.fsck.findings import Report
 from atoll.fsck.parcels import check_parcels, check_sinks
 from atoll.fsck.stores import check_stores
 from atoll.fsck.topology import check_topology
-from atoll.storage.folders import RootFolders, check_identity
-from atoll.storage.local import LocalStore
+from atoll.storage.folders import RootFolders, check_identity, depot_folder
 from atoll.storage.numbered import NumberedObjects
+from atoll.storage.places import Place, place_of
+from atoll.storage.roots import RootStore, open_store
 from atoll.views.deployment import Deployment, latest_deployment
 
-_TEMPORARY = ".tmp-*"
 
-
-def check_root(root: Path | str, *, stores: bool = False) -> Report:
+def check_root(root: Place | str, *, stores: bool = False) -> Report:
     """Read everything below a root and report what is damaged or left over.
 
     Nothing is changed. The root may be in use: what is dropped meanwhile is not missed.
 
     Args:
-        root: The folder that clusters are started on.
+        root: The folder, or the URL, that clusters are started on.
         stores: Also compare the local vnode stores below it with the log, which rebuilds each.
 
     Raises:
         NotFoundError: When no module was ever deployed there.
     """
-    root = Path(root)
-    store = LocalStore(root)
-    modules = sorted(path.parent.name for path in root.glob("*/deployments") if path.is_dir())
+    store = open_store(place_of(root))
+    modules = [name for name in store.folders("") if "deployments" in store.folders(name)]
     if not modules:
         raise NotFoundError(
-            "no module is kept in this folder",
-            hint="give the folder that atoll run was started with",
-            folder=str(root),
+            "no module is kept in this root",
+            hint="give the root that atoll run was started with",
+            root=str(root),
         )
     report = Report()
     _check_identity(store, report)
@@ -49,29 +46,29 @@ def check_root(root: Path | str, *, stores: bool = False) -> Report:
     _check_sequence(store, "meta/runtimes", cost, report)
     cost = "who follows the root does not know whom to pass changes of runtimes on to"
     _check_sequence(store, "meta/runtime-owners", cost, report)
-    for folder in sorted((store.root / "meta" / "addresses").glob("*")):
-        name = f"meta/addresses/{folder.name}"
+    for served in store.folders("meta/addresses"):
+        name = f"meta/addresses/{served}"
         _check_sequence(store, name, "doors do not find who runs a module", report)
     _check_cluster(store, report)
     for module in modules:
         _check_module(store, module, report, stores=stores)
-    for path in sorted(root.rglob(_TEMPORARY)):
-        report.leftover(path.relative_to(root).as_posix(), "an unfinished file of a dead process")
+    for name in store.unfinished():
+        report.leftover(name, "an unfinished file of a dead process")
     return report
 
 
-def _check_cluster(store: LocalStore, report: Report) -> None:
+def _check_cluster(store: RootStore, report: Report) -> None:
     """What the processes of a root agreed on about workers and placement."""
     _check_sequence(store, "meta/cluster", "what runs where is not known", report)
     _check_sequence(store, "meta/cluster-begin", "what ran where before is not known", report)
     _check_sequence(store, "meta/trials", "a change over processes may be refused", report)
     for kind in ("rests", "trial-answers"):
-        for folder in sorted((store.root / "meta" / kind).glob("*")):
-            name, cost = f"meta/{kind}/{folder.name}", "a change over processes may be refused"
+        for folder in store.folders(f"meta/{kind}"):
+            name, cost = f"meta/{kind}/{folder}", "a change over processes may be refused"
             _check_sequence(store, name, cost, report, gaps=True)
 
 
-def _check_identity(store: LocalStore, report: Report) -> None:
+def _check_identity(store: RootStore, report: Report) -> None:
     try:
         check_identity(store)
         report.objects += 1
@@ -82,24 +79,26 @@ def _check_identity(store: LocalStore, report: Report) -> None:
         report.damage(str(error.context.get("file")), error.message, cost)
 
 
-def _check_module(store: LocalStore, module: str, report: Report, *, stores: bool) -> None:
+def _check_module(store: RootStore, module: str, report: Report, *, stores: bool) -> None:
     _check_sequence(store, f"{module}/epochs", "who owned the module is not known", report)
     _check_sequence(store, f"{module}/deployments", "an older declaration is lost", report)
     _check_sequence(store, f"{module}/cluster", "what ran where is not known", report)
     _check_sequence(store, f"{module}/options", "the options set are not known", report)
     cost = "how far a runtime's effects are is not known, so they do not go on"
     _check_sequence(store, f"{module}/effects", cost, report)
-    for folder in sorted((store.root / module / "depots").glob("*")):
-        for damage in verify_depot(folder):
-            name = Path(damage.file)
-            shown = name.relative_to(store.root) if name.is_absolute() else name
-            report.damage(f"{shown.as_posix()} at byte {damage.position}", damage.what, damage.cost)
-        check_parcels(store, module, folder.name, report)
+    for depot in store.folders(f"{module}/depots"):
+        folder = f"{module}/depots/{depot}"
+        for damage in verify_depot(depot_folder(store.root, module, depot)):
+            file = damage.file
+            if isinstance(store.root, Path) and Path(file).is_absolute():
+                file = Path(file).relative_to(store.root / folder).as_posix()
+            where = f"{folder}/{file} at byte {damage.position}"
+            report.damage(where, damage.what, damage.cost)
+        check_parcels(store, module, depot, report)
         _check_sources(store, folder, report)
-        for segment in folder.glob("segments/*.seg"):
-            with contextlib.suppress(FileNotFoundError):  # dropped meanwhile
-                report.bytes += segment.stat().st_size
-                report.segments += 1
+        sizes = store.sizes(f"{folder}/segments")
+        report.bytes += sum(sizes.values())
+        report.segments += len(sizes)
     deployment = _deployment(store, module, report)
     for topology in [] if deployment is None else _topologies(store, deployment):
         check_topology(store, module, topology, report)
@@ -111,22 +110,21 @@ def _check_module(store: LocalStore, module: str, report: Report, *, stores: boo
             check_stores(store, RootFolders.of(store).local, module, topology, report)
 
 
-def _check_sources(store: LocalStore, depot: Path, report: Report) -> None:
+def _check_sources(store: RootStore, depot: str, report: Report) -> None:
     """How far the sources of a depot were read."""
     costs = {
         "plans": "how far the source was read is not known, so it reads no more",
         "positions": "how far the source was read is not known, so it reads no more",
         "pauses": "whether the source was paused is not known, so the module does not start",
     }
-    for folder in sorted(depot.glob("sources/*")):
+    for source in store.folders(f"{depot}/sources"):
         for kind, cost in costs.items():
-            name = f"{folder.relative_to(store.root).as_posix()}/{kind}"
-            _check_sequence(store, name, cost, report, gaps=True)
+            _check_sequence(store, f"{depot}/sources/{source}/{kind}", cost, report, gaps=True)
 
 
-def _check_sinks(store: LocalStore, module: str, topology: str, report: Report) -> None:
+def _check_sinks(store: RootStore, module: str, topology: str, report: Report) -> None:
     folder = f"{module}/{topology}/sinks"
-    for sink in sorted(path.name for path in store.path(folder).glob("*")):
+    for sink in store.folders(folder):
         cost = f"sink {sink} is not known to its target any more"
         _check_sequence(store, f"{folder}/{sink}/identity", cost, report)
         cost = f"how far sink {sink} was written is not known, so it does not go on"
@@ -134,14 +132,15 @@ def _check_sinks(store: LocalStore, module: str, topology: str, report: Report) 
     check_sinks(store, module, topology, report)
 
 
-def _topologies(store: LocalStore, deployment: Deployment) -> list[str]:
+def _topologies(store: RootStore, deployment: Deployment) -> list[str]:
     """Those that are deployed, and those that fill new PStates of them."""
     filling = [each.filling.name for each in deployment.topologies.values() if each.filling]
-    there = [name for name in filling if store.path(f"{deployment.module}/{name}").is_dir()]
-    return [*deployment.topologies, *there]
+    there = store.folders(deployment.module) if filling else []
+    filling = [name for name in filling if name in there]
+    return [*deployment.topologies, *filling]
 
 
-def _deployment(store: LocalStore, module: str, report: Report) -> Deployment | None:
+def _deployment(store: RootStore, module: str, report: Report) -> Deployment | None:
     try:
         return latest_deployment(store, module)
     except (AtollError, msgspec.MsgspecError) as error:
@@ -154,7 +153,7 @@ def _deployment(store: LocalStore, module: str, report: Report) -> Deployment | 
 
 
 def _check_sequence(
-    store: LocalStore, prefix: str, cost: str, report: Report, *, gaps: bool = False
+    store: RootStore, prefix: str, cost: str, report: Report, *, gaps: bool = False
 ) -> None:
     """Read every object of a sequence; its numbers may begin anywhere and must have no gap.
 

@@ -21,12 +21,10 @@ from atoll.pstate.view import PStateView
 
 if TYPE_CHECKING:
     from atoll.fsck.findings import Report
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 
-def check_stores(
-    store: LocalStore, local: Path, module: str, topology: str, report: Report
-) -> None:
+def check_stores(store: RootStore, local: Path, module: str, topology: str, report: Report) -> None:
     """Add to the report the vnode stores that differ from the committed log."""
     try:
         last = latest_commit(store, module, topology)

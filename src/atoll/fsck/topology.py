@@ -36,8 +36,8 @@ from atoll.names import sink_named
 if TYPE_CHECKING:
     from atoll.fsck.findings import Report
     from atoll.pstate.store.history import FileRef
-    from atoll.storage.local import LocalStore
     from atoll.storage.numbered import NumberedObjects
+    from atoll.storage.roots import RootStore
 
 
 _STOPS = "the topology cannot go on, nor can its PStates be rebuilt: restore it from a backup"
@@ -50,13 +50,13 @@ _COST_OF_PLAN = {
 _FOLDERS = ("logs", "checkpoints", "appends", "staged")
 
 
-def check_topology(store: LocalStore, module: str, topology: str, report: Report) -> None:
+def check_topology(store: RootStore, module: str, topology: str, report: Report) -> None:
     """Add to the report what is wrong with one topology's objects and files."""
     _Check(store, module, topology, report).run()
 
 
 class _Check:
-    def __init__(self, store: LocalStore, module: str, topology: str, report: Report) -> None:
+    def __init__(self, store: RootStore, module: str, topology: str, report: Report) -> None:
         self.store = store
         self.module = module
         self.topology = topology

@@ -8,6 +8,8 @@ belongs to one sink, so opening it fences whoever wrote before, however late tha
 from __future__ import annotations
 
 import math
+import queue
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -22,8 +24,9 @@ from atoll.secret import Secret
 from atoll.sinks.interface import Guarantee, Opening, Sink, SinkParcel, SinkRows, SinkWriter
 
 _BATCH = 10_000
-_SECONDS = 30.0
+_SECONDS = 15.0
 """How long brokers may take to answer; longer is tried again by a new writer."""
+_GRACE_SECONDS = 1.0
 _TRANSACTION_MS = 300_000
 """How long brokers keep a transaction open whose writer died; the next writer ends it at once."""
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -118,6 +121,7 @@ class KafkaWriter(SinkWriter):
         self._sink, self._opening = sink, opening
         self._kafka = client()
         self._failed: Any = None
+        self._hangs = False
         settings = Settings(sink.brokers, tuple(sorted(sink.options.items())))
         name = "atoll/" + opening.identity
         own: dict[str, Any] = {
@@ -163,6 +167,12 @@ class KafkaWriter(SinkWriter):
         for batch in parcel.batches():
             for messages in self._messages(batch):
                 self._produce(messages)
+        if self._producer.flush(_SECONDS):
+            raise SinkError(
+                f"topic {self._sink.topic!r} did not take all rows in {_SECONDS:g} s",
+                hint="see whether the brokers run; it is tried again by itself",
+                topic=self._sink.topic,
+            )
         about = f"microbatch={parcel.microbatch} timeline={parcel.timeline}"
         topic, at = self._mark.topic, self._mark.partition
         mark = self._kafka.TopicPartition(topic, at, parcel.number, about)
@@ -175,8 +185,9 @@ class KafkaWriter(SinkWriter):
 
     def close(self) -> None:
         """Let go of the brokers; what is open is ended by the next writer, or by its timeout."""
-        self._producer.purge()
-        self._consumer.close()
+        if not self._hangs:
+            self._producer.purge()
+            self._consumer.close()
 
     def _messages(self, batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
         for first in range(0, batch.num_rows, _BATCH):
@@ -221,10 +232,34 @@ class KafkaWriter(SinkWriter):
         self._failed = self._failed or error
 
     def _asked(self, ask: Callable[[], Any]) -> Any:
+        """What the brokers answer.
+
+        In a thread of its own: when a broker is started again some calls of librdkafka wait for
+        ever, whatever timeout they are given. One that is left behind is fenced by the next writer.
+        """
+        answer: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+
+        def call() -> None:
+            try:
+                answer.put((ask(), None))
+            except Exception as error:  # noqa: BLE001 - raised by who asks
+                answer.put((None, error))
+
+        threading.Thread(target=call, name="atoll-kafka-asks", daemon=True).start()
         try:
-            return ask()
-        except self._kafka.KafkaException as error:
+            found, error = answer.get(timeout=_SECONDS + _GRACE_SECONDS)
+        except queue.Empty:
+            self._hangs = True
+            raise SinkError(
+                f"the brokers of topic {self._sink.topic!r} did not answer in {_SECONDS:g} s",
+                hint="see whether they run; it is tried again by itself",
+                topic=self._sink.topic,
+            ) from None
+        if isinstance(error, self._kafka.KafkaException):
             raise self._error(error.args[0]) from error
+        if error is not None:
+            raise error
+        return found
 
     def _error(self, error: Any) -> SinkError:
         known = self._kafka.KafkaError

@@ -15,6 +15,7 @@ from typing import NoReturn
 import msgspec
 
 from atoll.errors import AtollError, FencedError, StorageError
+from atoll.storage.glances import Glance
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError, ObjectStore
 
@@ -34,9 +35,10 @@ class Epoch:
         """Made by :func:`claim_epoch`."""
         self.objects = objects
         self.number = number
+        self._glance = Glance(objects.store)
 
     def check(self) -> None:
-        """Refuse to go on when a later life exists. One system call.
+        """Refuse to go on when a later life exists. One system call, or a request now and then.
 
         A disk that cannot say lets it go on: nothing rests on this look.
 
@@ -44,7 +46,7 @@ class Epoch:
             FencedError: With the host and process of the later life.
         """
         with contextlib.suppress(StorageError):
-            if self.objects.exists(self.number + 1):
+            if self._glance.exists(self.objects.name(self.number + 1)):
                 self._refuse()
 
     def _refuse(self) -> NoReturn:

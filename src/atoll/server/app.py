@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import anyio
 from fastapi import FastAPI
@@ -56,6 +55,7 @@ from atoll.server.routes.scaling import module as cluster_routes
 from atoll.server.routes.scaling import root as root_cluster
 from atoll.server.runtime_metrics import RuntimeCollector
 from atoll.server.settings import ServerSettings
+from atoll.storage.places import Place
 
 __all__ = ["create_app"]
 
@@ -75,7 +75,7 @@ def create_app(  # noqa: PLR0913 - each is a part of the service
     cluster: RootCluster | None = None,
     authority: Authority | None = None,
     door: DoorModules | None = None,
-    audit_root: Path | None = None,
+    audit_root: Place | None = None,
 ) -> FastAPI:
     """The service over the given deployed modules.
 

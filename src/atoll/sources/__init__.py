@@ -14,9 +14,20 @@ if TYPE_CHECKING:
     from atoll.sources.delta import Delta
     from atoll.sources.files import Files
     from atoll.sources.iceberg import Iceberg
+    from atoll.sources.once import Once
     from atoll.sources.postgres import Postgres
 
-__all__ = ["GROUP", "Delta", "Files", "Iceberg", "Postgres", "Source", "SourceError", "kind_named"]
+__all__ = [
+    "GROUP",
+    "Delta",
+    "Files",
+    "Iceberg",
+    "Once",
+    "Postgres",
+    "Source",
+    "SourceError",
+    "kind_named",
+]
 
 GROUP = "atoll.sources"
 """The entry-point group."""
@@ -25,6 +36,7 @@ _HOMES = {
     "Delta": "delta",
     "Files": "files",
     "Iceberg": "iceberg",
+    "Once": "once",
     "Postgres": "postgres",
     "Source": "base",
     "SourceError": "base",

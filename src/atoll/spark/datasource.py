@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -18,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from atoll.errors import DamageError, NotFoundError, UsageError
 from atoll.placement.mapping import Mapping
 from atoll.spark.analysis import spark_schema
-from atoll.storage.local import LocalStore
+from atoll.storage.roots import open_store
 from atoll.views.connect import connect
 from atoll.views.placed import mapping_now
 from atoll.views.tables import entry_schema, read_entries
@@ -100,7 +99,7 @@ class _Reader(DataSourceReader):
 def _divided(vnode_count: int, options: dict[str, str]) -> list[tuple[int, ...]]:
     """The vnodes of each Spark partition."""
     if "groups" not in options:
-        store = LocalStore(Path(options["root"]))
+        store = open_store(options["root"])
         mapping = mapping_now(store, options["module"], options["pstate"])
         if mapping is not None and len(mapping.units) == vnode_count:
             return [mapping.vnodes(unit) for unit in mapping.unit_ids()]

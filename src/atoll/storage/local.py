@@ -7,11 +7,13 @@ for all of its bytes or does not exist, whatever crashes when.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 
 from atoll.errors import NotFoundError, StorageError
@@ -34,6 +36,11 @@ class LocalStore:
     def __repr__(self) -> str:
         """Name the folder."""
         return f"LocalStore({str(self.root)!r})"
+
+    @property
+    def at_once(self) -> int:
+        """One: a disk is as busy with one."""
+        return 1
 
     def path(self, name: str) -> Path:
         """The file that holds (or would hold) the object."""
@@ -58,6 +65,89 @@ class LocalStore:
                 finally:
                     _drop(temporary)
             fsync_folder(path.parent)
+
+    def size(self, name: str) -> int:
+        """How many bytes the object has, or NotFoundError."""
+        return self._about(name).st_size
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """The names below a folder, sorted, each with its bytes; without what goes meanwhile."""
+        found = {}
+        for name in self.list(prefix):
+            with contextlib.suppress(NotFoundError):
+                found[name] = self.size(name)
+        return found
+
+    def stamp(self, name: str) -> Hashable:
+        """The inode and the time of the object, or NotFoundError."""
+        about = self._about(name)
+        return about.st_ino, about.st_mtime_ns
+
+    def folders(self, prefix: str) -> builtins.list[str]:
+        """The last parts of the folders right below a folder, sorted."""
+        folder = self.path(prefix) if prefix else self.root
+        with storage_errors(folder):
+            try:
+                with os.scandir(folder) as entries:
+                    return sorted(each.name for each in entries if each.is_dir())
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    def delete_all(self, prefix: str) -> None:
+        """Delete the folder, as far as it can be."""
+        shutil.rmtree(self.path(prefix), ignore_errors=True)
+
+    def stage(self, name: str, data: bytes) -> None:
+        """Write a uniquely named object that need not survive its writer: it is not synced."""
+        path = self.path(name)
+        with storage_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+    def file(self, name: str) -> Path:
+        """The object's own file."""
+        return self.path(name)
+
+    def fetch(self, names: Sequence[str]) -> None:
+        """Nothing to do: files are here."""
+
+    def list_after(self, prefix: str, after: str | None) -> builtins.list[str]:
+        """The names below a folder that sort after one of them, sorted."""
+        return [name for name in self.list(prefix) if after is None or name > after]
+
+    def scratch(self, name: str) -> Path:
+        """The file itself."""
+        return self.path(name)
+
+    def create_from(self, name: str, file: Path) -> None:
+        """Link a file, which is synced already, to the object's name, or ObjectExistsError."""
+        path = self.path(name)
+        with storage_errors(path):
+            make_folder(path.parent)
+            try:
+                os.link(file, path)
+            except FileExistsError as error:
+                raise ObjectExistsError("the object exists already", file=str(path)) from error
+            _drop(file)
+            fsync_folder(path.parent)
+
+    def beginning(self, name: str, length: int) -> bytes:
+        """The object's first bytes, or NotFoundError."""
+        path = self.path(name)
+        with storage_errors(path):
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise NotFoundError("no such object", file=str(path)) from error
+            try:
+                return os.pread(descriptor, length, 0)
+            finally:
+                os.close(descriptor)
+
+    def unfinished(self) -> builtins.list[str]:
+        """The names of unfinished files, sorted."""
+        found = self.root.rglob(f"{_TEMPORARY}*")
+        return sorted(path.relative_to(self.root).as_posix() for path in found)
 
     def sweep(self, prefix: str) -> int:
         """Delete the unfinished files that killed processes left below a folder; returns how many.
@@ -146,6 +236,14 @@ class LocalStore:
         path = self.path(name)
         with storage_errors(path), contextlib.suppress(NotADirectoryError):
             path.unlink(missing_ok=True)
+
+    def _about(self, name: str) -> os.stat_result:
+        path = self.path(name)
+        with storage_errors(path):
+            try:
+                return os.stat(path)  # noqa: PTH116  # several times in every microbatch
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise NotFoundError("no such object", file=str(path)) from error
 
 
 @contextlib.contextmanager

@@ -12,14 +12,16 @@ from atoll.depot.segments.chain import SegmentChain
 from atoll.errors import ReceiptError, WaitTimeoutError
 from atoll.microbatch.commits.objects import Commit, Reach, further
 from atoll.storage.folders import depot_folder
+from atoll.storage.glances import look_seconds
 from atoll.views.deployment import Deployment, TopologyDeployment
 from atoll.views.passing import Chains, wait_passed
 
 if TYPE_CHECKING:
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 
 _LOOK_SECONDS = 0.02
+_LOOK_SECONDS_MAX = 0.25
 """Between two looks for a commit that another process made."""
 
 
@@ -33,7 +35,7 @@ class ConnectedWaiting:
     """
 
     def __init__(
-        self, store: LocalStore, deployment: Deployment, head: Callable[[str], Commit]
+        self, store: RootStore, deployment: Deployment, head: Callable[[str], Commit]
     ) -> None:
         self._store = store
         self._deployment = deployment
@@ -61,6 +63,11 @@ class ConnectedWaiting:
             among = self._chains.leading_to(topology, wanted, readers)
         passing = {name: _Followed(self, name, each) for name, each in topologies.items()}
         return wait_passed(passing, wanted, timeout_seconds, among)
+
+    @property
+    def look_seconds(self) -> float:
+        """Between two looks, which somebody waits for."""
+        return min(look_seconds(self._store, _LOOK_SECONDS), _LOOK_SECONDS_MAX)
 
     def head(self, topology: str) -> Commit:
         """The last commit of a topology."""
@@ -135,7 +142,7 @@ class _Followed:
                     hint="look at the topology's status where the module runs",
                     processed=commit.processed,
                 )
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(self._waiting.look_seconds)
 
 
 def _number(commit: Commit) -> tuple[int, int]:

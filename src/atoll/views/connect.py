@@ -7,12 +7,10 @@ is never seen.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, overload
 
 from atoll.ddl import parse_ddl
@@ -25,7 +23,9 @@ from atoll.microbatch.commits.objects import Commit
 from atoll.microbatch.commits.timelines import timeline_objects
 from atoll.path import Path as StatePath
 from atoll.storage.folders import RootFolders, depot_folder
-from atoll.storage.local import LocalStore
+from atoll.storage.glances import look_seconds
+from atoll.storage.places import Place, place_of
+from atoll.storage.roots import RootStore, open_store
 from atoll.topology.declared import DepotDeclaration, PStateDeclaration, V
 from atoll.views.awaiting import ConnectedWaiting
 from atoll.views.deployment import Deployment, latest_deployment
@@ -38,13 +38,13 @@ from atoll.views.typed import TypedPState, typed
 __all__ = ["Connected", "connect"]
 
 
-def connect(root: Path | str, module: str) -> Connected:
+def connect(root: Place | str, module: str) -> Connected:
     """The deployed module of that name under a root folder, for reading.
 
     Raises:
         NotFoundError: When no such module was deployed there.
     """
-    store = LocalStore(Path(root).expanduser().resolve())
+    store = open_store(place_of(root))
     deployment = latest_deployment(store, module)
     if deployment is None:
         raise NotFoundError(
@@ -62,7 +62,7 @@ _LOOK_SECONDS = 0.05
 class Connected:
     """A deployed module, read from outside its process."""
 
-    def __init__(self, store: LocalStore, deployment: Deployment) -> None:
+    def __init__(self, store: RootStore, deployment: Deployment) -> None:
         """Made by :func:`connect`."""
         self.store = store
         self.deployment = deployment
@@ -179,7 +179,7 @@ class _Follower:
     The next commit may have come and gone since the last read; then so has the one known.
     """
 
-    def __init__(self, store: LocalStore, module: str, topology: str) -> None:
+    def __init__(self, store: RootStore, module: str, topology: str) -> None:
         self.store = store
         self.module = module
         self.topology = topology
@@ -187,8 +187,8 @@ class _Follower:
 
     def history(self) -> CommitHistory:
         """The log as of the last commit; the same object while there is no new one."""
-        newer = os.access(self._next, os.F_OK) or os.access(self._next_timeline, os.F_OK)
-        if newer or not os.access(self._same, os.F_OK):
+        newer = self.store.exists(self._next) or self.store.exists(self._next_timeline)
+        if newer or not self.store.exists(self._same):
             known = self._known.commit_id
             self._follow(latest_commit(self.store, self.module, self.topology, known))
         return self._known
@@ -196,12 +196,12 @@ class _Follower:
     def _follow(self, commit: Commit) -> None:
         self._known = CommitHistory(self.store, self.module, self.topology, commit)
         commits = commit_objects(self.store, self.module, self.topology, commit.timeline)
-        self._next = str(self.store.path(commits.name(commit.id + 1)))
+        self._next = commits.name(commit.id + 1)
         where = self._known.timelines.of(commit.id)
         made = commit_objects(self.store, self.module, self.topology, where)
-        self._same = str(self.store.path(made.name(commit.id)))
+        self._same = made.name(commit.id)
         timelines = timeline_objects(self.store, self.module, self.topology)
-        self._next_timeline = str(self.store.path(timelines.name(commit.timeline + 1)))
+        self._next_timeline = timelines.name(commit.timeline + 1)
 
 
 class _Watch:
@@ -209,6 +209,7 @@ class _Watch:
 
     def __init__(self, follower: _Follower) -> None:
         self.head = follower.history
+        self._seconds = look_seconds(follower.store, _LOOK_SECONDS)
         self._woken = threading.Event()
 
     def wait(
@@ -216,7 +217,7 @@ class _Watch:
     ) -> None:
         until = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while self.head() is known and not over():
-            left = _LOOK_SECONDS if until is None else min(_LOOK_SECONDS, until - time.monotonic())
+            left = self._seconds if until is None else min(self._seconds, until - time.monotonic())
             if left <= 0:
                 return
             self._woken.wait(left)

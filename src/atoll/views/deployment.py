@@ -14,8 +14,8 @@ import msgspec
 from atoll.depot.migration import DepotMigration
 from atoll.names import mirrored_name
 from atoll.pstate.spec import PStateSpec
-from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
+from atoll.storage.roots import RootStore
 from atoll.views.names import is_hidden, not_found
 
 
@@ -130,17 +130,17 @@ class Deployment(msgspec.Struct, frozen=True):
         raise not_found("PState", pstate, known, self.module)
 
 
-def _deployments(store: LocalStore, module: str) -> NumberedObjects:
+def _deployments(store: RootStore, module: str) -> NumberedObjects:
     """The deployments of a module."""
     return NumberedObjects(store, f"{module}/deployments")
 
 
-def deployment_number(store: LocalStore, module: str) -> int:
+def deployment_number(store: RootStore, module: str) -> int:
     """The number of the newest deployment; 0 for none."""
     return _deployments(store, module).latest() or 0
 
 
-def latest_deployment(store: LocalStore, module: str) -> Deployment | None:
+def latest_deployment(store: RootStore, module: str) -> Deployment | None:
     """The newest deployment, or None."""
     objects = _deployments(store, module)
     number = objects.latest()
@@ -149,7 +149,7 @@ def latest_deployment(store: LocalStore, module: str) -> Deployment | None:
     return msgspec.msgpack.decode(objects.read(number), type=Deployment)
 
 
-def save_deployment(store: LocalStore, deployment: Deployment) -> None:
+def save_deployment(store: RootStore, deployment: Deployment) -> None:
     """Make the next deployment object."""
     objects = _deployments(store, deployment.module)
     number = (objects.latest() or 0) + 1

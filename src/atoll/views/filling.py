@@ -14,11 +14,11 @@ from atoll.microbatch.commits.history import CommitHistory, latest_commit
 
 if TYPE_CHECKING:
     from atoll.microbatch.commits.objects import Commit
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
     from atoll.views.deployment import Deployment, FillingDeployment
 
 
-def has_joined(store: LocalStore, module: str, topology: str, filling: FillingDeployment) -> bool:
+def has_joined(store: RootStore, module: str, topology: str, filling: FillingDeployment) -> bool:
     """Whether what was filled has joined its topology: whether a commit that counts knows it."""
     return is_in(latest_commit(store, module, topology), filling)
 
@@ -29,7 +29,7 @@ def is_in(commit: Commit, filling: FillingDeployment) -> bool:
 
 
 def still_filling(
-    store: LocalStore, module: str, deployed: Deployment | None
+    store: RootStore, module: str, deployed: Deployment | None
 ) -> dict[str, FillingDeployment]:
     """What of a deployed module is filled now, by topology."""
     topologies = {} if deployed is None else deployed.topologies

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 
 from atoll.microbatch.commits.history import CommitHistory
-from atoll.storage.local import LocalStore
+from atoll.storage.places import Place
+from atoll.storage.roots import open_store
 from atoll.views.connect import Connected, connect
 from atoll.views.deployment import MirrorDeployment, deployment_number
 from atoll.views.readable import ReadablePState
@@ -29,8 +29,8 @@ class MirroredPStates:
         mirrors: What is mirrored, by ``module.name``.
     """
 
-    def __init__(self, root: Path, mirrors: Mapping[str, MirrorDeployment]) -> None:
-        self._store = LocalStore(root)
+    def __init__(self, root: Place, mirrors: Mapping[str, MirrorDeployment]) -> None:
+        self._store = open_store(root)
         self._mirrors = mirrors
         self._connected: dict[str, tuple[int, Connected]] = {}
         self._lock = threading.Lock()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from atoll.depot.receipt import Awaited, Receipt
     from atoll.pstate.spec import PStateSpec
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
     from atoll.views.export.export import Export
 
 
@@ -54,7 +54,7 @@ class ReadablePState:
     def __init__(
         self,
         spec: PStateSpec,
-        store: LocalStore,
+        store: RootStore,
         local: Path,
         history: Callable[[], CommitHistory],
         head: Callable[[], CommitHistory] | None = None,

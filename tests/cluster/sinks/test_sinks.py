@@ -436,3 +436,18 @@ def test_status_and_metrics_say_how_sinks_are():
         assert _sink("shop/mb", "sink0", told, 0) == (
             "shop/mb: sink sink0 (collecting, exactly once) has all; last written: microbatch 1"
         )
+
+
+def test_rows_that_spark_has_made_come_with_their_columns_alone(cluster, tmp_path):
+    """After a step of Spark's, and in its types; what says which record a row is of stays here."""
+    module = atoll.Module("shop")
+    orders = module.depot("orders", "id long, item string", partition_by="item", partitions=2)
+    mb = module.microbatch("mb", vnode_count=2)
+    rows = mb.source(orders, start_from=BEGINNING)
+    made = rows.transform(lambda frame: frame.selectExpr("id", "array(upper(item)) AS items"))
+    server = Server()
+    made.write_to(Collecting(server), name="out")
+    app = cluster.deploy(module)
+    app.depot("orders").append([{"id": n, "item": "a"} for n in range(5)])
+    wait_until(lambda: ids(server) == list(range(5)), seconds=60.0)
+    assert server.rows[0] == {"id": server.rows[0]["id"], "items": ["A"]}

@@ -14,6 +14,7 @@ from depot_samples import Clock, all_rows, all_values, numbers, segments, table
 from atoll.depot import Depot
 from atoll.depot.segments import segment_file
 from atoll.errors import StorageError
+from atoll.storage import local
 
 Open = Callable[..., Depot]
 
@@ -218,7 +219,7 @@ def test_published_but_not_vouched_for(open_depot: Open, monkeypatch: pytest.Mon
     depot = open_depot(segment_bytes_max=64 * 1024)
     depot.append(table(0, 10_000))
     left = [1]
-    original = segment_file.fsync_folder
+    original = local.fsync_folder
 
     def fail(folder: Path) -> None:
         if left[0] and folder.name == "segments":
@@ -226,7 +227,7 @@ def test_published_but_not_vouched_for(open_depot: Open, monkeypatch: pytest.Mon
             raise OSError(5, "Input/output error")
         original(folder)
 
-    monkeypatch.setattr(segment_file, "fsync_folder", fail)
+    monkeypatch.setattr(local, "fsync_folder", fail)
     with pytest.raises(StorageError):
         depot.append(numbers(20_000, 1))
     depot.append(numbers(10_000, 5))

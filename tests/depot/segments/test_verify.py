@@ -13,6 +13,7 @@ from atoll.depot.segments import verify
 from atoll.depot.segments.verify import verify_depot
 from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
+from atoll.storage.roots import RootStore
 
 Open = Callable[..., Depot]
 
@@ -87,17 +88,17 @@ def test_a_segment_that_retention_drops_meanwhile_is_no_damage(
     """Before its header is read, or after; one that nobody let go is missed all the same."""
     filled(open_depot)
     folder = tmp_path / "depot"
-    oldest, read_header = segments(folder)[0], verify.read_header
+    oldest, header_of = segments(folder)[0], verify.header_of
 
-    def going(path: Path) -> object:
-        if path != oldest:
-            return read_header(path)
-        header = read_header(path) if read else None
+    def going(store: RootStore, name: str) -> object:
+        if store.file(name) != oldest:
+            return header_of(store, name)
+        header = header_of(store, name) if read else None
         if trimmed:
             NumberedObjects(LocalStore(folder), "retained").create(2, b"")
-        path.unlink()
-        return header or read_header(path)
+        oldest.unlink()
+        return header or header_of(store, name)
 
-    monkeypatch.setattr(verify, "read_header", going)
+    monkeypatch.setattr(verify, "header_of", going)
     missing = [] if trimmed else ["the segment is missing"]
     assert [each.what for each in verify_depot(folder)] == missing

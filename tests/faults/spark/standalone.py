@@ -19,7 +19,7 @@ import pyspark
 from spark_processes import children, is_alive, wait_until
 
 from atoll.spark.jvm.java import find_java
-from atoll.storage.folders import LOCAL_VARIABLE
+from atoll.storage.places import LOCAL_VARIABLE
 
 START_SECONDS_MAX = 90.0
 QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,7 +13,7 @@ _DAMAGED = 1
 
 
 def fsck(
-    root: Annotated[Path, typer.Argument(help="The folder that atoll run was started with.")],
+    root: Annotated[str, typer.Argument(help="The folder or URL that atoll run was started with.")],
     stores: Annotated[
         bool,
         typer.Option("--stores", help="Also compare the local vnode stores with the log (slower)."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from atoll.cli.protecting import (
 )
 from atoll.cli.requests import say_paused
 from atoll.errors import NotFoundError, UsageError
+from atoll.storage.places import LOCAL_VARIABLE, Place
 
 if TYPE_CHECKING:
     import threading
@@ -54,8 +56,20 @@ def run(
         ),
     ] = None,
     root: Annotated[
-        Path, typer.Option(help="Folder of depots, commits and state; kept between runs.")
-    ] = Path(".atoll"),
+        str,
+        typer.Option(
+            help="Folder of depots, commits and state, kept between runs; or s3://BUCKET/PREFIX, "
+            "gs://BUCKET/PREFIX, az://CONTAINER/PREFIX."
+        ),
+    ] = ".atoll",
+    local: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of this host's caches of a root that is in an object store or shared by "
+            "hosts; as the variable ATOLL_LOCAL.",
+            show_default=False,
+        ),
+    ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; others than this machine's need tokens.")
     ] = "127.0.0.1",
@@ -84,7 +98,7 @@ def run(
         str | None,
         typer.Option(
             help="Master of a Spark cluster to run on, such as spark://HOST:7077; every worker "
-            "must reach ROOT at the same path.",
+            "must reach ROOT, a folder at the same path.",
             show_default=False,
         ),
     ] = None,
@@ -144,6 +158,8 @@ def run(
     from atoll.server.serve import address_of, bind
 
     configure_logs(verbose=verbose)
+    if local is not None:
+        os.environ[LOCAL_VARIABLE] = str(local.expanduser().resolve())
     protection = protect(host, root, tokens, behind_proxy, tls_cert, tls_key, tls_client_ca, oidc)
     announced = announced_host(announce_url)
     module = None if target is None else load_module(target)
@@ -174,14 +190,14 @@ def run(
                 runtimes=runtimes,
                 cluster=cluster.whole,
                 authority=protection.authority,
-                audit_root=root,
+                audit_root=cluster.root,
             )
             with serve(service, listener, note, tls=protection.tls, unix=unix) as address:
                 stop.listen()
                 if isinstance(runtimes, Runtimes):
                     announce(cluster.root, address.url)
                 if not stop.event.is_set():
-                    _greet(module, runtimes, root, address)
+                    _greet(module, runtimes, cluster.root, address)
                     for app in apps:
                         say_paused(app.name, app.status(), address.url)
                 stop.event.wait()
@@ -265,7 +281,7 @@ def _refuse_master(master: str | None) -> None:
 
 
 def _cluster(
-    root: Path,
+    root: str,
     parallelism: int,
     units: int | None,
     master: str | None,
@@ -307,7 +323,7 @@ def _settings(given: list[str], master: str | None) -> dict[str, str]:
 def _greet(
     module: Module | None,
     runtimes: Runtimes | FollowedRuntimes,
-    root: Path,
+    root: Place,
     address: ServingAddress,
 ) -> None:
     """Say where it is and what can be done; the address alone goes to stdout, for scripts."""

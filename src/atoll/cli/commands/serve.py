@@ -22,12 +22,13 @@ from atoll.cli.protecting import (
     protect,
 )
 from atoll.errors import NotFoundError
+from atoll.storage.places import place_of
 
 
 def serve(
     root: Annotated[
-        Path, typer.Option(help="Folder of depots, commits and state that others run.")
-    ] = Path(".atoll"),
+        str, typer.Option(help="Folder, or s3://BUCKET/PREFIX, of modules that others run.")
+    ] = ".atoll",
     host: Annotated[
         str, typer.Option(help="Address to listen on; others than this machine's need tokens.")
     ] = "127.0.0.1",
@@ -64,25 +65,25 @@ def serve(
     from atoll.server.serve import bind
 
     configure_logs(verbose=verbose)
-    if not root.is_dir():
+    place = place_of(root)
+    if isinstance(place, Path) and not place.is_dir():
         raise NotFoundError(
-            f"there is no root {root}", hint="name the folder that atoll run was started with"
+            f"there is no root {root}", hint="name the root that atoll run was started with"
         )
-    root = root.resolve()
     protection = protect(host, root, tokens, behind_proxy, tls_cert, tls_key, tls_client_ca, oidc)
     with bind(host, port) as listener, listening(socket) as unix, stopping() as stop:
         names = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
         service = create_app(
             settings=ServerSettings(hosts=names, proxies=protection.proxies),
-            runtimes=FollowedRuntimes(root),
+            runtimes=FollowedRuntimes(place),
             authority=protection.authority,
-            audit_root=root,
-            door=DoorModules(root),
+            audit_root=place,
+            door=DoorModules(place),
         )
         with serving(service, listener, note, tls=protection.tls, unix=unix) as address:
             stop.listen()
             if not stop.event.is_set():
-                note(f"a door to {root} at {address.url}; Ctrl-C ends it, and nothing else")
+                note(f"a door to {place} at {address.url}; Ctrl-C ends it, and nothing else")
                 sys.stdout.write(address.url + "\n")
                 sys.stdout.flush()
             stop.event.wait()

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from atoll.microbatch.control.options import Options
     from atoll.microbatch.stepping import Stepper
     from atoll.pstate.store.history import FileRef
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
     from atoll.views.deployment import FillingDeployment
 
 _log = get_logger("atoll.cluster")
@@ -118,7 +118,7 @@ class Filling:
         main: Stepper,
         begin: Callable[[], Stepper],
         whole: Whole,
-        store: LocalStore,
+        store: RootStore,
         ended: Callable[[], None],
         *,
         by_hand: bool,

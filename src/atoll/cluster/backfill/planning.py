@@ -19,7 +19,8 @@ from atoll.microbatch.commits.objects import GENESIS
 from atoll.microbatch.plans.planning import padded
 from atoll.pstate.store.environment import shared_environments
 from atoll.storage.folders import depot_folder
-from atoll.storage.local import LocalStore
+from atoll.storage.places import Place
+from atoll.storage.roots import RootStore
 from atoll.views.deployment import FillingDeployment
 from atoll.views.filling import still_filling
 
@@ -35,7 +36,7 @@ _CANCEL = "wait until it has joined; or take it out of the module and remove pst
 
 
 def planned_fillings(
-    store: LocalStore,
+    store: RootStore,
     module: str,
     before: Deployment | None,
     bound: Sequence[BoundTopology],
@@ -60,7 +61,7 @@ def planned_fillings(
 
 def with_fillings(
     plan: DeployPlan,
-    store: LocalStore,
+    store: RootStore,
     before: Deployment,
     bound: Sequence[BoundTopology],
     fillings: Mapping[str, FillingDeployment],
@@ -93,22 +94,22 @@ def with_fillings(
     return replace(plan, changes=tuple(changes), reserved=reserved)
 
 
-def drop_filled(store: LocalStore, local: Path, module: str, name: str) -> None:
+def drop_filled(store: RootStore, local: Path, module: str, name: str) -> None:
     """Delete all that a topology that fills had for itself, as far as it is there."""
     stores = state_folder(local / "filling" / name, module)
     shared_environments().close(stores)
-    for folder in (local / "filling" / name, store.path(f"{module}/{name}")):
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(local / "filling" / name, ignore_errors=True)
+    store.delete_all(f"{module}/{name}")
 
 
 def drop_others(
-    store: LocalStore, local: Path, module: str, fillings: Mapping[str, FillingDeployment]
+    store: RootStore, local: Path, module: str, fillings: Mapping[str, FillingDeployment]
 ) -> None:
     """Delete what topologies had for themselves that filled and do no more."""
     kept = {each.name for each in fillings.values()}
-    for folder in store.path(module).glob(f"{_PREFIX}*"):
-        if folder.name not in kept:
-            drop_filled(store, local, module, folder.name)
+    for name in store.folders(module):
+        if name.startswith(_PREFIX) and name not in kept:
+            drop_filled(store, local, module, name)
 
 
 # Inside -------------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ def _going_on(
 
 
 def _left(  # what is deployed, and what fills
-    store: LocalStore,
+    store: RootStore,
     module: str,
     topology: str,
     known: TopologyDeployment,
@@ -180,7 +181,7 @@ def _left(  # what is deployed, and what fills
 
 
 def _past(
-    root: Path, module: str, bound: BoundTopology, left: Mapping[str, list[tuple[int, int]]]
+    root: Place, module: str, bound: BoundTopology, left: Mapping[str, list[tuple[int, int]]]
 ) -> Iterator[tuple[str, DeployChange]]:
     """For each depot how much is to be filled from it, or what of that is deleted."""
     for name, ranges in left.items():

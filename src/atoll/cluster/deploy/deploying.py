@@ -31,7 +31,7 @@ from atoll.errors import AtollError, FencedError
 from atoll.logs import get_logger
 from atoll.placement.info import ClusterInfo
 from atoll.pstate.store.environment import shared_environments
-from atoll.storage.local import LocalStore
+from atoll.storage.roots import open_store
 
 _log = get_logger("atoll.cluster")
 
@@ -113,7 +113,7 @@ class Deploying:
         lives = self._lives()
         folder = self._folder(name)
         return RestingCluster(
-            LocalStore(lives.folders.root),
+            open_store(lives.folders.root),
             lives.revisions,
             name,
             info,

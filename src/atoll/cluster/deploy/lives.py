@@ -35,7 +35,7 @@ from atoll.microbatch.plans.mirrored import drop_stale_pins
 from atoll.placement.info import ClusterInfo
 from atoll.placement.registry import view
 from atoll.storage.folders import depot_folder
-from atoll.storage.local import LocalStore
+from atoll.storage.roots import RootStore, open_store
 from atoll.topology.kept.meanings import meanings_of
 from atoll.views.deployment import (
     Deployment,
@@ -95,7 +95,7 @@ class Lives:
             FencedError: When another process has taken the module over since it stood.
             AtollError: When it cannot be; nothing of it runs then.
         """
-        store, name = LocalStore(self.folders.root), version.module.name
+        store, name = open_store(self.folders.root), version.module.name
         if last is not None:
             refuse_other_processes(store, name, last.epoch)
         with ExitStack() as undo:
@@ -127,7 +127,7 @@ class Lives:
 
     def _stood(
         self,
-        store: LocalStore,
+        store: RootStore,
         name: str,
         last: LastRun | None,
         epoch: Epoch,
@@ -187,7 +187,7 @@ class Lives:
 
     def _app(
         self,
-        store: LocalStore,
+        store: RootStore,
         version: Version,
         epoch: Epoch,
         depots: Mapping[str, Depot],
@@ -220,7 +220,7 @@ class Lives:
         )
 
     def _clear(
-        self, store: LocalStore, version: Version, deployment: Deployment, epoch: Epoch
+        self, store: RootStore, version: Version, deployment: Deployment, epoch: Epoch
     ) -> None:
         """Drop what the version removed; the next deployment does what could not be done."""
         reads = {each.declared.name: each.reads() for each in version.bound}

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from atoll.microbatch.epochs import Epoch
     from atoll.microbatch.stepping import Observer, Stepper
     from atoll.placement.info import ClusterInfo
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
     from atoll.topology.graph import Graph
 
 
@@ -63,7 +63,7 @@ class Loops:
     """
 
     name: str
-    store: LocalStore
+    store: RootStore
     engine: Engine
     epoch: Epoch
     drive: Drive

@@ -14,7 +14,8 @@ from pathlib import Path
 from atoll.engine.stores import state_folder
 from atoll.names import RESERVED
 from atoll.pstate.store.environment import shared_environments
-from atoll.storage.folders import RootFolders, depot_folder
+from atoll.storage.folders import RootFolders
+from atoll.storage.roots import RootStore, open_store
 
 
 def delete_removed(folders: RootFolders, module: str, removed: Iterable[str]) -> None:
@@ -29,8 +30,11 @@ def delete_removed(folders: RootFolders, module: str, removed: Iterable[str]) ->
     """
     for part in removed:
         kind, _, name = part.partition(":")
-        for folder in _folders(folders, module, kind, name):
-            _delete(folder)
+        store = open_store(folders.root)
+        for folder in _folders(store, module, kind, name):
+            store.delete_all(folder)
+        if kind == "pstate":
+            _drop_stores(state_folder(folders.local, module) / name)
 
 
 def delete_module(folders: RootFolders, module: str) -> None:
@@ -40,28 +44,26 @@ def delete_module(folders: RootFolders, module: str) -> None:
         folders: Where everything lies.
         module: The module's name.
     """
-    for folder in (folders.root / module, state_folder(folders.local, module)):
-        _delete(folder)
+    _drop_stores(state_folder(folders.local, module))
+    open_store(folders.root).delete_all(module)
 
 
-def _delete(folder: Path) -> None:
+def _drop_stores(folder: Path) -> None:
     """Delete a folder, and let go of the stores in it: files that are open keep their space."""
     shared_environments().close(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _folders(folders: RootFolders, module: str, kind: str, name: str) -> list[Path]:
-    match kind:
-        case "depot":
-            return [depot_folder(folders.root, module, name)]
-        case "topology":
-            folder = folders.root / module / name
-            if name.casefold() not in RESERVED["topology"]:
-                return [folder]
-            # deployed before that name was reserved: Atoll's own objects are files beside it
-            return [each for each in folder.glob("*") if each.is_dir()]
-        case "pstate":
-            return [state_folder(folders.local, module) / name]
-        case "sink":
-            return list((folders.root / module).glob(f"*/sinks/{name}"))
-    return []
+def _folders(store: RootStore, module: str, kind: str, name: str) -> list[str]:
+    """What of the root is the part's."""
+    folder = f"{module}/{name}"
+    if kind == "depot":
+        return [f"{module}/depots/{name}"]
+    if kind == "sink":
+        return [f"{module}/{each}/sinks/{name}" for each in store.folders(module)]
+    if kind != "topology":
+        return []
+    if name.casefold() not in RESERVED["topology"]:
+        return [folder]
+    # deployed before that name was reserved: Atoll's own objects are files beside it
+    return [f"{folder}/{each}" for each in store.folders(folder)]

@@ -36,12 +36,12 @@ from atoll.placement.registry import Registry, deployed, view
 from atoll.queries.bind import bind_queries
 from atoll.queries.declare import mirrors_read
 from atoll.storage.folders import depot_folder
-from atoll.storage.local import LocalStore
+from atoll.storage.places import Place
+from atoll.storage.roots import open_store
 from atoll.topology.fragments import fragment_specs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
-    from pathlib import Path
 
     from atoll.cluster.engines import Engine
     from atoll.module import Module
@@ -101,7 +101,7 @@ def checked_version(  # noqa: PLR0913  # what is there, and what comes
         DeployError: When a migration cannot be taken over.
         UsageError: When something to remove is not deployed, or still declared.
     """
-    store = LocalStore(folders.root)
+    store = open_store(folders.root)
     _, settings = SettingsLog(store, module.name).latest()
     mirrors = resolve_mirrors(store, module, before)
     known = Known(before, view(registry, module.name))
@@ -160,17 +160,17 @@ def _misplaced(
 
 
 def _unopened(
-    module: Module, migrations: Migrations, before: Deployment | None, root: Path
+    module: Module, migrations: Migrations, before: Deployment | None, root: Place
 ) -> Iterator[DeployChange]:
     """The depots that could not be opened, or not be read from where a topology begins."""
     for name, declared in module.depots.items():
         folder = depot_folder(root, module.name, name)
-        if not folder.exists():
-            continue
         try:
             spec = depot_spec(declared, migrations.get(name, ()))
             chain = SegmentChain(folder, spec.partitions, to_ddl(spec.schema), spec.migrations)
             chain.refresh()
+            if not chain.headers:
+                continue
             for start in _starts(module, before, name):
                 resolve_start(chain, start, 0)
         except AtollError as error:

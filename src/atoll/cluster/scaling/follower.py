@@ -38,7 +38,7 @@ class Follower:
         self._ending.set()
 
     def _run(self) -> None:
-        while not self._ending.wait(_LOOK_SECONDS):
+        while not self._ending.wait(self._cluster.look_seconds(_LOOK_SECONDS)):
             try:
                 self._cluster.look()
             except AtollError as error:  # the next look tries again

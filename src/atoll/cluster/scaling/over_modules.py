@@ -45,6 +45,7 @@ from atoll.placement.registry import (
 from atoll.placement.reschedule.across import Across, plan_across, policy_across
 from atoll.placement.reschedule.change import Request, UnitChange
 from atoll.placement.reschedule.plan import ReschedulePlan
+from atoll.storage.glances import look_seconds
 
 _log = get_logger("atoll.cluster")
 
@@ -211,6 +212,10 @@ class RootCluster:
             return info
         await_empty(self._revisions, ids, timeout_seconds)
         return self.info()
+
+    def look_seconds(self, usual: float) -> float:
+        """How long to wait between two looks: longer where each is a request."""
+        return look_seconds(self._revisions.store, usual)
 
     def look(self) -> None:
         """Take over what other processes changed, and take part in what they try.

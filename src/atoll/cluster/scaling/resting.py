@@ -25,7 +25,7 @@ from atoll.placement.placement import Placement
 from atoll.placement.registry import view
 from atoll.placement.reschedule.change import UnitChange
 from atoll.placement.reschedule.plan import ReschedulePlan
-from atoll.storage.local import LocalStore
+from atoll.storage.roots import RootStore
 
 _T = TypeVar("_T")
 
@@ -48,7 +48,7 @@ class RestingCluster:
 
     def __init__(  # noqa: PLR0913  # injected once, by the cluster
         self,
-        store: LocalStore,
+        store: RootStore,
         revisions: Revisions,
         module: str,
         info: ClusterInfo,
@@ -180,7 +180,7 @@ class RestingCluster:
 class _WhenNeeded(Epoch):
     """An epoch that is claimed when it is first asked for: before something is changed."""
 
-    def __init__(self, store: LocalStore, module: str) -> None:
+    def __init__(self, store: RootStore, module: str) -> None:
         self._claim = partial(claim_epoch, store, module)
         self._rest = partial(note_rest, store, module)
         self._claimed: Epoch | None = None

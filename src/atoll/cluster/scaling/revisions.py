@@ -21,9 +21,9 @@ from atoll.errors import NotFoundError
 from atoll.names import RESERVED
 from atoll.placement.info import ClusterInfo
 from atoll.placement.registry import Registry, taken_over
-from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError
+from atoll.storage.roots import RootStore
 from atoll.views.placed import CLUSTER
 
 _KEPT = 100
@@ -60,7 +60,7 @@ class _OfModule(msgspec.Struct, frozen=True):
 class Revisions:
     """The sequence of a root, and what this process knows of it. Safe from any thread."""
 
-    def __init__(self, store: LocalStore) -> None:
+    def __init__(self, store: RootStore) -> None:
         """Nothing is read yet."""
         self.objects = NumberedObjects(store, CLUSTER)
         self._begin = NumberedObjects(store, "meta/cluster-begin")
@@ -167,15 +167,14 @@ class Revisions:
         except NotFoundError:
             pass
         registry = Registry()
-        for folder in sorted(self.store.root.glob("*/cluster")):
-            module = folder.parent.name
+        for module in self.store.folders(""):
             info = None if module in RESERVED["module"] else _kept_by(self.store, module)
             if info is not None:
                 registry = taken_over(registry, module, info)
         return registry
 
 
-def _kept_by(store: LocalStore, module: str) -> ClusterInfo | None:
+def _kept_by(store: RootStore, module: str) -> ClusterInfo | None:
     """What a module kept for itself in an earlier release."""
     objects = NumberedObjects(store, f"{module}/cluster")
     number = objects.latest()

@@ -166,7 +166,7 @@ class SinkDelivery:
         """The columns of a parcel: all its files are of one microbatch, so they have the same."""
         if not made.files:
             return self.bound.rows.schema
-        with pa.OSFile(str(self.box.store.path(made.files[0].name))) as file:
+        with pa.OSFile(str(self.box.store.file(made.files[0].name))) as file:
             return pa.ipc.open_file(file).schema
 
     def _batches(self, made: Parcel) -> Iterator[pa.RecordBatch]:

@@ -25,7 +25,7 @@ from atoll.microbatch.parcels.sink_box import SinkBox
 if TYPE_CHECKING:
     from atoll.microbatch.epochs import Epoch
     from atoll.microbatch.outcome import ActorFailure
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 _LOOK_SECONDS = 1.0
 """Between two looks for parcels of which nobody told: those of a life that slept."""
@@ -203,7 +203,7 @@ class RunningSinks:
     """
 
     def __init__(
-        self, store: LocalStore, module: str, epoch: Epoch, now_ms: Callable[[], int]
+        self, store: RootStore, module: str, epoch: Epoch, now_ms: Callable[[], int]
     ) -> None:
         """None; see :meth:`add`."""
         self._store = store

@@ -19,10 +19,9 @@ from atoll.depot.reader import read_range
 from atoll.depot.segments.chain import SegmentChain
 from atoll.errors import DeployError, UserCodeError
 from atoll.storage.folders import depot_folder
+from atoll.storage.places import Place
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from atoll.cluster.deploy.catalog import BoundTopology
     from atoll.depot.depot import Depot
     from atoll.depot.mirror import MirrorDepot
@@ -82,7 +81,7 @@ def depot_migrations(before: Deployment | None, module: Module, ship: Ship) -> M
 
 
 def try_depot_migrations(
-    before: Deployment, module: Module, migrations: Migrations, root: Path
+    before: Deployment, module: Module, migrations: Migrations, root: Place
 ) -> None:
     """Read the oldest records through each new migration, before anything is changed.
 
@@ -109,7 +108,7 @@ def with_depot_migrations(
     return replace(bound, program=replace(bound.program, depot_migrations=known, logs=logs))
 
 
-def _try(folder: Path, declared: DepotDeclaration, migrations: tuple[DepotMigration, ...]) -> None:
+def _try(folder: Place, declared: DepotDeclaration, migrations: tuple[DepotMigration, ...]) -> None:
     chain = SegmentChain(folder, declared.partitions, to_ddl(declared.schema), migrations)
     chain.refresh()
     left = _SAMPLE

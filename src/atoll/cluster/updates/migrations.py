@@ -106,9 +106,9 @@ def try_migrations(before: Deployment, bound: list[BoundTopology], folders: Root
     Raises:
         DeployError: When one cannot be converted; its key is in the message.
     """
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import open_store
 
-    store = LocalStore(folders.root)
+    store = open_store(folders.root)
     for each in bound:
         known = before.topologies.get(each.declared.name)
         for name, spec in each.program.pstates.items():

@@ -18,6 +18,7 @@ from atoll.errors import DeclarationError
 from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.microbatch.commits.progress import with_starts
 from atoll.microbatch.parcels.box import boxes_for
+from atoll.names import RESERVED
 from atoll.pstate.spec import PStateSpec
 from atoll.schema import from_json, to_json
 from atoll.storage.folders import depot_folder
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from atoll.module import Module
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
     from atoll.topology.declared import DepotDeclaration, PStateDeclaration
 
 
@@ -52,7 +53,7 @@ class Mirrors:
     deployed: dict[str, MirrorDeployment] = field(default_factory=dict)
 
 
-def resolve_mirrors(store: LocalStore, module: Module, before: Deployment | None = None) -> Mirrors:
+def resolve_mirrors(store: RootStore, module: Module, before: Deployment | None = None) -> Mirrors:
     """Look up what a module mirrors among what is deployed on the root, and the logs that it reads.
 
     Raises:
@@ -129,7 +130,7 @@ def _check_target(declared: DepotDeclaration, there: DepotDeployment) -> None:
 
 
 def broken_mirrors(
-    store: LocalStore,
+    store: RootStore,
     module: str,
     depots: Mapping[str, DepotDeclaration],
     pstates: Mapping[str, PStateSpec],
@@ -184,11 +185,10 @@ def _broken_pstate(mirror: MirrorDeployment, spec: PStateSpec | None) -> str:
 
 
 def _with_parcels(
-    store: LocalStore, module: str, depots: Mapping[str, DepotDeclaration]
+    store: RootStore, module: str, depots: Mapping[str, DepotDeclaration]
 ) -> Iterator[str]:
     """The depots that would be gone while rows of other modules wait for them."""
-    for folder in sorted((store.root / module / "depots").glob("*/parcels")):
-        name = folder.parent.name
+    for name in store.folders(f"{module}/depots"):
         for box in [] if name in depots else boxes_for(store, module, name):
             waiting = box.waiting()
             if waiting.parcels:
@@ -199,7 +199,7 @@ def _with_parcels(
                 )
 
 
-def mirrored_offsets(store: LocalStore, module: str) -> dict[str, list[list[int]]]:
+def mirrored_offsets(store: RootStore, module: str) -> dict[str, list[list[int]]]:
     """For each depot of a module what topologies of others would read again at the earliest."""
     needed: dict[str, list[list[int]]] = {}
     for reader in _others(store, module):
@@ -216,11 +216,11 @@ def mirrored_offsets(store: LocalStore, module: str) -> dict[str, list[list[int]
     return needed
 
 
-def _others(store: LocalStore, module: str) -> Iterator[Deployment]:
+def _others(store: RootStore, module: str) -> Iterator[Deployment]:
     """The deployments of the other modules on the root."""
-    for folder in sorted(store.root.glob("*/deployments")):
-        if folder.parent.name != module:
-            deployment = latest_deployment(store, folder.parent.name)
+    for other in store.folders(""):
+        if other != module and other not in RESERVED["module"]:
+            deployment = latest_deployment(store, other)
             if deployment is not None:
                 yield deployment
 
@@ -234,7 +234,7 @@ def _readable(deployment: Deployment) -> dict[str, PStateSpec]:
     return {spec.name: spec for spec in specs if not spec.private}
 
 
-def _deployed(store: LocalStore, declared: DepotDeclaration | PStateDeclaration) -> Deployment:
+def _deployed(store: RootStore, declared: DepotDeclaration | PStateDeclaration) -> Deployment:
     deployment = latest_deployment(store, declared.module)
     if deployment is None:
         raise DeclarationError(

@@ -9,7 +9,7 @@ from atoll.errors import DeployError
 from atoll.microbatch.commits.history import CommitHistory, latest_commit
 from atoll.pstate.spec import PStateSpec
 from atoll.storage.folders import RootFolders
-from atoll.storage.local import LocalStore
+from atoll.storage.roots import open_store
 from atoll.views.deployment import Deployment
 from atoll.views.readable import ReadablePState
 
@@ -28,7 +28,7 @@ def check_key_partitioners(
         DeployError: With such a key.
         UserCodeError: When the function raises for a key that is there.
     """
-    store = LocalStore(folders.root)
+    store = open_store(folders.root)
     for name, spec in specs.items():
         known = before.topologies.get(spec.topology)
         if not callable(spec.partition_by) or known is None or name not in known.pstates:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from atoll.microbatch.epochs import Epoch
     from atoll.microbatch.stepping import Stepper
     from atoll.placement.info import ClusterInfo
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
     from atoll.topology.graph import Graph
     from atoll.views.readable import ReadablePState
 
@@ -25,7 +25,7 @@ class ModuleShown:
     """The side of an app that is looked at. Safe from any thread."""
 
     name: str
-    store: LocalStore
+    store: RootStore
     local: Path
     epoch: Epoch
     cluster: Scaling

@@ -13,7 +13,7 @@ from atoll.microbatch.commits.progress import with_starts
 if TYPE_CHECKING:
     from atoll.depot.depot import Depot
     from atoll.microbatch.stepping import Stepper
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 
 _INTERVAL_MS = 10_000
@@ -32,7 +32,7 @@ class DepotTrimmer:
 
     def __init__(
         self,
-        store: LocalStore,
+        store: RootStore,
         module: str,
         depots: Mapping[str, Depot],
         loops: Callable[[], Mapping[str, Stepper]],

@@ -21,7 +21,7 @@ from atoll.microbatch.control.warnings import (
     lost_files_warning,
 )
 from atoll.microbatch.outcome import ActorFailure
-from atoll.storage.local import LocalStore
+from atoll.storage.roots import RootStore
 from atoll.topology.times import PROCESSING
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class ModuleWarnings:
     def __init__(
         self,
         module: str,
-        store: LocalStore,
+        store: RootStore,
         loops: Mapping[str, Stepper],
         depots: Mapping[str, Depot],
         now_ms: Callable[[], int],

@@ -21,9 +21,11 @@ from pathlib import Path
 import msgspec
 
 from atoll.errors import DamageError, FencedError, NotFoundError, StorageError
-from atoll.storage.local import LocalStore, storage_errors
+from atoll.storage.local import storage_errors
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError
+from atoll.storage.places import Place
+from atoll.storage.roots import open_store
 
 _CLAIM_BYTES_MAX = 4096
 
@@ -48,24 +50,31 @@ class WriterClaim:
         DamageError: When the last claim cannot be read.
     """
 
-    def __init__(self, folder: Path, epoch: int) -> None:
+    def __init__(self, folder: Place, epoch: int) -> None:
         """Claim: from now on no earlier writer's append is acknowledged."""
         self.folder = folder
         self.epoch = epoch
         self._nonce = uuid.uuid4().hex
-        self._claims = NumberedObjects(LocalStore(folder), "writers")
+        self._claims = NumberedObjects(open_store(folder), "writers")
         self.number = self._take_number()
         self._claims.delete_below(self.number)
         self._own = str(folder / self._claims.name(self.number))
-        self._file = self._opened()
+        self._file = self._opened() if isinstance(folder, Path) else None
+        if self._file is None:
+            self.check()
 
     def check(self) -> None:
-        """One system call: whether the file of that name is still the claim's.
+        """Whether the file of that name is still the claim's: one system call, or one request.
 
         Raises:
             FencedError: When somebody claimed the depot after this writer and goes on to use it.
             StorageError: When the disk does not say.
         """
+        if self._file is None:
+            holder = self._holder(self.number)
+            if holder is None or holder.nonce != self._nonce:
+                raise self._fenced(self._holder(self._claims.latest() or 0))
+            return
         try:
             found = os.stat(self._own)  # noqa: PTH116  # on the path of every append
         except FileNotFoundError:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from queue import Empty, SimpleQueue
 
 import pyarrow as pa
@@ -26,13 +27,14 @@ from atoll.codec.records.codec import RecordCodec
 from atoll.depot.append.claim import WriterClaim
 from atoll.depot.append.requests import AppendRequest, merged, runs_of
 from atoll.depot.append.staging import StagedSegment
-from atoll.depot.producers.table import Admission, Duplicate
+from atoll.depot.producers.table import Admission, Duplicate, ProducerMark
 from atoll.depot.segments.acknowledged import AcknowledgedNote
+from atoll.depot.segments.blocks import EncodedBlock
 from atoll.depot.segments.chain import SegmentChain
 from atoll.depot.segments.format import FrameHeader, SegmentHeader, encode_frame
-from atoll.depot.segments.index import SegmentIndex
-from atoll.depot.segments.scan import read_header
-from atoll.depot.segments.segment_file import SegmentFile, sync_file
+from atoll.depot.segments.index import SegmentIndex, segment_file_name
+from atoll.depot.segments.scan import header_of, scan
+from atoll.depot.segments.segment_file import SegmentFile, sync_segment
 from atoll.errors import (
     AtollError,
     DepotError,
@@ -51,6 +53,10 @@ _log = get_logger(__name__)
 
 class _NumberTakenError(FencedError):
     """The next segment's number is taken by a writer that made its claim earlier."""
+
+
+class _ArrivedError(Exception):
+    """A segment whose answer was lost is there, and has been taken in: look at all again."""
 
 
 class GroupWriter:
@@ -91,12 +97,16 @@ class GroupWriter:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._note = AcknowledgedNote(chain.folder, claim.number)
+        folder = chain.folder
+        self._in_bucket = not isinstance(folder, Path)
+        self._note = AcknowledgedNote(folder, claim.number) if isinstance(folder, Path) else None
         try:
             self._open_first_segment()
-            self._note.supersede()
+            if self._note is not None:
+                self._note.supersede()
         except BaseException:
-            self._note.close()
+            if self._note is not None:
+                self._note.close()
             raise
 
     def submit(self, request: AppendRequest) -> None:
@@ -132,9 +142,13 @@ class GroupWriter:
     def check_still_writer(self) -> None:
         """Nothing, while this process may acknowledge.
 
+        In a bucket a segment that was created is the proof: its number was this writer's to take.
+
         Raises:
             FencedError: When another writer or coordinator has taken over.
         """
+        if self._in_bucket:
+            return
         self._claim.check()
         self._fence()
 
@@ -148,7 +162,8 @@ class GroupWriter:
             self._thread.join()
         if self._file is not None:
             self._file.close()
-        self._note.close()
+        if self._note is not None:
+            self._note.close()
 
     def _run(self) -> None:
         going = True
@@ -182,6 +197,19 @@ class GroupWriter:
         return group, False
 
     def _commit(self, run: list[AppendRequest]) -> None:
+        while True:
+            try:
+                self._commit_once(run)
+                return
+            except _ArrivedError as error:
+                if run[0].staged is not None:
+                    raise StorageError(
+                        "an append whose answer was lost has come before this one",
+                        hint="nothing of this one is stored: append it again",
+                        depot=self._chain.name,
+                    ) from error
+
+    def _commit_once(self, run: list[AppendRequest]) -> None:
         if self._fenced is not None:
             raise self._fenced
         fresh = self._admit(run)
@@ -226,6 +254,9 @@ class GroupWriter:
 
     def _write(self, fresh: list[AppendRequest]) -> None:
         groups = merged(fresh, self._codec)
+        if self._in_bucket:
+            self._create_segment(groups)
+            return
         file = self._file_with_room()
         frames: list[tuple[FrameHeader, int, int]] = []
         buffers: list[bytes | pa.Buffer] = []
@@ -241,7 +272,27 @@ class GroupWriter:
             tail = self._tail()
             for frame, header_bytes, payload_bytes in frames:
                 tail.add(frame, header_bytes, payload_bytes)
-        self._note.write(tail.header.number, tail.valid_length)
+        self._tell_readers(tail.header.number, tail.valid_length)
+
+    def _create_segment(self, groups: list[tuple[list[EncodedBlock], list[ProducerMark]]]) -> None:
+        """Make a segment of its own, one object, of a group of appends."""
+        file = self._new_file()
+        try:
+            frames = self._carry_producers(file)
+            time_ms = self._now_ms()
+            for blocks, marks in groups:
+                header, pieces, header_bytes = encode_frame(blocks, time_ms, 0, marks)
+                file.write(pieces)
+                size = sum(block.length for block in header.blocks)
+                frames.append((header, header_bytes, size))
+            self._add_segment(self._publish_file(file), frames)
+        finally:
+            file.close()
+
+    def _tell_readers(self, segment: int, length: int) -> None:
+        """Let readers in other processes know what is acknowledged."""
+        if self._note is not None:
+            self._note.write(segment, length)
 
     def _publish(self, staged: StagedSegment, request: AppendRequest) -> None:
         """Make a segment that an appender has written the newest one."""
@@ -252,7 +303,7 @@ class GroupWriter:
         if marks:
             staged.add_producers(marks)
         header = self._publish_file(staged.file)
-        self._file = staged.file
+        self._use(staged.file)
         self.check_still_writer()
         self._add_segment(header, staged.frames)
 
@@ -264,7 +315,7 @@ class GroupWriter:
         for frame, header_bytes, payload_bytes in frames:
             index.add(frame, header_bytes, payload_bytes)
         self._chain.add_segment(header, index)
-        self._note.write(header.number, index.valid_length)
+        self._tell_readers(header.number, index.valid_length)
 
     def _file_with_room(self) -> SegmentFile:
         file = self._file
@@ -281,13 +332,12 @@ class GroupWriter:
             except _NumberTakenError:
                 self._chain.refresh()
                 # what it holds beyond its header may not be durable yet, and counts from here on
-                sync_file(self._chain.path(self._tail().header.number))
+                sync_segment(self._chain.folder, self._tail().header.number)
         raise DepotError("other writers keep opening the depot", depot=self._chain.name)
 
     def _open_segment(self) -> SegmentFile:
-        partitions, ddl = self._chain.partitions or 0, self._chain.ddl or ""
         self._chain.producers().expire(self._now_ms())
-        file = SegmentFile(self._chain.folder, self._claim.number, partitions, ddl)
+        file = self._new_file()
         try:
             frames = self._carry_producers(file)
             header = self._publish_file(file)
@@ -296,8 +346,19 @@ class GroupWriter:
             file.close()
             raise
         self._add_segment(header, frames)
-        self._file = file
+        self._use(file)
         return file
+
+    def _new_file(self) -> SegmentFile:
+        partitions, ddl = self._chain.partitions or 0, self._chain.ddl or ""
+        return SegmentFile(self._chain.folder, self._claim.number, partitions, ddl)
+
+    def _use(self, file: SegmentFile) -> None:
+        """Append to a file from now on; an object is never appended to."""
+        if self._in_bucket:
+            file.close()
+        else:
+            self._file = file
 
     def _carry_producers(self, file: SegmentFile) -> list[tuple[FrameHeader, int, int]]:
         """Begin a new segment with what is known of producers, so that earlier ones may go."""
@@ -326,15 +387,29 @@ class GroupWriter:
 
     def _pass_over(self, number: int, cause: FileExistsError) -> None:
         """Count nothing of a segment that this writer published but could not vouch for."""
-        header = read_header(self._chain.path(number))
+        header = header_of(self._chain.store, segment_file_name(number))
         if header.writer != self._claim.number:
             raise _NumberTakenError(
                 "another process has written this depot's next segment",
                 hint="append there; this process must not write any more",
                 depot=self._chain.name,
-                file=str(self._chain.path(number)),
+                file=self._chain.where(number),
             ) from cause
+        if self._in_bucket:
+            self._take_in(header)
+            raise _ArrivedError from cause
         self._add_segment(header, [])
+
+    def _take_in(self, header: SegmentHeader) -> None:
+        """Count what this writer created without getting to know it: others may have seen it."""
+        index = SegmentIndex(header, self._chain.producers())
+        scan(self._chain.path(header.number), index, None)
+        self._chain.add_segment(header, index)
+        _log.warning(
+            "an append that was told to have failed is stored",
+            depot=self._chain.name,
+            segment=header.number,
+        )
 
     def _next_header(self, published_length: int) -> SegmentHeader:
         tail = self._chain.tail
@@ -386,11 +461,19 @@ class GroupWriter:
     def _cut_off(self) -> None:
         """After a failure, begin a new segment at once: it records that what failed is not there.
 
-        When that fails too, the next append tries again.
+        When that fails too, the next append tries again. In a bucket what failed may be there all
+        the same, and counts then.
         """
         if self._fenced is None:
             try:
-                self._file_with_room()
+                if not self._in_bucket:
+                    self._file_with_room()
+                elif self._chain.store.exists(segment_file_name(self._tail().header.number + 1)):
+                    self._open_segment()
+            except _ArrivedError:
+                return
+            except FencedError as error:
+                self._fenced = error
             except Exception as error:  # noqa: BLE001  # the appenders have been told already
                 _log.warning("no new depot segment", depot=self._chain.name, error=str(error))
 

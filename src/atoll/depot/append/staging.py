@@ -6,12 +6,11 @@ the depot's next segment.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from atoll.depot.producers.table import ProducerMark
 from atoll.depot.segments.blocks import EncodedBlock
 from atoll.depot.segments.format import FrameHeader, encode_frame
 from atoll.depot.segments.segment_file import SegmentFile
+from atoll.storage.places import Place
 
 
 class StagedSegment:
@@ -28,7 +27,7 @@ class StagedSegment:
         handed_over: Set when the writer has been asked to publish it: it owns the file then.
     """
 
-    def __init__(self, folder: Path, writer: int, partitions: int, ddl: str) -> None:
+    def __init__(self, folder: Place, writer: int, partitions: int, ddl: str) -> None:
         self.file = SegmentFile(folder, writer, partitions, ddl)
         self.frames: list[tuple[FrameHeader, int, int]] = []
         self.handed_over = False

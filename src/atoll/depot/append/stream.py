@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 
 from atoll.codec.records.refusals import Checked
@@ -11,6 +9,7 @@ from atoll.depot.append.requests import AppendRequest
 from atoll.depot.append.staging import StagedSegment
 from atoll.depot.partitioner import Placer
 from atoll.depot.segments.blocks import EncodedBlock, encode_blocks
+from atoll.storage.places import Place
 
 MEMORY_BYTES_MAX = 16 * 1024 * 1024
 _CHUNK_BYTES = 4 * 1024 * 1024
@@ -31,7 +30,7 @@ class StreamAppend:
     """
 
     def __init__(
-        self, folder: Path, writer: int, placer: Placer, partitions: int, ddl: str
+        self, folder: Place, writer: int, placer: Placer, partitions: int, ddl: str
     ) -> None:
         self._open = (folder, writer, partitions, ddl)
         self._placer = placer

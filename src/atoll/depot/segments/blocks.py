@@ -19,6 +19,8 @@ import pyarrow.ipc
 from atoll.ddl import parse_ddl
 from atoll.depot.migration import DepotMigration, NotMigratedError, blamed, migrate
 from atoll.errors import DamageError, StorageError
+from atoll.storage.places import Place
+from atoll.storage.roots import open_store
 
 BLOCK_BYTES = 1024 * 1024
 """About how large a block may grow: a reader of few records reads at least one block."""
@@ -78,7 +80,7 @@ def encode_block(partition: int, batch: pa.RecordBatch) -> EncodedBlock:
 
 
 def read_block(
-    folder: Path | str,
+    folder: Place | str,
     ref: BlockRef,
     schema: pa.Schema,
     migrations: Sequence[DepotMigration] = (),
@@ -94,7 +96,7 @@ def read_block(
 
 
 def read_blocks(
-    folder: Path | str,
+    folder: Place | str,
     refs: Sequence[BlockRef],
     schema: pa.Schema,
     migrations: Sequence[DepotMigration] = (),
@@ -112,6 +114,8 @@ def read_blocks(
         StorageError: When the disk fails.
         UserCodeError: When a migration fails on a record.
     """
+    store = open_store(Path(folder) if isinstance(folder, str) else folder)
+    store.fetch([ref.file for ref in refs])
     batches = []
     open_file, descriptor = "", -1
     try:
@@ -120,30 +124,30 @@ def read_blocks(
                 if descriptor >= 0:
                     os.close(descriptor)
                     descriptor = -1
-                descriptor = _open(Path(folder) / ref.file)
+                descriptor = _open(store.file(ref.file), f"{folder}/{ref.file}")
                 open_file = ref.file
             stored = parse_ddl(ref.stored) if ref.stored else schema
-            batch = _read(descriptor, folder, ref, stored)
+            batch = _read(descriptor, f"{folder}/{ref.file}", ref, stored)
             since = migrations[ref.generation :] if ref.generation >= 0 else ()
-            batches.append(_present(batch, Path(folder).name, ref, schema, since))
+            batches.append(_present(batch, store.root.name, ref, schema, since))
     finally:
         if descriptor >= 0:
             os.close(descriptor)
     return batches
 
 
-def _open(path: Path) -> int:
+def _open(path: Path, where: str) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError as error:
         raise DamageError(
             "a depot segment is missing",
             hint="was it trimmed while it was still needed, or deleted by hand?",
-            file=str(path),
+            file=where,
         ) from error
     except OSError as error:
         raise StorageError(
-            f"a depot segment cannot be opened: {error.strerror}", file=str(path)
+            f"a depot segment cannot be opened: {error.strerror}", file=where
         ) from error
 
 
@@ -163,20 +167,20 @@ def _present(
         raise blamed(error, depot, where, partition=ref.partition, offset=offset) from error
 
 
-def _read(descriptor: int, folder: Path | str, ref: BlockRef, schema: pa.Schema) -> pa.RecordBatch:
+def _read(descriptor: int, where: str, ref: BlockRef, schema: pa.Schema) -> pa.RecordBatch:
     try:
         data = os.pread(descriptor, ref.length, ref.position)
     except OSError as error:
         raise StorageError(
             f"a depot segment cannot be read: {error.strerror}",
-            file=str(Path(folder) / ref.file),
+            file=where,
             position=ref.position,
         ) from error
     if len(data) != ref.length or zlib.crc32(data) != ref.crc:
         raise DamageError(
             "a block of records is damaged: its checksum does not match",
             hint="restore the file from a backup",
-            file=str(Path(folder) / ref.file),
+            file=where,
             position=ref.position,
         )
     batch = pa.ipc.read_record_batch(pa.py_buffer(data), schema)

@@ -7,8 +7,10 @@ on the chain's content whatever a fenced writer still scribbles behind it.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -19,15 +21,24 @@ from atoll.depot.producers.table import PRODUCER_SECONDS_MAX, ProducerTable
 from atoll.depot.segments.acknowledged import read_note
 from atoll.depot.segments.blocks import BlockRef
 from atoll.depot.segments.format import SegmentHeader
-from atoll.depot.segments.index import SEGMENTS_FOLDER, SegmentIndex, segment_file_name
+from atoll.depot.segments.index import (
+    SEGMENTS_FOLDER,
+    SegmentIndex,
+    segment_file_name,
+    segment_number,
+)
 from atoll.depot.segments.runs import Runs
-from atoll.depot.segments.scan import read_header, scan
-from atoll.errors import DamageError, DepotError
-from atoll.storage.local import LocalStore
+from atoll.depot.segments.scan import header_of, scan
+from atoll.errors import DamageError, DepotError, NotFoundError
 from atoll.storage.numbered import NumberedObjects
+from atoll.storage.places import Place
+from atoll.storage.roots import open_store
 
 _INDEXES_KEPT_MAX = 64
 _LISTINGS_MAX = 20
+_FEW = 3
+_AT_ONCE = 16
+_FETCHED_AHEAD = 64
 
 
 class SegmentChain:
@@ -49,7 +60,7 @@ class SegmentChain:
 
     def __init__(
         self,
-        folder: Path,
+        folder: Place,
         partitions: int | None,
         ddl: str | None,
         migrations: tuple[DepotMigration, ...] = (),
@@ -66,7 +77,8 @@ class SegmentChain:
         self.tail: SegmentIndex | None = None
         self.torn: str | None = None
         self.producer_seconds_max = PRODUCER_SECONDS_MAX
-        self.retained = NumberedObjects(LocalStore(folder), "retained")
+        self.store = open_store(folder)
+        self.retained = NumberedObjects(self.store, "retained")
         self._indexes: OrderedDict[int, SegmentIndex] = OrderedDict()
 
     def refresh(self) -> None:
@@ -80,13 +92,17 @@ class SegmentChain:
                 try:
                     self._load(self._numbers())
                     return
-                except FileNotFoundError:
+                except (FileNotFoundError, NotFoundError):
                     continue  # trimmed between listing and reading
         raise DepotError("the depot's segments change faster than they can be read")
 
     def path(self, number: int) -> Path:
-        """A segment's file."""
-        return self.folder / segment_file_name(number)
+        """A segment's file on this host, fetched where that is not where it lies."""
+        return self.store.file(segment_file_name(number))
+
+    def where(self, number: int) -> str:
+        """Where a segment lies, for people."""
+        return str(self.folder / segment_file_name(number))
 
     def start_offsets(self) -> tuple[int, ...]:
         """Per depot partition, the oldest offset that is still there."""
@@ -109,6 +125,8 @@ class SegmentChain:
             tail = self.tail
             if tail is None:
                 return self._zeros()
+            if not isinstance(self.folder, Path):
+                return tuple(tail.ends)  # what is in a bucket is never taken back
             note = read_note(self.folder, tail.header.writer)
             if note is None or note[0] != tail.header.number:
                 return tuple(tail.header.bases)
@@ -150,6 +168,7 @@ class SegmentChain:
                 return []
             refs: list[BlockRef] = []
             at = bisect_right(self.headers, start, key=lambda header: header.bases[partition]) - 1
+            self._fetch(at, partition, end)
             while at < len(self.headers) and self.headers[at].bases[partition] < end:
                 refs += self._stored(
                     self.headers[at], self._index(at).blocks(partition, start, end)
@@ -180,6 +199,7 @@ class SegmentChain:
             if start == end:
                 return []
             at = bisect_right(self.headers, start, key=lambda header: header.bases[partition]) - 1
+            self._fetch(at, partition, end, _FETCHED_AHEAD)
             while at < len(self.headers) and self.headers[at].bases[partition] < end:
                 for offset, size in self._index(at).sizes(partition, start, end):
                     if runs.add(offset, size):
@@ -216,6 +236,15 @@ class SegmentChain:
                     return offset
             return self.end_offsets()[partition]
 
+    def _fetch(self, at: int, partition: int, end: int, most: int | None = None) -> None:
+        """Let the files of a range of segments be here, many fetched at once."""
+        if isinstance(self.folder, Path):
+            return
+        until = bisect_left(self.headers, end, at, key=lambda header: header.bases[partition])
+        wanted = self.headers[at:until] if most is None else self.headers[at:until][:most]
+        numbers = [h.number for h in wanted if h.number not in self._indexes]
+        self.store.fetch([segment_file_name(number) for number in numbers])
+
     def _check_range(self, partition: int, start: int, end: int) -> None:
         first, last = self.start_offsets(), self.end_offsets()
         if not 0 <= partition < len(last):
@@ -239,17 +268,17 @@ class SegmentChain:
         return (0,) * (self.partitions or 0)
 
     def _numbers(self) -> list[int]:
-        folder = self.folder / SEGMENTS_FOLDER
-        try:
-            names = [path.stem for path in folder.iterdir() if path.suffix == ".seg"]
-        except FileNotFoundError:
-            return []
-        return sorted(int(name) for name in names if name.isdecimal())
+        known = [header.number for header in self.headers]
+        after = segment_file_name(known[-1]) if known else None
+        names = self.store.list_after(SEGMENTS_FOLDER, after)
+        found = [number for name in names if (number := segment_number(name)) is not None]
+        return known + found if after is not None else found
 
     def _load(self, numbers: list[int]) -> None:
         numbers = self._complete(numbers)
         known = {header.number: header for header in self.headers}
-        headers = [known.get(number) or self._read_header(number) for number in numbers]
+        read = self._read_headers([number for number in numbers if number not in known])
+        headers = [known.get(number) or read[number] for number in numbers]
         tail = self.tail
         if headers and (tail is None or tail.header.number != headers[-1].number):
             tail = SegmentIndex(headers[-1], ProducerTable(self.producer_seconds_max))
@@ -275,17 +304,25 @@ class SegmentChain:
         return DamageError(
             "a depot segment is missing",
             hint="restore the file from a backup",
-            file=str(self.path(number)),
+            file=self.where(number),
         )
 
-    def _read_header(self, number: int) -> SegmentHeader:
-        path = self.path(number)
-        header = read_header(path)
+    def _read_headers(self, numbers: list[int]) -> dict[int, SegmentHeader]:
+        """The headers of some segments, in order; those in a bucket many at once."""
+        names = [segment_file_name(number) for number in numbers]
+        if isinstance(self.folder, Path) or len(names) < _FEW:
+            read = [header_of(self.store, name) for name in names]
+        else:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                read = list(pool.map(partial(header_of, self.store), names))
+        return {n: self._fitting_header(n, each) for n, each in zip(numbers, read, strict=True)}
+
+    def _fitting_header(self, number: int, header: SegmentHeader) -> SegmentHeader:
         if header.number != number:
             raise DamageError(
                 f"a depot segment is under the wrong name: it is number {header.number}",
                 hint="restore the file from a backup",
-                file=str(path),
+                file=self.where(number),
             )
         if self.partitions is None:
             self.partitions = len(header.bases)
@@ -342,7 +379,7 @@ class SegmentChain:
             raise DamageError(
                 "a depot segment does not lead to the next one",
                 hint="restore the file from a backup",
-                file=str(path),
+                file=self.where(header.number),
             )
         self._keep(index)
         return index

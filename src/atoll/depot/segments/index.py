@@ -27,6 +27,12 @@ def segment_file_name(number: int) -> str:
     return f"{SEGMENTS_FOLDER}/{number:020d}.seg"
 
 
+def segment_number(name: str) -> int | None:
+    """The number of a segment by the name of its file; None for other files."""
+    stem, dot, ending = name.rpartition("/")[2].rpartition(".")
+    return int(stem) if dot and ending == "seg" and stem.isdecimal() else None
+
+
 class _PartitionIndex:
     """The blocks of one depot partition, by rising offset."""
 

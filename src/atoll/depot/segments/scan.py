@@ -26,11 +26,13 @@ from atoll.depot.segments.format import (
     parse_frame_preamble,
 )
 from atoll.depot.segments.index import SegmentIndex
-from atoll.errors import DamageError
-from atoll.storage.local import storage_errors
+from atoll.errors import DamageError, NotFoundError
+from atoll.storage.local import LocalStore, storage_errors
+from atoll.storage.roots import RootStore
 
 _WINDOW_BYTES = 64 * 1024
 _SEARCH_BYTES = 1024 * 1024
+_HEADER_BYTES = 4096
 
 
 def read_header(path: Path) -> SegmentHeader:
@@ -40,10 +42,25 @@ def read_header(path: Path) -> SegmentHeader:
         FileNotFoundError: When there is no such file.
         DamageError: When the header is not as written.
     """
-    with _opened(path) as descriptor:
-        preamble = os.pread(descriptor, HEADER_PREAMBLE_BYTES, 0)
-        block = os.pread(descriptor, header_length(preamble, str(path)), 0)
-    return decode_header(block, str(path))
+    try:
+        return header_of(LocalStore(path.parent), path.name)
+    except NotFoundError as error:
+        raise FileNotFoundError(str(path)) from error
+
+
+def header_of(store: RootStore, name: str) -> SegmentHeader:
+    """The header of a segment in a store: one read, but of schemas that are long.
+
+    Raises:
+        NotFoundError: When there is no such segment.
+        DamageError: When the header is not as written.
+    """
+    where = str(store.root / name)
+    block = store.beginning(name, _HEADER_BYTES)
+    length = header_length(block[:HEADER_PREAMBLE_BYTES], where)
+    if length > len(block) == _HEADER_BYTES:
+        block = store.beginning(name, length)
+    return decode_header(block[:length], where)
 
 
 def scan(path: Path, index: SegmentIndex, limit: int | None) -> str | None:

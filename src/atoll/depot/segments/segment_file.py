@@ -1,6 +1,7 @@
 """A segment file while it is written: prepared under another name, then published by a link.
 
-The link fails when the number is taken, so of two writers one publishes it. A file that has
+The link fails when the number is taken, so of two writers one publishes it. In a bucket it is the
+same: the file is prepared on this host, and created as an object. A file that has
 failed to write or to sync is never written to or synced again: after a failed fsync the kernel may
 have dropped the data and would report success the next time.
 """
@@ -16,8 +17,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from atoll.depot.segments.format import SegmentHeader, encode_header, header_block_bytes
-from atoll.depot.segments.index import SEGMENTS_FOLDER, segment_file_name
-from atoll.storage.local import fsync_folder, make_folder, storage_errors
+from atoll.depot.segments.index import segment_file_name
+from atoll.storage.local import make_folder, storage_errors
+from atoll.storage.objects import ObjectExistsError
+from atoll.storage.places import Place
+from atoll.storage.roots import open_store
 
 STAGING_FOLDER = "staging"
 _BUFFERS_PER_CALL = 512
@@ -39,10 +43,12 @@ class SegmentFile:
         carried_bytes: How many of them only repeat what earlier segments say of producers.
     """
 
-    def __init__(self, folder: Path, writer: int, partitions: int, ddl: str) -> None:
+    def __init__(self, folder: Place, writer: int, partitions: int, ddl: str) -> None:
         """Open the file, leaving room for the header block."""
         self.folder = folder
-        self._temporary = folder / STAGING_FOLDER / f"{writer:020d}-{secrets.token_hex(8)}.seg"
+        self._store = open_store(folder)
+        name = f"{STAGING_FOLDER}/{writer:020d}-{secrets.token_hex(8)}.seg"
+        self._temporary = self._store.scratch(name)
         self.path = self._temporary
         with storage_errors(self._temporary):
             make_folder(self._temporary.parent)
@@ -71,8 +77,9 @@ class SegmentFile:
         Raises:
             StorageError: When the disk refuses.
         """
-        with storage_errors(self.path):
-            _datasync(self._descriptor)
+        if isinstance(self.folder, Path):
+            with storage_errors(self.path):
+                _datasync(self._descriptor)
         self.durable_length = self.position
 
     def publish(self, header: SegmentHeader) -> None:
@@ -82,22 +89,16 @@ class SegmentFile:
             FileExistsError: When the number is taken; the file is then still unpublished.
             StorageError: When the disk refuses.
         """
-        target = self.folder / segment_file_name(header.number)
-        taken = None
-        with storage_errors(target):
-            make_folder(self.folder / SEGMENTS_FOLDER)
+        name = segment_file_name(header.number)
+        with storage_errors(self.path):
             os.pwrite(self._descriptor, encode_header(header), 0)
-            os.fsync(self._descriptor)
-            try:
-                os.link(self._temporary, target)
-            except FileExistsError as error:
-                taken = error
-            else:
-                self._temporary.unlink(missing_ok=True)
-                fsync_folder(target.parent)
-        if taken is not None:
-            raise taken
-        self.path = target
+            if isinstance(self.folder, Path):
+                os.fsync(self._descriptor)
+        try:
+            self._store.create_from(name, self._temporary)
+        except ObjectExistsError as error:
+            raise FileExistsError(name) from error
+        self.path = self._store.file(name)
         self.durable_length = self.position
 
     def close(self) -> None:
@@ -124,11 +125,13 @@ class SegmentFile:
                 rest[0] = rest[0][written:]
 
 
-def clean_staging(folder: Path, writer: int) -> None:
+def clean_staging(folder: Place, writer: int) -> None:
     """Delete what writers before this one left unpublished.
 
     When it has been fenced and does not know yet, a later one may be at work: its files stay.
     """
+    if not isinstance(folder, Path):
+        return  # what is unpublished lies in caches of hosts
     staging = folder / STAGING_FOLDER
     with storage_errors(staging):
         if staging.is_dir():
@@ -138,8 +141,14 @@ def clean_staging(folder: Path, writer: int) -> None:
                     path.unlink(missing_ok=True)
 
 
-def sync_file(path: Path) -> None:
-    """Make durable what an earlier writer, killed before its fsync, left in the file."""
+def sync_segment(folder: Place, number: int) -> None:
+    """Make durable what an earlier writer, killed before its fsync, left in a segment.
+
+    What is in a bucket is durable.
+    """
+    if not isinstance(folder, Path):
+        return
+    path = folder / segment_file_name(number)
     with storage_errors(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import mmap
 import zlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -26,11 +28,12 @@ from atoll.depot.segments.format import (
     header_block_bytes,
     parse_frame_preamble,
 )
-from atoll.depot.segments.index import SEGMENTS_FOLDER, segment_file_name
-from atoll.depot.segments.scan import read_header
+from atoll.depot.segments.index import SEGMENTS_FOLDER, segment_file_name, segment_number
+from atoll.depot.segments.scan import header_of
 from atoll.errors import AtollError, NotFoundError
-from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
+from atoll.storage.places import Place
+from atoll.storage.roots import RootStore, open_store
 
 _COST_OF_OBJECTS = {
     "writers": "the module does not start until it is restored, or deleted while no process runs "
@@ -42,6 +45,9 @@ _COST_OF_OBJECTS = {
 _COST_OF_NOTES = "no record: processes that tail the depot by its root fail until it is deleted"
 _MISSING = "the segment is missing"
 _ALL_LOST = "all records of the segment are lost"
+
+
+Data: TypeAlias = "mmap.mmap | bytes"
 
 
 class DepotDamage(msgspec.Struct, frozen=True):
@@ -60,7 +66,7 @@ class DepotDamage(msgspec.Struct, frozen=True):
     cost: str
 
 
-def verify_depot(folder: Path | str) -> Iterator[DepotDamage]:
+def verify_depot(folder: Place | str) -> Iterator[DepotDamage]:
     """Every damage in a depot's segments, markers and claims, oldest segment first.
 
     The torn end of the newest segment is none: nobody was told that it is stored.
@@ -68,64 +74,72 @@ def verify_depot(folder: Path | str) -> Iterator[DepotDamage]:
     Args:
         folder: The depot's folder; nothing in it is changed.
     """
-    folder = Path(folder)
+    folder = Path(folder) if isinstance(folder, str) else folder
+    store = open_store(folder)
     for name, cost in _COST_OF_OBJECTS.items():
-        yield from _objects(folder, name, cost)
-    for path, what in check_notes(folder):
-        yield DepotDamage(str(path), 0, what, _COST_OF_NOTES)
-    first = max(_numbers(folder / "retained"), default=1)
-    present = {n for n in _numbers(folder / SEGMENTS_FOLDER) if n >= first}
+        yield from _objects(store, name, cost)
+    for path, what in check_notes(folder) if isinstance(folder, Path) else ():
+        yield DepotDamage(_shown(store, path), 0, what, _COST_OF_NOTES)
+    first = _first(store)
+    numbers = [segment_number(name) for name in store.list(SEGMENTS_FOLDER)]
+    present = {n for n in numbers if n is not None and n >= first}
     if not present and first == 1:
         return
     following: SegmentHeader | None = None
     walks = []
     for number in range(max(present, default=first), first - 1, -1):
-        path = folder / segment_file_name(number)
-        header, reason = _header(path, number)
-        walks.append((path, header, following, reason))
+        header, reason = _header(store, number)
+        walks.append((number, header, following, reason))
         following = header
     newest = walks[0][0]
-    for path, header, after, reason in reversed(walks):
-        found = [DepotDamage(str(path), 0, reason, _ALL_LOST)]
+    for number, header, after, reason in reversed(walks):
+        name = segment_file_name(number)
+        found = [DepotDamage(_shown(store, name), 0, reason, _ALL_LOST)]
         if header is not None:
             try:
-                found = list(_Walk(path, header, after, newest=path == newest).run())
-            except FileNotFoundError:
-                found = [DepotDamage(str(path), 0, _MISSING, _ALL_LOST)]
-        if not _was_dropped(folder, path):
+                found = list(_Walk(store, header, after, newest=number == newest).run())
+            except (FileNotFoundError, NotFoundError):
+                found = [DepotDamage(_shown(store, name), 0, _MISSING, _ALL_LOST)]
+        if not _was_dropped(store, number):
             yield from found
 
 
-def _was_dropped(folder: Path, segment: Path) -> bool:
+def _was_dropped(store: RootStore, number: int) -> bool:
     """Whether retention took a segment away while it was looked at."""
-    first = max(_numbers(folder / "retained"), default=1)
-    return int(segment.stem) < first and not segment.exists()
+    return number < _first(store) and not store.exists(segment_file_name(number))
 
 
-def _objects(folder: Path, name: str, cost: str) -> Iterator[DepotDamage]:
+def _first(store: RootStore) -> int:
+    """The first segment that is kept."""
+    return max(NumberedObjects(store, "retained").numbers(), default=1)
+
+
+def _shown(store: RootStore, name: str | Path) -> str:
+    """A file of the depot as damage names it."""
+    return str(store.root / str(name)) if isinstance(store.root, Path) else str(name)
+
+
+def _objects(store: RootStore, name: str, cost: str) -> Iterator[DepotDamage]:
     """What is wrong with the depot's numbered objects of one kind."""
-    for path in sorted((folder / name).glob("*")):
-        if not path.stem.isdecimal() and not path.name.startswith("."):
-            yield DepotDamage(str(path), 0, "its name is no number", "nothing: delete it")
-    objects = NumberedObjects(LocalStore(folder), name)
+    for other in store.list(name):
+        if not PurePosixPath(other).stem.isdecimal():
+            what = "its name is no number"
+            yield DepotDamage(_shown(store, other), 0, what, "nothing: delete it")
+    objects = NumberedObjects(store, name)
     for number in objects.numbers():
         try:
             objects.read(number)
         except NotFoundError:
             continue  # dropped meanwhile
         except AtollError as error:
-            yield DepotDamage(str(folder / objects.name(number)), 0, error.message, cost)
+            yield DepotDamage(_shown(store, objects.name(number)), 0, error.message, cost)
 
 
-def _numbers(folder: Path) -> list[int]:
-    return [int(path.stem) for path in folder.glob("*") if path.stem.isdecimal()]
-
-
-def _header(path: Path, number: int) -> tuple[SegmentHeader | None, str]:
+def _header(store: RootStore, number: int) -> tuple[SegmentHeader | None, str]:
     """A segment's header, or why there is none."""
     try:
-        header = read_header(path)
-    except FileNotFoundError:
+        header = header_of(store, segment_file_name(number))
+    except NotFoundError:
         return None, _MISSING
     except (AtollError, msgspec.MsgspecError) as error:
         return None, error.message if isinstance(error, AtollError) else str(error)
@@ -138,17 +152,19 @@ class _Walk:
     """One segment from front to back.
 
     Args:
-        path: Its file.
+        store: The depot's folder.
         header: Its header.
         after: The header of the one after it, which says how it ends; None when that is not known.
         newest: Whether none follows, so that its end may be torn.
     """
 
     def __init__(
-        self, path: Path, header: SegmentHeader, after: SegmentHeader | None, *, newest: bool
+        self, store: RootStore, header: SegmentHeader, after: SegmentHeader | None, *, newest: bool
     ) -> None:
         """At its first frame."""
-        self.path = path
+        self.store = store
+        self.name = segment_file_name(header.number)
+        self.path = _shown(store, self.name)
         self.header = header
         self.after = after
         self.newest = newest
@@ -159,11 +175,11 @@ class _Walk:
     def run(self) -> Iterator[DepotDamage]:
         """What is wrong in it."""
         position = header_block_bytes(len(self.header.bases), self.header.ddl)
-        with self.path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+        with self._data() as data:
             end = len(data) if self.after is None else self.after.previous_length
             if end > len(data):
                 what = f"the segment ends {end - len(data)} bytes early"
-                yield DepotDamage(str(self.path), len(data), what, self._rest())
+                yield DepotDamage(self.path, len(data), what, self._rest())
                 end, self.counted = len(data), False
             while position < end:
                 frame, length = _frame_at(data, position, end)
@@ -172,16 +188,28 @@ class _Walk:
                     if self._torn(data, position, following, end):
                         return
                     what = "no frame can be read here"
-                    yield DepotDamage(str(self.path), position, what, self._rest())
+                    yield DepotDamage(self.path, position, what, self._rest())
                     position, self.counted = following, False
                     continue
                 yield from self._blocks(data, position + length, frame.blocks)
                 position += length + sum(block.length for block in frame.blocks)
         if self.after is not None and self.counted and self.ends != list(self.after.bases):
             what = "the segment does not lead to the next one"
-            yield DepotDamage(str(self.path), position, what, self._rest())
+            yield DepotDamage(self.path, position, what, self._rest())
 
-    def _torn(self, data: mmap.mmap, position: int, following: int, end: int) -> bool:
+    @contextmanager
+    def _data(self) -> Iterator[Data]:
+        """The segment's bytes as they are stored: no copy of a cache."""
+        if not isinstance(self.store.root, Path):
+            yield self.store.read(self.name)
+            return
+        with (
+            self.store.file(self.name).open("rb") as file,
+            mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data,
+        ):
+            yield data
+
+    def _torn(self, data: Data, position: int, following: int, end: int) -> bool:
         """Whether what cannot be read is an append that nobody was told is stored."""
         if not self.newest or position < self.header.published_length:
             return False
@@ -193,7 +221,7 @@ class _Walk:
         return True
 
     def _blocks(
-        self, data: mmap.mmap, position: int, blocks: Sequence[BlockEntry]
+        self, data: Data, position: int, blocks: Sequence[BlockEntry]
     ) -> Iterator[DepotDamage]:
         for block in blocks:
             start = self.ends[block.partition]
@@ -203,7 +231,7 @@ class _Walk:
                 span = f"offsets {start} to {start + block.rows - 1}"
                 where = span if self.counted else f"{block.rows} records (offsets not known)"
                 cost = f"depot partition {block.partition}: {where}"
-                yield DepotDamage(str(self.path), position, problem, cost)
+                yield DepotDamage(self.path, position, problem, cost)
             position += block.length
 
     def _problem(self, data: bytes, block: BlockEntry) -> str:
@@ -233,7 +261,7 @@ class _Walk:
         return "; ".join(lost) or "no records"
 
 
-def _frame_at(data: mmap.mmap, position: int, end: int) -> tuple[FrameHeader | None, int]:
+def _frame_at(data: Data, position: int, end: int) -> tuple[FrameHeader | None, int]:
     """The frame header there and the bytes before its blocks; None when none can be read."""
     payload_at = position + FRAME_PREAMBLE_BYTES
     preamble = parse_frame_preamble(data[position:payload_at])
@@ -246,7 +274,7 @@ def _frame_at(data: mmap.mmap, position: int, end: int) -> tuple[FrameHeader | N
     return frame, FRAME_PREAMBLE_BYTES + length
 
 
-def _next_frame(data: mmap.mmap, position: int, end: int) -> int:
+def _next_frame(data: Data, position: int, end: int) -> int:
     """Where the next readable frame begins; the end when there is none."""
     while (found := data.find(FRAME_MAGIC, position, end)) >= 0:
         if _frame_at(data, found, end)[0] is not None:

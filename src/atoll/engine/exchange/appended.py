@@ -10,7 +10,7 @@ from atoll.pstate.store.history import FileRef
 
 if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 _ROWS_PER_BATCH_MAX = 65_536
 
@@ -31,7 +31,7 @@ def append_file(program: Program, spec: JobSpec, order: tuple[int, int], token: 
     return f"{folder}/{spec.id:020d}-{place}-{spec.epoch}-{spec.version}-{token}.arrow"
 
 
-def write_durably(store: LocalStore, name: str, rows: pa.Table) -> FileRef:
+def write_durably(store: RootStore, name: str, rows: pa.Table) -> FileRef:
     """Write rows as an Arrow file that outlives a power cut, and say how to check it.
 
     Raises:

@@ -22,6 +22,7 @@ from atoll.engine.exchange.staging import staging_folder
 from atoll.errors import StorageError
 from atoll.microbatch.outcome import ActorFailure
 from atoll.storage.local import storage_errors
+from atoll.storage.roots import open_store
 
 if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program
@@ -80,6 +81,11 @@ def failure_in(blobs: Iterable[Blob]) -> ActorFailure | None:
 
 def park(program: Program, microbatch: int, rows: pa.Buffer) -> str:
     """Write a blob to a file that nobody else uses; its name."""
+    if program.folders.scattered and not isinstance(program.root, Path):
+        folder_name = staging_folder(program.module, program.topology, microbatch)
+        name = f"{folder_name}/{uuid.uuid4().hex}.arrows"
+        open_store(program.root).stage(name, rows.to_pybytes())
+        return str(program.root / name)
     folder = _folder(program, microbatch)
     path = folder / f"{uuid.uuid4().hex}.arrows"
     with storage_errors(path):
@@ -95,6 +101,9 @@ def fetch(path: str) -> pa.Buffer:
     Raises:
         StorageError: When the file is gone: the attempt is over, or its worker's disk is lost.
     """
+    if "://" in path:
+        where, _, name = path.rpartition("/")
+        return pa.py_buffer(open_store(where).read(name))
     try:
         with pa.memory_map(path) as file:
             return file.read_buffer()
@@ -118,6 +127,6 @@ def clear(program: Program, microbatch: int) -> None:
 
 def _folder(program: Program, microbatch: int) -> Path:
     """On a root that several hosts share the task and the actor may run on different ones."""
-    if program.folders.identity is not None:
+    if program.folders.scattered and isinstance(program.root, Path):
         return program.root / staging_folder(program.module, program.topology, microbatch)
     return program.local / "exchange" / program.module / program.topology / f"{microbatch:020d}"

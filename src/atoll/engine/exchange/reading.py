@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,8 @@ from atoll.depot.segments.blocks import BlockRef, read_block
 from atoll.engine.exchange.staging import read_staged
 from atoll.microbatch.accounts.entries import RowsRead
 from atoll.storage.folders import depot_folder
+from atoll.storage.places import Place
+from atoll.storage.roots import open_store
 from atoll.topology.rows import with_origins
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def read_split(
         for file in split.files:
             count = 0
             present().begin("reading staged rows")
-            for batch in read_staged(program.root, file):
+            for batch in read_staged(open_store(program.root), file):
                 present().beat()
                 count += batch.num_rows
                 yield batch
@@ -54,6 +55,7 @@ def read_split(
         yield from _of_log(program.logs[depot], depot, split, told, split.origin in program.tracked)
         return
     folder = depot_folder(program.root, program.module, depot)
+    open_store(folder).fetch([block.file for block in split.blocks])
     since = program.depot_migrations.get(depot, ())
     blocks = (
         _block(folder, split.origin, block, schema, since, told)
@@ -107,7 +109,7 @@ def _unheard(_rows: RowsRead) -> None:
 
 
 def _block(  # what reading takes, and who is told
-    folder: Path,
+    folder: Place,
     origin: int,
     block: BlockRef,
     schema: pa.Schema,

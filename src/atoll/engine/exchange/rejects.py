@@ -29,7 +29,7 @@ from atoll.topology.declared import REJECTED_DDL
 if TYPE_CHECKING:
     from atoll.engine.program import JobSpec, Program
     from atoll.errors import AtollError
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
     from atoll.topology.rows import Row
     from atoll.topology.usercode import Rejects, Step
 
@@ -121,7 +121,7 @@ class RejectWriter:
         store: Where the files go.
     """
 
-    def __init__(self, program: Program, spec: JobSpec, token: str, store: LocalStore) -> None:
+    def __init__(self, program: Program, spec: JobSpec, token: str, store: RootStore) -> None:
         """Nothing is taken yet."""
         self.program = program
         self.spec = spec

@@ -7,12 +7,12 @@ again. Size and checksum are checked all the same, as of every file.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 
-from atoll.errors import DamageError
+from atoll.errors import DamageError, NotFoundError
 from atoll.pstate.store.history import FileRef
+from atoll.storage.roots import RootStore
 
 _ROWS_PER_BATCH_MAX = 65_536
 
@@ -22,27 +22,25 @@ def staging_folder(module: str, topology: str, microbatch: int) -> str:
     return f"{module}/{topology}/staged/{microbatch:020d}"
 
 
-def stage(root: Path, name: str, table: pa.Table) -> FileRef:
+def stage(store: RootStore, name: str, table: pa.Table) -> FileRef:
     """Write the rows under a name that no other task run uses."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=_ROWS_PER_BATCH_MAX)
     data = sink.getvalue()
-    path = root / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    store.stage(name, data)
     return FileRef.of(name, data, table.num_rows)
 
 
-def read_staged(root: Path, ref: FileRef) -> Iterator[pa.RecordBatch]:
+def read_staged(store: RootStore, ref: FileRef) -> Iterator[pa.RecordBatch]:
     """The rows of a staged file, in order.
 
     Raises:
         DamageError: When the file is not what was written.
     """
     try:
-        data = (root / ref.name).read_bytes()
-    except FileNotFoundError as error:
+        data = store.read(ref.name)
+    except NotFoundError as error:
         raise DamageError("a file of staged rows is missing", file=ref.name) from error
     fault = ref.fault(data)
     if fault is not None:

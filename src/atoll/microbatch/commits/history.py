@@ -6,6 +6,7 @@ Commits never change once made, so a process keeps the last few hundred that it 
 from __future__ import annotations
 
 import functools
+from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +23,10 @@ from atoll.microbatch.commits.objects import (
 )
 from atoll.microbatch.commits.timelines import Timelines, read_timelines
 from atoll.pstate.store.history import FileRef, Rebuild
-from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectStore
+from atoll.storage.places import Place
+from atoll.storage.roots import RootStore, is_root_store, open_store
 
 _COMMITS_KEPT = 512
 
@@ -49,12 +51,12 @@ def _suffix(timeline: int) -> str:
 
 @functools.lru_cache(maxsize=_COMMITS_KEPT)
 def _commit_in(
-    root: Path,
+    root: Place,
     prefix: str,
     commit_id: int,
-    stamp: tuple[int, int],  # noqa: ARG001 - tells apart roots that stood at one path in turn
+    stamp: Hashable,  # noqa: ARG001 - tells apart roots that stood at one path in turn
 ) -> Commit:
-    return decode_commit(NumberedObjects(LocalStore(root), prefix).read(commit_id))
+    return decode_commit(NumberedObjects(open_store(root), prefix).read(commit_id))
 
 
 @functools.lru_cache(maxsize=_COMMITS_KEPT)
@@ -88,13 +90,13 @@ def read_commit(
         timelines = read_timelines(store, module, topology)
     objects = commit_objects(store, module, topology, timelines.of(commit_id))
     name = objects.name(commit_id)
-    if not isinstance(store, LocalStore):
+    if not is_root_store(store):
         return decode_commit(objects.read(commit_id))
     try:
-        found = store.path(name).stat()
-    except OSError as error:
+        stamp = store.stamp(name)
+    except NotFoundError as error:
         raise NotFoundError(f"there is no commit {commit_id}", file=name) from error
-    return _commit_in(store.root, objects.prefix, commit_id, (found.st_ino, found.st_mtime_ns))
+    return _commit_in(store.root, objects.prefix, commit_id, stamp)
 
 
 def latest_commit(store: ObjectStore, module: str, topology: str, hint: int = 0) -> Commit:
@@ -132,7 +134,7 @@ class CommitHistory:
     commit says that the state as of it can be read, although commits that it knows are dropped.
     """
 
-    def __init__(self, store: LocalStore, module: str, topology: str, commit: Commit) -> None:
+    def __init__(self, store: RootStore, module: str, topology: str, commit: Commit) -> None:
         """Use :meth:`open` unless the commit is at hand.
 
         Args:
@@ -151,7 +153,7 @@ class CommitHistory:
     @classmethod
     def open(
         cls,
-        store: LocalStore,
+        store: RootStore,
         module: str,
         topology: str,
         commit_id: int,
@@ -272,7 +274,7 @@ class CommitHistory:
 
     def open_file(self, ref: FileRef) -> Path:
         """Where the file lies."""
-        return self.store.path(ref.name)
+        return self.store.file(ref.name)
 
     def _winners(self, pstate: str, commit_id: int) -> _Winners:
         known = self._known.get((pstate, commit_id))

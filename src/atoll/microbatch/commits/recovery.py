@@ -16,11 +16,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from atoll.errors import AtollError
+from atoll.errors import AtollError, NotFoundError, StorageError
 from atoll.microbatch.commits.history import CommitHistory, commit_objects, read_commit
 from atoll.microbatch.commits.objects import Commit, unpack_ids
 from atoll.microbatch.commits.tidy import refs_of
-from atoll.storage.local import LocalStore
+from atoll.storage.roots import RootStore
 
 FILES_PER_LOOK = 2_000
 
@@ -51,7 +51,7 @@ class RecoveryCheck:
     """
 
     def __init__(
-        self, store: LocalStore, module: str, topology: str, published: Callable[[], Commit]
+        self, store: RootStore, module: str, topology: str, published: Callable[[], Commit]
     ) -> None:
         self.lost: tuple[LostFile, ...] = ()
         self._store = store
@@ -104,11 +104,11 @@ class RecoveryCheck:
 
     def _fault(self, name: str, size: int | None) -> str | None:
         try:
-            found = self._store.path(name).stat().st_size
-        except (FileNotFoundError, NotADirectoryError):
+            found = self._store.size(name)
+        except NotFoundError:
             return "is missing"
-        except OSError as error:
-            return f"cannot be looked at: {error.strerror}"
+        except StorageError as error:
+            return f"cannot be looked at: {error.message}"
         return None if size is None or size == found else f"has {found} bytes instead of {size}"
 
     def _needing(self, faults: Collection[str]) -> Mapping[str, Mapping[str, list[int]]]:

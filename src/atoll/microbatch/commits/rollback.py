@@ -30,6 +30,7 @@ from atoll.microbatch.control.pausing import paused
 from atoll.microbatch.outcome import ActorFailure
 from atoll.microbatch.parcels.sink_box import sink_identity
 from atoll.names import sink_named
+from atoll.storage.glances import Glance
 from atoll.storage.objects import ObjectExistsError, ObjectStore
 
 _log = get_logger("atoll.microbatch")
@@ -197,10 +198,18 @@ class Follower:
     starts: Mapping[str, list[int]] = field(default_factory=dict)
     depots: Iterable[str] = ()
 
+    def __post_init__(self) -> None:
+        """Nothing was looked at."""
+        self._glance = Glance(self.store)
+
     def is_behind(self) -> bool:
-        """Whether somebody went back who is not this coordinator. One system call."""
+        """Whether somebody went back who is not this coordinator.
+
+        One system call, or a request now and then: a commit on a timeline that is over is not
+        made, whatever was seen here.
+        """
         objects = timeline_objects(self.store, self.module, self.topology)
-        return objects.exists(self.timeline + 1)
+        return self._glance.exists(objects.name(self.timeline + 1))
 
     def go_back(self, command: ev.GoBack, epoch: int, now_ms: int) -> ev.RollBackRefused | None:
         """Begin a new timeline at the commit wanted; :meth:`follow` then goes on from there.

@@ -16,6 +16,7 @@ from atoll.microbatch.commits.objects import Commit, decode_commit
 from atoll.microbatch.commits.timelines import Timelines, read_timelines, timeline_objects
 from atoll.microbatch.plans.revisions import delete_plan, delete_plans_above, delete_plans_below
 from atoll.pstate.store.history import FileRef
+from atoll.storage.glances import delete_each
 from atoll.storage.objects import ObjectStore
 
 _FOLDERS = ("logs", "checkpoints", "staged", "appends")
@@ -106,8 +107,7 @@ def drop_below(
             for name in dict.fromkeys(files_of(found))
             if named.newest.get(name, 0) < commit.floor
         ]
-        for name in names:
-            store.delete(name)
+        delete_each(store, names)
         timeline = timelines.of(commit_id)
         delete_plan(store, module, topology, timeline, found)
         store.delete(commit_objects(store, module, topology, timeline).name(commit_id))
@@ -137,9 +137,7 @@ def drop_orphans(store: ObjectStore, module: str, topology: str, commit: Commit)
     # listed can be of a timeline that this process does not know.
     if timeline_objects(store, module, topology).exists(commit.timeline + 1):
         return dropped
-    for name in left:
-        store.delete(name)
-    dropped += len(left)
+    dropped += delete_each(store, left)
     for timeline in range(timelines.number + 1):
         # a life that was killed while it dropped them leaves some of them below the floor
         delete_plans_below(store, module, topology, timeline, commit.floor)

@@ -19,15 +19,16 @@ without its timeline completes the rollback.
 from __future__ import annotations
 
 import functools
-from pathlib import Path
+from collections.abc import Hashable
 
 import msgspec
 
 from atoll.errors import NotFoundError
 from atoll.microbatch.commits.objects import Branch, Commit
-from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectStore
+from atoll.storage.places import Place
+from atoll.storage.roots import is_root_store, open_store
 
 _KEPT = 1024
 
@@ -117,23 +118,23 @@ def create_timeline(
 
 def _read(objects: NumberedObjects, number: int) -> Branch:
     store = objects.store
-    if not isinstance(store, LocalStore):
+    if not is_root_store(store):
         return _DECODER.decode(objects.read(number))
     try:
-        found = store.path(objects.name(number)).stat()
-    except OSError as error:
+        stamp = store.stamp(objects.name(number))
+    except NotFoundError as error:
         raise NotFoundError(f"there is no timeline {number}") from error
-    return _branch_in(store.root, objects.prefix, number, (found.st_ino, found.st_mtime_ns))
+    return _branch_in(store.root, objects.prefix, number, stamp)
 
 
 @functools.lru_cache(maxsize=_KEPT)
 def _branch_in(
-    root: Path,
+    root: Place,
     prefix: str,
     number: int,
-    stamp: tuple[int, int],  # noqa: ARG001 - tells apart roots that stood at one path in turn
+    stamp: Hashable,  # noqa: ARG001 - tells apart roots that stood at one path in turn
 ) -> Branch:
-    return _DECODER.decode(NumberedObjects(LocalStore(root), prefix).read(number))
+    return _DECODER.decode(NumberedObjects(open_store(root), prefix).read(number))
 
 
 _DECODER = msgspec.msgpack.Decoder(Branch)

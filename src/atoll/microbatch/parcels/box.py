@@ -20,9 +20,9 @@ from atoll.depot.producers.table import topology_producer
 from atoll.errors import NotFoundError
 from atoll.microbatch.parcels.rows import check_file
 from atoll.pstate.store.history import FileRef
-from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError
+from atoll.storage.roots import RootStore
 
 _PARCELS, _ROWS = "parcels", "parcel-rows"
 
@@ -68,11 +68,13 @@ class Parcels:
         rows: The folder of their rows.
     """
 
-    def __init__(self, store: LocalStore, objects: str, rows: str) -> None:
+    def __init__(self, store: RootStore, objects: str, rows: str) -> None:
         self.store = store
         self.objects = NumberedObjects(store, objects)
         self._rows = rows
         self._known: dict[int, Parcel] = {}
+        self._last: int | None = None
+        """The last parcel that was seen here: from it on the next ones are found without a list."""
 
     def send(self, timeline: int, commit: int, files: Iterable[FileRef], now_ms: int) -> int | None:
         """Make a parcel of a commit's rows, unless there is one; when this returns it is durable.
@@ -86,7 +88,7 @@ class Parcels:
         """
         mine, linked = (timeline, commit), None
         while True:
-            latest = self.objects.latest()
+            latest = self._last = self.objects.latest(self._last)
             if latest is not None:
                 self.objects.settle(latest)  # another life may have died before it was durable
                 last = self.read(latest)
@@ -97,6 +99,7 @@ class Parcels:
             number = (latest or 0) + 1
             with contextlib.suppress(ObjectExistsError):  # another life sends the same commit
                 self.objects.create(number, msgspec.msgpack.encode(parcel))
+                self._last = number
                 return number
 
     def read(self, number: int) -> Parcel:
@@ -174,7 +177,7 @@ class ParcelBox(Parcels):
         sender: The sender's module and topology.
     """
 
-    def __init__(self, store: LocalStore, module: str, depot: str, sender: tuple[str, str]) -> None:
+    def __init__(self, store: RootStore, module: str, depot: str, sender: tuple[str, str]) -> None:
         folder, own = f"{module}/depots/{depot}", "/".join(sender)
         super().__init__(store, f"{folder}/{_PARCELS}/{own}", f"{folder}/{_ROWS}/{own}")
         self.module = module
@@ -187,10 +190,11 @@ class ParcelBox(Parcels):
         return topology_producer(*self.sender)
 
 
-def boxes_for(store: LocalStore, module: str, depot: str) -> list[ParcelBox]:
+def boxes_for(store: RootStore, module: str, depot: str) -> list[ParcelBox]:
     """Those of all topologies that have ever sent something to a depot."""
-    folder = store.path(f"{module}/depots/{depot}/{_PARCELS}")
+    folder = f"{module}/depots/{depot}/{_PARCELS}"
     return [
-        ParcelBox(store, module, depot, (path.parent.name, path.name))
-        for path in sorted(folder.glob("*/*"))
+        ParcelBox(store, module, depot, (sender, topology))
+        for sender in store.folders(folder)
+        for topology in store.folders(f"{folder}/{sender}")
     ]

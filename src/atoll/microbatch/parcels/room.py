@@ -13,7 +13,7 @@ from atoll.names import mirrored_name
 
 if TYPE_CHECKING:
     from atoll.microbatch.parcels.sink_box import SinkBox
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 
 class ParcelRoom:
@@ -28,7 +28,7 @@ class ParcelRoom:
 
     def __init__(
         self,
-        store: LocalStore,
+        store: RootStore,
         sender: tuple[str, str],
         targets: Iterable[str],
         sinks: Mapping[str, SinkBox] = MappingProxyType({}),

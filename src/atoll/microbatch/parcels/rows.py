@@ -17,19 +17,19 @@ from atoll.storage.local import storage_errors
 if TYPE_CHECKING:
     from atoll.depot.depot import Depot
     from atoll.pstate.store.history import FileRef
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 _CHUNK_BYTES = 1024 * 1024
 
 
-def rows_of(store: LocalStore, files: Iterable[FileRef]) -> Iterator[Checked]:
+def rows_of(store: RootStore, files: Iterable[FileRef]) -> Iterator[Checked]:
     """The records of some files, one batch in memory at a time.
 
     Raises:
         DamageError: When a file is not what was written.
     """
     for file in files:
-        path = store.path(file.name)
+        path = store.file(file.name)
         with storage_errors(path):
             check_file(store, file)
             with pa.OSFile(str(path)) as source:
@@ -38,7 +38,7 @@ def rows_of(store: LocalStore, files: Iterable[FileRef]) -> Iterator[Checked]:
                     yield Checked(reader.get_batch(index), [], 0)
 
 
-def check_file(store: LocalStore, file: FileRef) -> None:
+def check_file(store: RootStore, file: FileRef) -> None:
     """Hold that a file of rows is what was written.
 
     Raises:
@@ -46,7 +46,7 @@ def check_file(store: LocalStore, file: FileRef) -> None:
     """
     size = crc = 0
     try:
-        with store.path(file.name).open("rb") as source:
+        with store.file(file.name).open("rb") as source:
             while chunk := source.read(_CHUNK_BYTES):
                 size += len(chunk)
                 crc = zlib.crc32(chunk, crc)

@@ -23,8 +23,8 @@ from atoll.storage.objects import ObjectExistsError
 
 if TYPE_CHECKING:
     from atoll.pstate.store.history import FileRef
-    from atoll.storage.local import LocalStore
     from atoll.storage.objects import ObjectStore
+    from atoll.storage.roots import RootStore
 
 _TOKEN_BYTES = 8
 
@@ -55,7 +55,7 @@ class SinkBox(Parcels):
         sink: The sink.
     """
 
-    def __init__(self, store: LocalStore, module: str, topology: str, sink: str) -> None:
+    def __init__(self, store: RootStore, module: str, topology: str, sink: str) -> None:
         folder = _folder(module, topology, sink)
         super().__init__(store, f"{folder}/parcels", f"{folder}/rows")
         self.place = (module, topology, sink)

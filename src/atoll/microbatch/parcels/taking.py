@@ -15,10 +15,11 @@ from atoll.errors import AtollError, DamageError, FencedError
 from atoll.logs import get_logger
 from atoll.microbatch.parcels.box import ParcelBox, boxes_for
 from atoll.microbatch.parcels.rows import Present, rows_of
+from atoll.storage.glances import look_seconds
 
 if TYPE_CHECKING:
     from atoll.depot.depot import Depot
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import RootStore
 
 _LOOK_SECONDS = 0.05
 """Between two looks for what another module has sent."""
@@ -37,7 +38,7 @@ class ParcelTaker:
         depots: Its depots, by name, open.
     """
 
-    def __init__(self, store: LocalStore, module: str, depots: Mapping[str, Depot]) -> None:
+    def __init__(self, store: RootStore, module: str, depots: Mapping[str, Depot]) -> None:
         """Nothing is taken before :meth:`start`, or :meth:`take`."""
         self._store = store
         self._module = module
@@ -127,8 +128,11 @@ class ParcelTaker:
         if before is None or before.message != error.message:
             _log.error("a parcel cannot be taken", error=str(error), **_place(key))
 
+    def _look_seconds(self) -> float:
+        return look_seconds(self._store, _LOOK_SECONDS if self._boxes else _FIRST_LOOK_SECONDS)
+
     def _run(self) -> None:
-        while not self._stopping.wait(_LOOK_SECONDS if self._boxes else _FIRST_LOOK_SECONDS):
+        while not self._stopping.wait(self._look_seconds()):
             try:
                 self.take()
             except FencedError:

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from atoll.errors import StateError
 from atoll.microbatch.commits.history import latest_commit
-from atoll.storage.local import LocalStore
 from atoll.storage.objects import ObjectExistsError, ObjectStore
+from atoll.storage.roots import RootStore
 
 _TRIES_MAX = 100
 
@@ -111,7 +111,7 @@ def readers_above(store: ObjectStore, module: str, topology: str, commit: int) -
 
 
 def drop_stale_pins(
-    store: LocalStore,
+    store: RootStore,
     module: str,
     reads: Mapping[str, Collection[tuple[str, str]]],
     epoch: int,
@@ -124,14 +124,14 @@ def drop_stale_pins(
         reads: For each of its topologies the modules and topologies that it reads.
         epoch: The life.
     """
-    for folder in store.root.glob("*/*/pins"):
-        owner, topology, _ = folder.relative_to(store.root).parts
-        for name in store.list(_folder(owner, topology)):
-            pin = _Pin.of(name)
-            reader, _, reading = pin.reader.partition(".")
-            wanted = (owner, topology) in reads.get(reading, ())
-            if reader == module and pin.epoch < epoch and not wanted:
-                store.delete(name)
+    for owner in store.folders(""):
+        for topology in store.folders(owner):
+            for name in store.list(_folder(owner, topology)):
+                pin = _Pin.of(name)
+                reader, _, reading = pin.reader.partition(".")
+                wanted = (owner, topology) in reads.get(reading, ())
+                if reader == module and pin.epoch < epoch and not wanted:
+                    store.delete(name)
 
 
 class _Pin(NamedTuple):

@@ -124,14 +124,14 @@ class ChangeFile:
     """A change file in memory, checked once and then read vnode by vnode.
 
     Args:
-        path: Where the file lies.
+        path: Where the file lies, or its bytes.
         ref: Its size and CRC.
 
     Raises:
         DamageError: When the file is missing or is not what the reference says.
     """
 
-    def __init__(self, path: Path, ref: FileRef) -> None:
+    def __init__(self, path: Path | bytes, ref: FileRef) -> None:
         self.size = ref.size
         data = _checked_bytes(path, ref)
         try:
@@ -162,13 +162,13 @@ class ChangeFile:
         return keys, values
 
 
-def _checked_bytes(path: Path, ref: FileRef) -> bytes:
+def _checked_bytes(path: Path | bytes, ref: FileRef) -> bytes:
     hint = (
         "restore the file from a backup of the root, or build the state again from the depots, by "
         "a module of another name that mirrors them"
     )
     try:
-        data = path.read_bytes()
+        data = path if isinstance(path, bytes) else path.read_bytes()
     except FileNotFoundError as error:
         raise DamageError("a change file is missing", hint=hint, file=ref.name) from error
     fault = ref.fault(data)

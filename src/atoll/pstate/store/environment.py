@@ -19,7 +19,6 @@ import logging
 import os
 import resource
 import shutil
-import subprocess
 import threading
 import uuid
 import weakref
@@ -38,6 +37,7 @@ from atoll.pstate.store.store_file import (
     suspicious,
     unmark,
 )
+from atoll.storage.boot import boot_id
 
 MAP_BYTES = 1 << 30
 _READERS_MAX = 512
@@ -285,7 +285,7 @@ def _open_trusted(path: str, map_bytes: int) -> Environment:
             if not _names_this_boot(boot):
                 _remove(path)
                 Path(path).mkdir(parents=True, exist_ok=True)
-                boot.write_text(_boot_id(), encoding="ascii")
+                boot.write_text(boot_id(), encoding="ascii")
     try:
         problem = _problem(path)
         if problem is None:
@@ -296,7 +296,7 @@ def _open_trusted(path: str, map_bytes: int) -> Environment:
     with _folder_lock(Path(path).parent):
         _remove(path)
         Path(path).mkdir(parents=True, exist_ok=True)
-        boot.write_text(_boot_id(), encoding="ascii")
+        boot.write_text(boot_id(), encoding="ascii")
     return _opened(path, map_bytes)
 
 
@@ -317,7 +317,7 @@ def _problem(path: str) -> str | None:
 
 def _names_this_boot(boot: Path) -> bool:
     try:
-        return boot.read_text(encoding="ascii") == _boot_id()
+        return boot.read_text(encoding="ascii") == boot_id()
     except (OSError, UnicodeDecodeError):
         return False
 
@@ -359,18 +359,6 @@ def _open_limit() -> int:
     if soft == resource.RLIM_INFINITY:
         return _OPEN_MAX
     return max(16, min(_OPEN_MAX, (soft - _OPEN_FILES_SPARED) // _OPEN_FILES_EACH))
-
-
-@functools.cache
-def _boot_id() -> str:
-    """A text that differs after the machine has been started anew."""
-    with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    command = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        found = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
-        return found.stdout.strip()
-    return "unknown"
 
 
 _caches: weakref.WeakSet[EnvironmentCache] = weakref.WeakSet()

@@ -6,7 +6,6 @@ newest one is whom requests that change anything are passed on to.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,9 +15,10 @@ from atoll.runtime.service.known import Known
 from atoll.runtime.service.registry import Registered, Registry
 from atoll.runtime.service.running import SeenRuntime
 from atoll.runtime.snapshots.worker import snapshots_shown
-from atoll.storage.local import LocalStore
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError
+from atoll.storage.places import Place
+from atoll.storage.roots import open_store
 from atoll.views.connect import Connected, connect
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ class _Owner(msgspec.Struct, frozen=True):
     url: str
 
 
-def announce(root: Path, url: str) -> None:
+def announce(root: Place, url: str) -> None:
     """Say where the runtimes of a root are served from now on."""
-    objects = NumberedObjects(LocalStore(root), OWNERS)
+    objects = NumberedObjects(open_store(root), OWNERS)
     while True:
         number = (objects.latest() or 0) + 1
         try:
@@ -45,13 +45,13 @@ def announce(root: Path, url: str) -> None:
         return
 
 
-def owner_url(root: Path) -> str:
+def owner_url(root: Place) -> str:
     """Where the runtimes of a root are served.
 
     Raises:
         StoppedError: When nobody has ever served them.
     """
-    objects = NumberedObjects(LocalStore(root), OWNERS)
+    objects = NumberedObjects(open_store(root), OWNERS)
     latest = objects.latest()
     if latest is None:
         raise StoppedError(
@@ -67,9 +67,9 @@ class FollowedRuntimes(Known):
         root: The folder of everything that lasts.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Place) -> None:
         """Nothing is read."""
-        super().__init__(Registry(LocalStore(root)))
+        super().__init__(Registry(open_store(root)))
         self.root = root
         self._connected: dict[tuple[str, int], Connected] = {}
 

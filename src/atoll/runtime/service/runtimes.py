@@ -34,7 +34,7 @@ from atoll.runtime.service.registry import Registered, Registry, RuntimeChange, 
 from atoll.runtime.service.running import RunningRuntime, SeenRuntime
 from atoll.runtime.service.telling import at_rest
 from atoll.runtime.snapshots.worker import SnapshotWorker, snapshots_shown
-from atoll.storage.local import LocalStore
+from atoll.storage.roots import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +64,7 @@ class Runtimes(Known):
         outside: Outside | None = None,
     ) -> None:
         """Nothing runs; see :meth:`open`."""
-        super().__init__(Registry(LocalStore(cluster.root)))
+        super().__init__(Registry(open_store(cluster.root)))
         allowed = outside or Outside()
         self._lives = Lives(cluster, self.registry, self.program, worker, allowed)
         self._moving = threading.Lock()

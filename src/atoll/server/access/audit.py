@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from http import HTTPStatus
-from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
@@ -20,6 +19,7 @@ from atoll.server.access.gate import presented_of
 from atoll.server.access.table import Effect, Row, find_row
 from atoll.server.context import CALLER, answer
 from atoll.server.problems import problem_answer, problem_for
+from atoll.storage.places import Place
 
 __all__ = ["Auditing", "router"]
 
@@ -40,7 +40,7 @@ async def get_audit(
 
     With ``before``, the ``at`` of an entry, those before it.
     """
-    root: Path | None = request.app.state.audit_root
+    root: Place | None = request.app.state.audit_root
     if root is None:
         raise UsageError(
             "this service keeps no log of changes", hint="start it with atoll run, which does"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from atoll.errors import UsageError
+from atoll.storage.places import Place
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from atoll.cluster.app import App
     from atoll.cluster.deploy.stopped import StoppedModule
+    from atoll.storage.places import Place
 
 
 def announced_host(announce: str | None) -> tuple[str, ...]:
@@ -32,13 +32,13 @@ def announced_host(announce: str | None) -> tuple[str, ...]:
     return (f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname,)
 
 
-def announcing(root: Path, url: str) -> Callable[[App | StoppedModule], None]:
+def announcing(root: Place, url: str) -> Callable[[App | StoppedModule], None]:
     """Says of every module that begins to run, whichever version of it, where it is served."""
     from atoll.cluster.app import App
     from atoll.server.doors.owners import announce_owner
-    from atoll.storage.local import LocalStore
+    from atoll.storage.roots import open_store
 
-    store = LocalStore(root)
+    store = open_store(root)
 
     def told(module: App | StoppedModule) -> None:
         if isinstance(module, App):

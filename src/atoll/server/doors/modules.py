@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from atoll.ddl import parse_ddl
@@ -15,7 +14,8 @@ from atoll.depot.tail_start import Start
 from atoll.errors import UsageError
 from atoll.server.context import Served
 from atoll.server.doors.owners import owner_of
-from atoll.storage.local import LocalStore
+from atoll.storage.places import Place
+from atoll.storage.roots import RootStore, open_store
 from atoll.views.connect import Connected, connect
 from atoll.views.deployment import deployment_number
 
@@ -78,7 +78,7 @@ class DoorModule:
     failure = None
     """Whether it runs is its owner's to say."""
 
-    def __init__(self, store: LocalStore, name: str) -> None:
+    def __init__(self, store: RootStore, name: str) -> None:
         self.name = name
         self._store = store
         self._lock = threading.Lock()
@@ -157,17 +157,17 @@ class DoorModules(Served):
     """All modules that were ever deployed on a root, also those that come later.
 
     Args:
-        root: The folder of everything that lasts.
+        root: Where everything lies that lasts.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Place) -> None:
         super().__init__({}, {})
-        self.store = LocalStore(root)
+        self.store = open_store(root)
         self._modules: dict[str, DoorModule] = {}
 
     def __getitem__(self, name: str) -> AppOrStopped:
         """The module, as far as it is read here."""
-        if not _is_deployed(self.store.root, name):
+        if not _is_deployed(self.store, name):
             raise KeyError(name)
         made = self._modules.setdefault(name, DoorModule(self.store, name))
         # It has what the routes ask that are not passed on to the process that runs the module.
@@ -175,9 +175,7 @@ class DoorModules(Served):
 
     def __iter__(self) -> Iterator[str]:
         """Their names."""
-        root = self.store.root
-        folders = sorted(root.iterdir()) if root.is_dir() else []
-        return iter([each.name for each in folders if _is_deployed(root, each.name)])
+        return iter([name for name in self.store.folders("") if _is_deployed(self.store, name)])
 
     def __len__(self) -> int:
         """How many there are."""
@@ -197,5 +195,5 @@ class DoorModules(Served):
         return owner_of(self.store, module).url
 
 
-def _is_deployed(root: Path, name: str) -> bool:
-    return not name.startswith(".") and (root / name / "deployments").is_dir()
+def _is_deployed(store: RootStore, name: str) -> bool:
+    return not name.startswith(".") and "deployments" in store.folders(name)

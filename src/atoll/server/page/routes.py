@@ -9,6 +9,7 @@ from pydantic import Field
 
 from atoll import path as paths
 from atoll.errors import PathError
+from atoll.pstate.navigate.budget import Budget, within
 from atoll.pstate.walking import Entry, Walk, Walked
 from atoll.server.context import ContextOf, Name, answer
 from atoll.server.conventions.strict import StrictModel, StrictRoute
@@ -75,7 +76,8 @@ async def walk_pstate(
 
     def look() -> dict[str, Any]:
         reader = found if as_of is None else found.as_of(as_of)
-        walked, commit = reader.walk(wanted.wanted())
+        with within(Budget(seconds_max=context.settings.select_seconds)):
+            walked, commit = reader.walk(wanted.wanted())
         return {"as_of": commit, **_walked(walked)}
 
     return answer(await context.in_thread(look))

@@ -22,6 +22,7 @@ from atoll.access.tokens import Token, created, revoked, rotated
 from atoll.cli.options import Output, OutputOption
 from atoll.cli.output import note, print_json, print_table
 from atoll.durations import parse_millis
+from atoll.storage.places import place_of
 
 app = typer.Typer(
     help="Make, list, renew and revoke the tokens that a service takes.",
@@ -32,7 +33,7 @@ app = typer.Typer(
 _Name = Annotated[
     str, typer.Argument(help="Who it is for: a person or a program.", show_default=False)
 ]
-_Root = Annotated[Path, typer.Option(help="Folder of the service.")]
+_Root = Annotated[str, typer.Option(help="Folder or URL of the service.")]
 _Tokens = Annotated[
     Path | None,
     typer.Option(help="File of the tokens, where they are not in ROOT.", show_default=False),
@@ -54,7 +55,7 @@ def create(
         typer.Option(help="Only this module; may be given again.", show_default=False),
     ] = None,
     expires: _Expires = "90 days",
-    root: _Root = Path(".atoll"),
+    root: _Root = ".atoll",
     tokens: _Tokens = None,
 ) -> None:
     """Make a token and print it, this once: only its hash is kept."""
@@ -72,7 +73,7 @@ def rotate(
     name: _Name,
     overlap: Annotated[str, typer.Option(help="How long the old one is still taken.")] = "1 day",
     expires: _Expires = None,
-    root: _Root = Path(".atoll"),
+    root: _Root = ".atoll",
     tokens: _Tokens = None,
 ) -> None:
     """Make another token of the same name, role and modules; the old one ends a while later."""
@@ -87,7 +88,7 @@ def rotate(
 @app.command("revoke")
 def revoke(
     name: Annotated[str, typer.Argument(help="A name, or the id of one token.")],
-    root: _Root = Path(".atoll"),
+    root: _Root = ".atoll",
     tokens: _Tokens = None,
 ) -> None:
     """Take it no more, from now on; sessions that were made of it end too."""
@@ -98,7 +99,7 @@ def revoke(
 
 @app.command("list")
 def list_tokens(
-    root: _Root = Path(".atoll"),
+    root: _Root = ".atoll",
     tokens: _Tokens = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -114,15 +115,15 @@ def list_tokens(
     print_table(_COLUMNS, [[_text(row[column]) for column in _COLUMNS] for row in rows])
 
 
-def _file(root: Path, tokens: Path | None) -> TokenFile:
-    return TokenFile.of(root) if tokens is None else TokenFile(tokens)
+def _file(root: str, tokens: Path | None) -> TokenFile:
+    return TokenFile.of(place_of(root)) if tokens is None else TokenFile(tokens)
 
 
-def _note(root: Path, tokens: Path | None, did: str) -> None:
+def _note(root: str, tokens: Path | None, did: str) -> None:
     """Into the log of changes, where the tokens are those of a root."""
     if tokens is not None:
         return
-    log = AuditLog.of(root)
+    log = AuditLog.of(place_of(root))
     log.note(
         Change(
             at=moment(time.time()),

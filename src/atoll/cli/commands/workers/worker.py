@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -98,7 +97,7 @@ def run(
         list[str],
         typer.Argument(metavar="-- COMMAND...", help="What runs the worker in the foreground."),
     ],
-    root: Annotated[Path, typer.Option(help="Folder of depots, commits and state.")],
+    root: Annotated[str, typer.Option(help="Folder or URL of depots, commits and state.")],
     name: Annotated[
         str | None,
         typer.Option(

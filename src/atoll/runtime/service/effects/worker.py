@@ -22,11 +22,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from atoll.errors import AtollError, FencedError
+from atoll.errors import AtollError, FencedError, UsageError
 from atoll.logs import get_logger
 from atoll.outside.asking import Transient
 from atoll.runtime.actors.interface import Effect
@@ -38,6 +39,7 @@ from atoll.runtime.service.effects.performing import perform_http, perform_sql
 from atoll.runtime.service.running import RunningRuntime
 from atoll.storage.numbered import NumberedObjects
 from atoll.storage.objects import ObjectExistsError
+from atoll.storage.places import Place
 
 _log = get_logger("atoll.runtimes")
 
@@ -83,8 +85,7 @@ class EffectWorker(Beside):
         self._outside = outside
         store = running.app.store
         self._objects = NumberedObjects(store, f"{running.app.name}/effects")
-        below = store.root / running.app.name / "files"
-        self._files = below if outside.files is None else outside.files / running.app.name
+        self._files = _files_folder(store.root, outside.files, running.app.name)
         self._last = self._objects.latest() or 0
         data = self._objects.read(self._last) if self._last else None
         self.progress = Progress() if data is None else msgspec.json.decode(data, type=Progress)
@@ -213,6 +214,12 @@ class EffectWorker(Beside):
         if name is None:
             _log.info("event", runtime=self._running.app.name, actor=actor, event=request["line"])
             return
+        if self._files is None:
+            raise UsageError(
+                "runtimes of a root in an object store write no files below it",
+                hint="name a folder for files: atoll run --outside FILE.json",
+                file=name,
+            )
         if name not in progress.files:
             path = self._files / name
             kept = request["append"] and path.exists()
@@ -221,11 +228,14 @@ class EffectWorker(Beside):
 
     def _write(self, lines: dict[str, list[str]], progress: Progress) -> None:
         """Append lines to files that are exactly as long as was kept; what is beyond goes."""
+        folder = self._files
         for name, texts in lines.items():
-            self._files.mkdir(parents=True, exist_ok=True)
+            if folder is None:
+                continue  # refused before
+            folder.mkdir(parents=True, exist_ok=True)
             data = "".join(texts).encode()
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
-            with os.fdopen(os.open(self._files / name, flags, 0o644), "wb") as file:
+            with os.fdopen(os.open(folder / name, flags, 0o644), "wb") as file:
                 file.truncate(progress.files[name])
                 file.seek(progress.files[name])
                 file.write(data)
@@ -256,3 +266,10 @@ def _of_one_kind(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _count(counts: dict[str, int], kind: str) -> None:
     counts[kind] = counts.get(kind, 0) + 1
+
+
+def _files_folder(root: Place, given: Path | None, runtime: str) -> Path | None:
+    """Where a runtime's files go; None where there is no folder for them."""
+    if given is not None:
+        return given / runtime
+    return root / runtime / "files" if isinstance(root, Path) else None

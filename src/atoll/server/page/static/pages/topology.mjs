@@ -33,7 +33,7 @@ export function Topology({ module, status, more, query }) {
       <${Choice} label="Counts of" choices=${SPAN} value=${span} set=${(each) => change({ of: each })} />
     </div>
     <${Failed} error=${graph.error || found.error || cluster.error} />
-    ${graph.data && html`<${Graph} ...${{ module, topology, by, span, live }} graph=${graph.data} found=${found.data}
+    ${graph.data && html`<${Graph} ...${{ module, topology, by, span, live }} depots=${status.depots} graph=${graph.data} found=${found.data}
       cluster=${cluster.data} chosen=${query.get("node") || ""} choose=${(node) => change({ node })} />`}
   `;
 }
@@ -130,7 +130,7 @@ function skewOf(cluster, pstate) {
   return (Math.max(...fragment.actors.map((each) => each.bytes)) * fragment.actors.length) / fragment.bytes;
 }
 
-function Graph({ module, topology, graph, found, cluster, live, by, span, chosen, choose }) {
+function Graph({ module, topology, graph, found, cluster, live, depots, by, span, chosen, choose }) {
   const counts = countsOf(found, span);
   const mine = shown(graph, topology);
   const of_ = (node) => counts.get(node.step);
@@ -148,7 +148,7 @@ function Graph({ module, topology, graph, found, cluster, live, by, span, chosen
   return html`
     <${Drawing} label=${`Graph of ${topology || module}`} boxes=${boxes} arrows=${arrows} chosen=${chosen} choose=${choose} />
     <div aria-live="polite">${node
-      ? html`<${Node} ...${{ module, node, found, live }} skew=${node.kind === "pstate" ? skewOf(cluster, node.label) : null} />`
+      ? html`<${Node} ...${{ module, node, found, live, depots }} skew=${node.kind === "pstate" ? skewOf(cluster, node.label) : null} />`
       : html`<p class="dim">Choose a step, depot or PState for its counts.</p>`}</div>
   `;
 }
@@ -173,11 +173,11 @@ function rowsOf({ from, to }, byId, of_) {
   return short(source.kind === "step" && target.kind === "step" ? each.out : each.rows);
 }
 
-function Node({ module, node, found, live, skew }) {
+function Node({ module, node, found, live, depots, skew }) {
   if (node.kind === "depot") {
     return html`<section class="card"><h2>Depot ${node.label}</h2>
-      <${Facts} of=${[["lag", live && number(live.lag[node.label])]]} />
-      <a href=${link(["m", module, "depots", node.label])}>Look into it</a></section>`;
+      <${Facts} of=${[["lag", live && node.label in live.lag ? number(live.lag[node.label]) : null]]} />
+      ${node.label in depots ? html`<a href=${link(["m", module, "depots", node.label])}>Look into it</a>` : html`<p class="dim">It is kept outside of this module.</p>`}</section>`;
   }
   if (node.kind === "pstate") {
     return html`<section class="card"><h2>PState ${node.label}</h2>
