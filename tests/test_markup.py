@@ -132,7 +132,7 @@ def test_what_runs_is_shown_as_it_is():
         assert sorted(int(each) for each in texts(shown, "td")[3::4]) == [0, 1]
         assert "words" in mb.source(words)._repr_html_()
         recent = parsed(app.topology("mb").recent_microbatches()._repr_html_())
-        assert texts(recent, "th")[:3] == ["id", "version", "records"]
+        assert texts(recent, "th")[:4] == ["id", "version", "committed_at_ms", "records"]
         shown = parsed(app.pstate("counts")._repr_html_())
         assert texts(shown, "td") == ["counts", "mb", "{'map': ['str', 'int']}", "4", "1"]
         selected = parsed(app.pstate("counts").select(path.all())._repr_html_())

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 from atoll.server import metrics, runtime_metrics
+from atoll.server.collectors import sources
+from atoll.server.collectors.sources import SourceCollector
 from atoll.server.metrics import Metrics, _Families
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http.md"
@@ -16,7 +18,8 @@ def exported():
     runtime = re.findall(r"^(atoll_runtime_\w+) +\w+ +(.+)$", runtime_metrics.__doc__, re.MULTILINE)
     found = {name: re.sub(r" \(.*\)", "", labels) for name, labels in runtime}
     own = Metrics({})
-    for family in [*_Families().all(), *own.requests.describe(), *own.seconds.describe()]:
+    families = [*_Families().all(), *SourceCollector({}).collect()]
+    for family in [*families, *own.requests.describe(), *own.seconds.describe()]:
         name = family.name + ("_total" if family.type == "counter" else "")
         labels = getattr(family, "_labelnames", None)
         found[name] = ", ".join(labels) if labels else None
@@ -38,5 +41,6 @@ def listed():
 def test_the_metrics_in_the_docs_are_those_that_are_exported_with_their_labels():
     """And so is the table in the source."""
     assert listed() == exported()
-    table = re.findall(r"^(atoll_\w+) ", metrics.__doc__ + runtime_metrics.__doc__, re.MULTILINE)
+    tables = "".join(each.__doc__ for each in (metrics, runtime_metrics, sources))
+    table = re.findall(r"^(atoll_\w+) ", tables, re.MULTILINE)
     assert set(table) == set(exported())
