@@ -14,8 +14,9 @@ import pytest
 pytest.importorskip("confluent_kafka", reason="the extra atoll[kafka] is not installed")
 
 from kafka_broker import Broker
-from kafka_jars import NoKafkaError, broker_class_path
+from kafka_jars import NoJarsError, broker_class_path
 from kafka_topics import Topics
+from shared import missing
 
 _STARTS_SECONDS = 90.0
 
@@ -25,10 +26,8 @@ def kafka_address(tmp_path_factory, request) -> str:
     """The address of a broker that all processes of the run share."""
     try:
         broker_class_path()
-    except NoKafkaError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"no broker: {error}")
+    except NoJarsError as error:
+        missing(f"no broker: {error}")
     shared = hasattr(request.config, "workerinput")
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if shared else base) / "kafka"

@@ -66,7 +66,7 @@ class Broker:
         folder: Where its log lies; formatted when it is new.
 
     Raises:
-        NoKafkaError: When its jars cannot be had.
+        NoJarsError: When its jars cannot be had.
     """
 
     def __init__(self, folder: Path) -> None:
