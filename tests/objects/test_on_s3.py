@@ -101,12 +101,12 @@ def test_a_bucket_that_is_not_there(s3_root: str) -> None:
 
 def test_the_command_line(s3_root: str, tmp_path: Path) -> None:
     """A run on a URL takes appends, stops and is found whole; no credential is told."""
-    atoll_command = str(Path(sys.executable).with_name("atoll"))
+    atoll_command = (sys.executable, "-m", "atoll")
     target = f"{counting.__file__}:made"
     records = tmp_path / "records.jsonl"
     records.write_text('{"k": "a", "v": 1}\n{"k": "b", "v": 2}\n')
     options = ["--root", s3_root, "--local", str(tmp_path / "own"), "--engine", "inline"]
-    command = [atoll_command, "run", target, *options, "--port", "0"]
+    command = [*atoll_command, "run", target, *options, "--port", "0"]
     with (
         (tmp_path / "log").open("wb") as log,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as service,
@@ -115,14 +115,14 @@ def test_the_command_line(s3_root: str, tmp_path: Path) -> None:
         url = service.stdout.readline().strip()
         assert url, (tmp_path / "log").read_text()
         append = ["append", "counting", "numbers", "--file", str(records), "--url", url]
-        subprocess.run([atoll_command, *append, "--wait"], check=True, capture_output=True)
+        subprocess.run([*atoll_command, *append, "--wait"], check=True, capture_output=True)
         service.terminate()
     told = (tmp_path / "log").read_text()
     assert s3_root in told
     assert "testtest" not in told
     assert (tmp_path / "own").is_dir()
     checked = subprocess.run(
-        [atoll_command, "fsck", s3_root], capture_output=True, text=True, check=False
+        [*atoll_command, "fsck", s3_root], capture_output=True, text=True, check=False
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
     outside = atoll.connect(s3_root, "counting").depot("numbers").tail(follow=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from atoll.client.app import RemoteApp
 from atoll.client.asking.calls import Call
 from atoll.client.wire import Address, AsyncWire, Wire
 from atoll.errors import NotFoundError, UsageError
+from atoll.storage.places import Place
 from atoll.views.connect import Connected
 from atoll.views.connect import connect as connect_root
 
@@ -22,7 +22,7 @@ _SCHEMES = ("http://", "https://", "unix://")
 
 
 @overload
-def connect(target: Path, module: str) -> Connected: ...
+def connect(target: Place, module: str) -> Connected: ...
 @overload
 def connect(
     target: str,
@@ -32,7 +32,7 @@ def connect(
     retry_seconds: float = _RETRY_SECONDS,
 ) -> RemoteApp: ...
 def connect(
-    target: Path | str,
+    target: Place | str,
     module: str | None = None,
     *,
     token: str | None = None,
