@@ -20,7 +20,7 @@ import pytest
 from harness import Ended, Zygote, replay, report, seed, spread, volume
 from trial import scratch
 
-EVERY = volume(ci=12, soak=1)
+EVERY = volume(ci=18, soak=1)
 FIRST = 16
 """So many calls are tried in any case: the rollback itself is among them."""
 MODULE = "going_back"

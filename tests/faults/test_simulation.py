@@ -15,7 +15,7 @@ from sim_process import simulate
 from trial import scratch
 
 FIRST = seed()
-SEEDS = volume(100, 20_000)
+SEEDS = volume(60, 20_000)
 
 
 @pytest.fixture

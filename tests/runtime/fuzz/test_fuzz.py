@@ -149,7 +149,7 @@ def answered():
     assert 10 * min(counts[201], counts[400]) >= counts.total(), counts
 
 
-@drawn(120, 1_500)
+@drawn(80, 1_500)
 @given(definitions(), EVENTS, CHANGES)
 def test_definitions(client, answered, definition, events, change):
     """Each is refused with all that is wrong, or made; what is made is run, asked and deleted."""
@@ -226,7 +226,7 @@ def every(client):
     asked(client, "DELETE", path)
 
 
-@drawn(80, 800)
+@drawn(60, 800)
 @given(st.data())
 def test_events(client, every, data):
     """Sent and shunted to actors of every type: taken, or refused with the reason."""
