@@ -36,11 +36,11 @@ LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "0000000000000000000
 class Running:
     """An ``atoll run`` in a process of its own."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *options):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         environment.pop("JAVA_TOOL_OPTIONS", None)  # Java would say on stderr that it has some
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "atoll", "run", "pairs.py:module", "--port", "0"],
+            [sys.executable, "-m", "atoll", "run", "pairs.py:module", "--port", "0", *options],
             cwd=folder,
             env=environment,
             stdout=subprocess.PIPE,
@@ -106,8 +106,8 @@ def run(tmp_path, monkeypatch):
     (tmp_path / "pairs.py").write_text(MODULE)
     started = []
 
-    def start():
-        started.append(Running(tmp_path))
+    def start(*options):
+        started.append(Running(tmp_path, *options))
         monkeypatch.setenv("ATOLL_URL", started[-1].url)
         return started[-1]
 
@@ -235,11 +235,11 @@ def test_a_whole_life(run, atoll, tmp_path):
 def test_a_run_that_was_stopped_while_another_took_over_ends_by_itself(run, atoll, tmp_path):
     """After SIGCONT it is over within seconds: exit code 3, and a sentence about who it was."""
     (tmp_path / "numbers.jsonl").write_text('{"v": 1}\n{"v": 2}\n')
-    first = run()
+    first = run("--engine", "inline")  # it is the coordinators that meet
     assert atoll("append", "key-pairs", "numbers", "-f", str(tmp_path / "numbers.jsonl")).code == 0
     wait_processed(atoll, 2)
     first.process.send_signal(signal.SIGSTOP)
-    second = run()
+    second = run("--engine", "inline")
     for commit in (2, 3, 4):
         assert atoll("append", "key-pairs", "numbers", '{"v": 10}').code == 0
         assert wait_processed(atoll, commit + 1)["committed"] == commit

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from harness import soaking
 
 pytestmark = pytest.mark.slow
 
@@ -29,6 +30,7 @@ def test_it_ends_by_itself():
     assert "Traceback" not in said, said
 
 
+@pytest.mark.skipif(not soaking(), reason="another whole demo: with ATOLL_SOAK=1")
 def test_it_ends_on_ctrl_c():
     """Early, in order, and with the same check."""
     process = start("--seconds", "600")

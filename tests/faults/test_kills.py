@@ -23,7 +23,7 @@ from trial import MODULES, Trial, scratch
 ROUNDS = 6
 SUITE = "kills"
 PIPELINE = "topology.microbatch.pipeline"
-EVERY = volume(ci=120, soak=1)
+EVERY = volume(ci=190, soak=1)
 
 
 def counted(children: Zygote):

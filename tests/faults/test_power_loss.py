@@ -25,7 +25,7 @@ from atoll.errors import AtollError
 
 _MICROBATCHES = 8
 _RUNS = volume(1, 10)
-_IMAGES_EACH = volume(500, 5000)
+_IMAGES_EACH = volume(300, 5000)
 _FAST = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 
 
@@ -141,7 +141,7 @@ def test_a_lying_disk_serves_nothing_wrong(fast: Path) -> None:
     images = record(fast / "run", seed(), lying=True)
     began = time.monotonic()
     told = fine = 0
-    for cut, image in sample(images, seed(), volume(150, 2000)):
+    for cut, image in sample(images, seed(), volume(90, 2000)):
         root = fast / f"lied-{told + fine}"
         image.write(root)
         ledger = Ledger(*(images.marks(cut, what) for what in ("begun", "acked", "published")))

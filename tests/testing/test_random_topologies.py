@@ -58,14 +58,14 @@ _SAME_JOIN_TWICE = topologies.Case(
 
 @given(case=topologies.cases())
 @example(case=_SAME_JOIN_TWICE)
-@settings(max_examples=40, **_SETTINGS)
+@settings(max_examples=25, **_SETTINGS)
 def test_the_driver_is_plain_python(case):
     """Equal for every PState of an end."""
     assert topologies.expected(case) == _by_hand(case)
 
 
 @given(case=topologies.cases())
-@settings(max_examples=15, **_SETTINGS)
+@settings(max_examples=10, **_SETTINGS)
 def test_the_driver_and_a_running_cluster_agree(case):
     """Threads, and microbatches that begin when they like, change nothing."""
     with atoll.LocalCluster(engine="inline", parallelism=case.parallelism) as cluster:
