@@ -49,6 +49,21 @@ ModuleName = Annotated[str, typer.Argument(help="Name of the module.", show_defa
 
 TopologyName = Annotated[str, typer.Argument(help="Name of the topology.", show_default=False)]
 
+HostOption = Annotated[
+    str, typer.Option(help="Address to listen on; others than this machine's need tokens.")
+]
+
+AllowHostOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A further name by which clients reach it; may be given again.", show_default=False
+    ),
+]
+
+PortOption = Annotated[
+    int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)
+]
+
 AnnounceOption = Annotated[
     str | None,
     typer.Option(

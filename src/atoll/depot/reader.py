@@ -89,16 +89,8 @@ def resolve_start(chain: SegmentChain, start_from: StartFrom, now_ms: int) -> tu
     """The offset per depot partition at which a topology begins."""
     with chain.lock:
         first, last = chain.start_offsets(), chain.end_offsets()
-        match start_from.kind:
-            case "end":
-                return last
-            case "beginning":
-                return first
-            case "records":
-                wanted = [end - start_from.amount for end in last]
-                return tuple(max(pair) for pair in zip(first, wanted, strict=True))
-            case "timestamp":
-                after = start_from.amount
-            case "milliseconds":
-                after = now_ms - start_from.amount
+        plain = start_from.offsets(first, last)
+        if plain is not None:
+            return plain
+        after = start_from.after_ms(now_ms)
         return tuple(chain.offset_after(partition, after) for partition in range(len(last)))

@@ -8,6 +8,7 @@ commit ended, whatever is declared here.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,6 +32,27 @@ class StartFrom:
 
     kind: Literal["end", "beginning", "timestamp", "records", "milliseconds"]
     amount: int = 0
+
+    def offsets(self, firsts: Sequence[int], lasts: Sequence[int]) -> tuple[int, ...] | None:
+        """The offset per partition, where the ends alone tell; None where a time must be found.
+
+        Args:
+            firsts: The offset of the oldest record, by partition.
+            lasts: The offset that the next record will get, by partition.
+        """
+        match self.kind:
+            case "end":
+                return tuple(lasts)
+            case "beginning":
+                return tuple(firsts)
+            case "records":
+                wanted = (last - self.amount for last in lasts)
+                return tuple(max(pair) for pair in zip(firsts, wanted, strict=True))
+        return None
+
+    def after_ms(self, now_ms: int) -> int:
+        """The time, in epoch milliseconds, after which records are of interest."""
+        return self.amount if self.kind == "timestamp" else now_ms - self.amount
 
     @staticmethod
     def end() -> StartFrom:

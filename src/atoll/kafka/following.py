@@ -135,18 +135,10 @@ class KafkaDepot(LogDepot):
             LogError: When no broker answers.
         """
         starts, ends = self.start_offsets(), self.end_offsets()
-        match start_from.kind:
-            case "end":
-                return ends
-            case "beginning":
-                return starts
-            case "records":
-                wanted = (end - start_from.amount for end in ends)
-                return tuple(map(max, starts, wanted))
-            case "timestamp":
-                after = start_from.amount
-            case "milliseconds":
-                after = int(time.time() * 1000) - start_from.amount
+        plain = start_from.offsets(starts, ends)
+        if plain is not None:
+            return plain
+        after = start_from.after_ms(int(time.time() * 1000))
         found = self._ask(topics.at_time(len(ends), after + 1))
         return tuple(end if at < 0 else min(at, end) for at, end in zip(found, ends, strict=True))
 

@@ -156,13 +156,9 @@ class KafkaWriter(SinkWriter):
 
     def write(self, parcel: SinkParcel) -> None:
         """Produce all rows and the number in one transaction."""
-        if parcel.number <= self._last:
+        hint = "give the sink the topic and the brokers that it wrote to before"
+        if not parcel.is_next(self._last, self._sink.target, hint):
             return
-        if parcel.number != self._last + 1:
-            raise SinkError(
-                f"parcel {parcel.number} cannot follow {self._last} in {self._sink.target}",
-                hint="give the sink the topic and the brokers that it wrote to before",
-            )
         self._asked(self._producer.begin_transaction)
         for batch in parcel.batches():
             for messages in self._messages(batch):

@@ -60,8 +60,8 @@ from atoll.cluster.deploy.stopped import AppOrStopped
 from atoll.errors import AtollError
 from atoll.logs import get_logger
 from atoll.placement.info import ClusterInfo
+from atoll.server.collectors.sinks import SinkFamilies
 from atoll.server.collectors.sources import SourceCollector
-from atoll.server.families.sinks import SinkFamilies
 
 _log = get_logger(__name__)
 

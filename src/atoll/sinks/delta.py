@@ -127,13 +127,8 @@ class DeltaWriter(SinkWriter):
     def write(self, parcel: SinkParcel) -> None:
         """Rows and number as one version."""
         last = self.last_written()  # of the snapshot that is written on
-        if parcel.number <= last:
+        if not parcel.is_next(last, self._sink.uri, "restore the table as it was"):
             return
-        if parcel.number != last + 1:
-            raise SinkError(
-                f"parcel {parcel.number} cannot follow {last} in {self._sink.uri}",
-                hint="restore the table as it was",
-            )
         with spooled(parcel) as rows, _answering(self._sink.uri):
             if self._follows and rows.num_rows:
                 self._merge(rows, self._commit(parcel), parcel)

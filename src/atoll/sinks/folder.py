@@ -127,13 +127,8 @@ class FolderWriter(SinkWriter):
         """First the file, then its manifest; each finds out whether it was there already."""
         if parcel.number > self._last + 1:
             self._last = self.last_written()
-        if parcel.number <= self._last:
+        if not parcel.is_next(self._last, self._sink.url, "restore the files that are missing"):
             return
-        if parcel.number != self._last + 1:
-            raise SinkError(
-                f"parcel {parcel.number} cannot follow {self._last} in {self._sink.url}",
-                hint="restore the files that are missing",
-            )
         self._manifest(parcel, [self._file(parcel)] if parcel.records else [])
         self._last = parcel.number
 

@@ -148,13 +148,8 @@ class IcebergWriter(SinkWriter):
     def write(self, parcel: SinkParcel) -> None:
         """Rows and number as one commit."""
         last = self.last_written()  # of the metadata that is written on
-        if parcel.number <= last:
+        if not parcel.is_next(last, self._sink.target, "restore the table as it was"):
             return
-        if parcel.number != last + 1:
-            raise SinkError(
-                f"parcel {parcel.number} cannot follow {last} in {self._sink.target}",
-                hint="restore the table as it was",
-            )
         with spooled(parcel) as rows, _answering(self._sink.target):
             if self._table.properties.get(RETRIES) != "0":
                 raise SinkError(

@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from atoll.errors import SinkError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -101,6 +103,21 @@ class SinkParcel:
     records: int
     schema: pa.Schema
     _read: Callable[[], Iterable[pa.RecordBatch]]
+
+    def is_next(self, last: int, target: str, hint: str) -> bool:
+        """Whether it is to be written after the last one; False when the target holds it already.
+
+        Args:
+            last: The number that the target holds.
+            target: Where that is, for people.
+            hint: What to do where parcels between the two are missing.
+
+        Raises:
+            SinkError: When some are.
+        """
+        if self.number > last + 1:
+            raise SinkError(f"parcel {self.number} cannot follow {last} in {target}", hint=hint)
+        return self.number > last
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows in order, a batch in memory at a time; may be read again.

@@ -41,6 +41,23 @@ class SourceError(AtollError):
     code = "E-SOURCE"
 
 
+def without_package(what: str, package: str, extra: str, place: str) -> SourceError:
+    """That a package is not installed which a source needs.
+
+    Args:
+        what: What is to be read.
+        package: The package.
+        extra: The extra of Atoll that brings it.
+        place: What is read from.
+    """
+    return SourceError(
+        f"reading {what} needs the package {package}",
+        hint=f"install atoll[{extra}]",
+        problem="unreachable",
+        place=place,
+    )
+
+
 class NoLongerThereError(SourceError):
     """What was planned and not yet stored is gone or changed: something else is planned then."""
 

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from atoll.errors import DeclarationError
-from atoll.sources.base import Lag, Position, Reader, Reads, Source, SourceError
+from atoll.sources.base import (
+    Lag,
+    Position,
+    Reader,
+    Reads,
+    Source,
+    SourceError,
+    without_package,
+)
 from atoll.sources.columns import fitted, only_columns
 
 if TYPE_CHECKING:
@@ -82,12 +90,7 @@ class Delta(Source):
         try:
             import deltalake  # noqa: F401  # whether it is there
         except ImportError as error:
-            raise SourceError(
-                "reading Delta tables needs the package deltalake",
-                hint="install atoll[delta]",
-                problem="unreachable",
-                place=self.place,
-            ) from error
+            raise without_package("Delta tables", "deltalake", "delta", self.place) from error
         with _answering(self.place):
             return _DeltaReader(self, schema)
 

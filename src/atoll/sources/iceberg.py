@@ -13,7 +13,15 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from atoll.errors import AtollError, DeclarationError
-from atoll.sources.base import Lag, Position, Reader, Reads, Source, SourceError
+from atoll.sources.base import (
+    Lag,
+    Position,
+    Reader,
+    Reads,
+    Source,
+    SourceError,
+    without_package,
+)
 from atoll.sources.columns import fitted, only_columns
 
 if TYPE_CHECKING:
@@ -75,12 +83,7 @@ class Iceberg(Source):
         try:
             import pyiceberg.catalog  # noqa: F401  # whether it is there
         except ImportError as error:
-            raise SourceError(
-                "reading Iceberg tables needs the package pyiceberg",
-                hint="install atoll[iceberg]",
-                problem="unreachable",
-                place=self.place,
-            ) from error
+            raise without_package("Iceberg tables", "pyiceberg", "iceberg", self.place) from error
         with _answering(self.place):
             return _IcebergReader(self, schema)
 

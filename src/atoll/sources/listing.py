@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, cast
 
 from atoll.errors import DeclarationError
-from atoll.sources.base import NoLongerThereError, SourceError
+from atoll.sources.base import NoLongerThereError, SourceError, without_package
 
 _WILD = re.compile(r"[*?\[]")
 _UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", "~")
@@ -177,12 +177,7 @@ class Bucket(Place):
             try:
                 from obstore.store import from_url
             except ImportError as error:
-                raise SourceError(
-                    "reading buckets needs the package obstore",
-                    hint="install atoll[objects]",
-                    problem="unreachable",
-                    place=self.base,
-                ) from error
+                raise without_package("buckets", "obstore", "objects", self.base) from error
             self._store = from_url(self.base, **cast("Any", self._options))
         return self._store
 

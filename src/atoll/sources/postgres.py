@@ -23,7 +23,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from atoll.durations import parse_millis
 from atoll.errors import DeclarationError
-from atoll.sources.base import Lag, Position, Reader, Reads, Source, SourceError
+from atoll.sources.base import (
+    Lag,
+    Position,
+    Reader,
+    Reads,
+    Source,
+    SourceError,
+    without_package,
+)
 from atoll.sources.postgres_table import still_writing, table_of
 
 if TYPE_CHECKING:
@@ -114,12 +122,7 @@ class Postgres(Source):
             import psycopg
             from psycopg.conninfo import conninfo_to_dict, make_conninfo
         except ImportError as error:
-            raise SourceError(
-                "reading PostgreSQL needs the package psycopg",
-                hint="install atoll[postgres]",
-                problem="unreachable",
-                place=self.place,
-            ) from error
+            raise without_package("PostgreSQL", "psycopg", "postgres", self.place) from error
         with _answering(self.place):
             given: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS}
             given |= conninfo_to_dict(self.dsn)

@@ -413,7 +413,7 @@ def test_a_damaged_parcel_is_told_by_its_sink_alone(tmp_path):
 def test_status_and_metrics_say_how_sinks_are():
     """A line each at the command line, families of metrics over HTTP."""
     from atoll.cli.commands.status import _sink
-    from atoll.server.families.sinks import SinkFamilies
+    from atoll.server.collectors.sinks import SinkFamilies
 
     server = Server(fails=lambda _: SinkError("no room", hint="make some"))
     with TopologyTestDriver(shop(Collecting(server))) as driver:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atoll.cli.options import DEFAULT_PORT, DEFAULT_URL, AnnounceOption, EngineChoice
+from atoll.cli.options import (
+    DEFAULT_PORT,
+    DEFAULT_URL,
+    AllowHostOption,
+    AnnounceOption,
+    EngineChoice,
+    HostOption,
+    PortOption,
+)
 from atoll.cli.output import OutputClosedError, OutputError, note
 from atoll.cli.protecting import (
     BehindProxyOption,
@@ -70,18 +78,9 @@ def run(
             show_default=False,
         ),
     ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; others than this machine's need tokens.")
-    ] = "127.0.0.1",
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A further name by which clients reach it; may be given again.", show_default=False
-        ),
-    ] = None,
-    port: Annotated[
-        int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)
-    ] = DEFAULT_PORT,
+    host: HostOption = "127.0.0.1",
+    allow_host: AllowHostOption = None,
+    port: PortOption = DEFAULT_PORT,
     parallelism: Annotated[
         int, typer.Option(help="How many cores Spark uses on this machine.", min=1, max=1024)
     ] = 2,

@@ -8,7 +8,12 @@ from typing import Annotated
 
 import typer
 
-from atoll.cli.options import DEFAULT_PORT
+from atoll.cli.options import (
+    DEFAULT_PORT,
+    AllowHostOption,
+    HostOption,
+    PortOption,
+)
 from atoll.cli.output import note
 from atoll.cli.protecting import (
     BehindProxyOption,
@@ -29,18 +34,9 @@ def serve(
     root: Annotated[
         str, typer.Option(help="Folder, or s3://BUCKET/PREFIX, of modules that others run.")
     ] = ".atoll",
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; others than this machine's need tokens.")
-    ] = "127.0.0.1",
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A further name by which clients reach it; may be given again.", show_default=False
-        ),
-    ] = None,
-    port: Annotated[
-        int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)
-    ] = DEFAULT_PORT,
+    host: HostOption = "127.0.0.1",
+    allow_host: AllowHostOption = None,
+    port: PortOption = DEFAULT_PORT,
     tokens: TokensOption = None,
     behind_proxy: BehindProxyOption = None,
     tls_cert: TlsCertOption = None,

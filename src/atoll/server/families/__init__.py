@@ -1,1 +1,0 @@
-"""Metric families of one subject each, for the scrape."""
